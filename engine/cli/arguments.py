@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[shared],
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    _flag(parser, "--version", "print the version")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", parser_class=Parser
     )
@@ -135,20 +135,48 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _shared() -> Parser:
     shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    shared.add_argument(
+    _option(
+        shared,
         "--workspace",
+        "DIR",
+        "the workspace; else the one around the current folder",
         type=Path,
-        metavar="DIR",
-        help="the workspace; else the one around the current folder",
     )
-    shared.add_argument(
-        "--plain", action="store_true", help="plain lines: no colours, no bars, no app"
-    )
-    shared.add_argument("--slow", action="store_true", help="draw the app seldom, for thin lines")
-    shared.add_argument(
-        "--no-mouse", action="store_true", help="leave the mouse to the terminal, in the app"
-    )
+    _flag(shared, "--plain", "plain lines: no colours, no bars, no app")
+    _flag(shared, "--slow", "draw the app seldom, for thin lines")
+    _flag(shared, "--no-mouse", "leave the mouse to the terminal, in the app")
     return shared
+
+
+def _flag(command: argparse._ActionsContainer, name: str, text: str) -> None:
+    command.add_argument(name, action="store_true", help=text)
+
+
+def _option(
+    command: argparse._ActionsContainer, name: str, metavar: str, text: str, **more: Any
+) -> None:
+    command.add_argument(name, metavar=metavar, help=text, **more)
+
+
+def _several(command: argparse._ActionsContainer, name: str, metavar: str, text: str) -> None:
+    """An option that may be repeated; without it there is an empty list."""
+    _option(command, name, metavar, text, action="append", default=[])
+
+
+def _benchmarks(command: argparse._ActionsContainer) -> None:
+    command.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
+
+
+def _json(command: argparse._ActionsContainer) -> None:
+    _flag(command, "--json", "for a script")
+
+
+def _yes(command: argparse._ActionsContainer) -> None:
+    _flag(command, "--yes", "do not ask before spending money")
+
+
+def _whose_id(command: argparse._ActionsContainer) -> None:
+    _option(command, "--benchmark", "NAME", "where several have this id")
 
 
 def _demo(command: AddCommand) -> None:
@@ -157,9 +185,7 @@ def _demo(command: AddCommand) -> None:
         "run sample benchmarks on scripted models, without any key, and watch",
         "The models of the demo are scripts that play their parts. They are not language models.",
     )
-    demo.add_argument(
-        "--dir", type=Path, metavar="DIR", help="where to put the workspace (default: ./demo)"
-    )
+    _option(demo, "--dir", "DIR", "where to put the workspace (default: ./demo)", type=Path)
     _headless(demo)
 
 
@@ -182,46 +208,31 @@ def _run(command: AddCommand) -> None:
         "Stages: " + ", ".join(Stage) + ".\n"
         "Ctrl-C once finishes what is being spoken, twice stops now; the next run goes on there.",
     )
-    run.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
-    run.add_argument(
-        "--stage",
-        metavar="STAGE",
-        action="append",
-        default=[],
-        help="only this one; may be repeated",
-    )
-    run.add_argument(
-        "--until", metavar="STAGE", help="stop when this stage is over, and say what to look at"
-    )
-    run.add_argument(
-        "--target", metavar="ID", action="append", default=[], help="only this one; may be repeated"
-    )
-    run.add_argument(
-        "--anew",
-        action="store_true",
-        help="begin anew where the store is missing, though files hold what was run",
-    )
-    run.add_argument("--config", type=Path, metavar="FILE", help="instead of config.yaml")
-    run.add_argument("--stale", action="store_true", help="also redo what is out of date")
-    run.add_argument("--force", action="store_true", help="do everything again")
-    run.add_argument("--dry-run", action="store_true", help="count calls, ask no model anything")
-    run.add_argument("--explain", action="store_true", help="name the rows to do, and why")
-    run.add_argument(
+    _benchmarks(run)
+    _several(run, "--stage", "STAGE", "only this one; may be repeated")
+    _option(run, "--until", "STAGE", "stop when this stage is over, and say what to look at")
+    _several(run, "--target", "ID", "only this one; may be repeated")
+    _flag(run, "--anew", "begin anew where the store is missing, though files hold what was run")
+    _option(run, "--config", "FILE", "instead of config.yaml", type=Path)
+    _flag(run, "--stale", "also redo what is out of date")
+    _flag(run, "--force", "do everything again")
+    _flag(run, "--dry-run", "count calls, ask no model anything")
+    _flag(run, "--explain", "name the rows to do, and why")
+    _several(
+        run,
         "--fail-under",
-        metavar="TRACK=RATE",
-        action="append",
-        default=[],
-        help="exit with 1 where a target's pass rate is surely lower, with 5 where that is open",
+        "TRACK=RATE",
+        "exit with 1 where a target's pass rate is surely lower, with 5 where that is open",
     )
-    run.add_argument("--yes", action="store_true", help="do not ask before spending money")
+    _yes(run)
     _headless(run)
-    run.add_argument("--json", action="store_true", help="the result, or the plan, as JSON")
+    _flag(run, "--json", "the result, or the plan, as JSON")
 
 
 def _engine_at_work(command: AddCommand) -> None:
     command("watch", "open the app on the engine at work; anybody may, as often as they like")
     status = command("status", "how far everything is, and what the engine is doing")
-    status.add_argument("--json", action="store_true", help="for a script")
+    _json(status)
     command("pause", "let the engine begin nothing new, after what is being spoken")
     command("resume", "let it go on")
     stop = command(
@@ -229,13 +240,13 @@ def _engine_at_work(command: AddCommand) -> None:
         "let the engine finish what is being spoken, then end",
         "What is stored stays, and `crosswind run` goes on from there.",
     )
-    stop.add_argument("--now", action="store_true", help="cut off what is being spoken")
-    stop.add_argument("--wait", action="store_true", help="come back when it has ended")
+    _flag(stop, "--now", "cut off what is being spoken")
+    _flag(stop, "--wait", "come back when it has ended")
     retry = command("retry", "do once more what failed: all of it, one target's, or some ids")
     retry.add_argument("ids", metavar="ID", nargs="*", help="default: all that failed")
-    retry.add_argument("--target", metavar="ID", help="only this one's; it is called again")
-    retry.add_argument("--benchmark", metavar="NAME", help="where several have an id")
-    retry.add_argument("--json", action="store_true", help="the result as JSON")
+    _option(retry, "--target", "ID", "only this one's; it is called again")
+    _option(retry, "--benchmark", "NAME", "where several have an id")
+    _flag(retry, "--json", "the result as JSON")
     _spending(retry)
 
 
@@ -246,26 +257,26 @@ def _show(command: AddCommand) -> None:
         "Any unique beginning of an id works: `crosswind show m01_s002`.",
     )
     show.add_argument("id", metavar="ID")
-    show.add_argument("--benchmark", metavar="NAME", help="where several have this id")
-    show.add_argument("--json", action="store_true", help="for a script")
+    _whose_id(show)
+    _json(show)
 
 
 def _once_more(command: AddCommand) -> None:
     evaluate = command("evaluate", "judge these transcripts again, beside the old verdicts")
     evaluate.add_argument("ids", metavar="ID", nargs="+")
-    evaluate.add_argument("--evaluator", metavar="NAME", help="a name in `models:` of config.yaml")
-    evaluate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
-    evaluate.add_argument("--json", action="store_true", help="for a script")
+    _option(evaluate, "--evaluator", "NAME", "a name in `models:` of config.yaml")
+    _whose_id(evaluate)
+    _json(evaluate)
 
     simulate = command("simulate", "play these conversations again, as a new take, and judge it")
     simulate.add_argument("ids", metavar="ID", nargs="*")
-    simulate.add_argument(
+    _flag(
+        simulate,
         "--invalid",
-        action="store_true",
-        help="those in which the user model did not do its part; of the ids, or of all",
+        "those in which the user model did not do its part; of the ids, or of all",
     )
-    simulate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
-    simulate.add_argument("--json", action="store_true", help="for a script")
+    _whose_id(simulate)
+    _json(simulate)
     for again in (evaluate, simulate):
         _spending(again)
 
@@ -278,12 +289,10 @@ def _results(command: AddCommand) -> None:
     )
     results.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
     shapes = results.add_mutually_exclusive_group()
-    shapes.add_argument("--json", action="store_true", help="what results.json holds")
-    shapes.add_argument("--csv", action="store_true", help="one line for each target and metric")
-    shapes.add_argument(
-        "--methods",
-        action="store_true",
-        help="what was done and how it was counted, with the formulas, to be quoted",
+    _flag(shapes, "--json", "what results.json holds")
+    _flag(shapes, "--csv", "one line for each target and metric")
+    _flag(
+        shapes, "--methods", "what was done and how it was counted, with the formulas, to be quoted"
     )
     shapes.add_argument(
         "--html",
@@ -292,42 +301,33 @@ def _results(command: AddCommand) -> None:
         metavar="FILE",
         help="a page for a browser, with everything in one file (default: results.html)",
     )
-    results.add_argument(
-        "--details", action="store_true", help="also metrics, pairs, people and agreement"
-    )
-    results.add_argument(
+    _flag(results, "--details", "also metrics, pairs, people and agreement")
+    _flag(
+        results,
         "--overall",
-        action="store_true",
-        help="the targets over all of these benchmarks together, each benchmark weighing the same",
+        "the targets over all of these benchmarks together, each benchmark weighing the same",
     )
-    results.add_argument(
+    _flag(
+        results,
         "--exploratory",
-        action="store_true",
-        help="mark by the false discovery rate: more marks, of which on average 5%% may be false",
+        "mark by the false discovery rate: more marks, of which on average 5%% may be false",
     )
-    results.add_argument(
+    _flag(
+        results,
         "--fresh",
-        action="store_true",
-        help="count only what is up to date: no take and no verdict that `run --stale` would redo",
+        "count only what is up to date: no take and no verdict that `run --stale` would redo",
     )
     _gates(results)
 
 
 def _gates(results: argparse.ArgumentParser) -> None:
-    results.add_argument(
+    _several(
+        results,
         "--fail-under",
-        metavar="TRACK=RATE",
-        action="append",
-        default=[],
-        help="exit with 1 where a pass rate is surely lower, with 5 where that is open",
+        "TRACK=RATE",
+        "exit with 1 where a pass rate is surely lower, with 5 where that is open",
     )
-    results.add_argument(
-        "--target",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="hold only this one to --fail-under; may be repeated",
-    )
+    _several(results, "--target", "ID", "hold only this one to --fail-under; may be repeated")
 
 
 def _site(command: AddCommand) -> None:
@@ -338,7 +338,7 @@ def _site(command: AddCommand) -> None:
         "said, thought and judged, and no key. A site that is there is replaced; files of others\n"
         "are left alone.",
     )
-    site.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
+    _benchmarks(site)
     site.add_argument(
         "--out", type=Path, metavar="DIR", required=True, help="a new folder, or an earlier site"
     )
@@ -364,17 +364,15 @@ def _validate(command: AddCommand) -> None:
         "goal, metric and landmarks (needs no --with)",
     )
     what.add_argument("--replay", choices=roles, help="which role the same model takes once more")
-    validate.add_argument(
-        "--with", dest="model", metavar="NAME", help="by whom: a name in `models:` or a target's id"
+    _option(
+        validate, "--with", "NAME", "by whom: a name in `models:` or a target's id", dest="model"
     )
-    validate.add_argument("--stale", action="store_true", help="also redo what is out of date")
-    validate.add_argument("--dry-run", action="store_true", help="count calls, ask no model")
-    validate.add_argument("--yes", action="store_true", help="do not ask before spending money")
-    validate.add_argument("--report", action="store_true", help="show what was found, run nothing")
-    validate.add_argument("--json", action="store_true", help="the report, or the plan, as JSON")
-    validate.add_argument(
-        "--headless", action="store_true", help="as it always runs: progress on stderr"
-    )
+    _flag(validate, "--stale", "also redo what is out of date")
+    _flag(validate, "--dry-run", "count calls, ask no model")
+    _yes(validate)
+    _flag(validate, "--report", "show what was found, run nothing")
+    _flag(validate, "--json", "the report, or the plan, as JSON")
+    _flag(validate, "--headless", "as it always runs: progress on stderr")
 
 
 def _lint(command: AddCommand) -> None:
@@ -384,16 +382,17 @@ def _lint(command: AddCommand) -> None:
         "Asks no model, but with --with, which says first what that costs. The rules are in\n"
         "docs/benchmark.md. `lint_ignore` in benchmark.yaml silences one for an id, with a reason.",
     )
-    lint.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
-    lint.add_argument("--strict", action="store_true", help="exit with 1 where anything is found")
-    lint.add_argument(
+    _benchmarks(lint)
+    _flag(lint, "--strict", "exit with 1 where anything is found")
+    _option(
+        lint,
         "--with",
+        "NAME",
+        "have this model read them, too: a name in `models:` or a target's id",
         dest="model",
-        metavar="NAME",
-        help="have this model read them, too: a name in `models:` or a target's id",
     )
-    lint.add_argument("--yes", action="store_true", help="do not ask before spending money")
-    lint.add_argument("--json", action="store_true", help="for a script")
+    _yes(lint)
+    _json(lint)
 
 
 def dollars(text: str) -> float:
@@ -412,26 +411,26 @@ def _pilot(command: AddCommand) -> None:
         "cannot\ntell, early ends, the cost of a conversation and of the whole. What is played is "
         "kept and counts.",
     )
-    pilot.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
-    pilot.add_argument(
+    _benchmarks(pilot)
+    _option(
+        pilot,
         "--scenarios",
+        "N",
+        "of each metric, each in one variant, once with every target; 2",
         type=int,
         default=2,
-        metavar="N",
-        help="of each metric, each in one variant, once with every target; 2",
     )
-    pilot.add_argument(
+    _option(
+        pilot,
         "--budget",
+        "USD",
+        "it stops before it has cost more; 1.00",
         type=dollars,
         default=1.0,
-        metavar="USD",
-        help="it stops before it has cost more; 1.00",
     )
-    pilot.add_argument("--yes", action="store_true", help="do not ask before spending money")
-    pilot.add_argument(
-        "--headless", action="store_true", help="as it always runs: progress on stderr"
-    )
-    pilot.add_argument("--json", action="store_true", help="what was found, for a script")
+    _yes(pilot)
+    _flag(pilot, "--headless", "as it always runs: progress on stderr")
+    _flag(pilot, "--json", "what was found, for a script")
 
 
 def _review(command: AddCommand) -> None:
@@ -444,18 +443,18 @@ def _review(command: AddCommand) -> None:
     )
     review.add_argument("benchmark", metavar="BENCHMARK", nargs="?", help="default: the only one")
     what = review.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="what waits; the default")
+    _flag(what, "--list", "what waits; the default")
     what.add_argument("--approve", metavar="ID", nargs="+", help="have it played and counted")
     what.add_argument(
         "--reject", metavar="ID", nargs="+", help="have it neither played nor counted"
     )
-    what.add_argument("--generate", metavar="ID", help="have a model write it again, see --note")
-    what.add_argument("--undo", action="store_true", help="take back what you did last")
-    review.add_argument("--reason", metavar="TEXT", help="of a rejection: why")
-    review.add_argument("--note", metavar="TEXT", help="what the model is to write otherwise")
-    review.add_argument("--by", metavar="NAME", help="who you are; your account's name")
-    review.add_argument("--yes", action="store_true", help="do not ask before spending money")
-    review.add_argument("--json", action="store_true", help="every row and how it stands")
+    _option(what, "--generate", "ID", "have a model write it again, see --note")
+    _flag(what, "--undo", "take back what you did last")
+    _option(review, "--reason", "TEXT", "of a rejection: why")
+    _option(review, "--note", "TEXT", "what the model is to write otherwise")
+    _option(review, "--by", "NAME", "who you are; your account's name")
+    _yes(review)
+    _flag(review, "--json", "every row and how it stands")
 
 
 def _label(command: AddCommand) -> None:
@@ -468,19 +467,13 @@ def _label(command: AddCommand) -> None:
         "others draw the\nsame one. `crosswind calibrate` says what comes of it.",
     )
     label.add_argument("benchmark", metavar="BENCHMARK")
-    label.add_argument("--sample", type=int, metavar="N", help="how many conversations; 60")
-    label.add_argument("--seed", metavar="WORD", help="of the draw; 7")
-    label.add_argument("--by", metavar="NAME", help="whose labels these are; your account's name")
-    label.add_argument(
-        "--new", action="store_true", help="draw another sample once this one is labelled"
-    )
-    label.add_argument(
-        "--export", dest="write", type=Path, metavar="FILE", help="write what is open as a CSV"
-    )
-    label.add_argument(
-        "--import", dest="read", type=Path, metavar="FILE", help="take in a CSV that is filled in"
-    )
-    label.add_argument("--json", action="store_true", help="how far it is, for a script")
+    _option(label, "--sample", "N", "how many conversations; 60", type=int)
+    _option(label, "--seed", "WORD", "of the draw; 7")
+    _option(label, "--by", "NAME", "whose labels these are; your account's name")
+    _flag(label, "--new", "draw another sample once this one is labelled")
+    _option(label, "--export", "FILE", "write what is open as a CSV", dest="write", type=Path)
+    _option(label, "--import", "FILE", "take in a CSV that is filled in", dest="read", type=Path)
+    _flag(label, "--json", "how far it is, for a script")
 
 
 def _adjudicate(command: AddCommand) -> None:
@@ -499,9 +492,9 @@ def _adjudicate(command: AddCommand) -> None:
     decision.add_argument(
         "--absent", dest="decide", action="store_const", const=False, help="it is not"
     )
-    adjudicate.add_argument("--reason", metavar="TEXT", help="why")
-    adjudicate.add_argument("--by", metavar="NAME", help="who decides; your account's name")
-    adjudicate.add_argument("--json", action="store_true", help="the list, for a script")
+    _option(adjudicate, "--reason", "TEXT", "why")
+    _option(adjudicate, "--by", "NAME", "who decides; your account's name")
+    _flag(adjudicate, "--json", "the list, for a script")
 
 
 def _calibrate(command: AddCommand) -> None:
@@ -512,19 +505,20 @@ def _calibrate(command: AddCommand) -> None:
         "beside\nthe raw ones. Weighted by how the sample was drawn, clustered by base scenario.",
     )
     calibrate.add_argument("benchmark", metavar="BENCHMARK")
-    calibrate.add_argument("--judge", metavar="NAME", help="one judge, as verdicts name it")
+    _option(calibrate, "--judge", "NAME", "one judge, as verdicts name it")
     calibrate.add_argument(
         "--compare", nargs=2, metavar=("A", "B"), help="two judges on the same labels"
     )
-    calibrate.add_argument(
+    _option(
+        calibrate,
         "--width",
+        "SHARE",
+        "of an interval: how many labels would give it; 0.1",
         type=float,
         default=0.1,
-        metavar="SHARE",
-        help="of an interval: how many labels would give it; 0.1",
     )
     shapes = calibrate.add_mutually_exclusive_group()
-    shapes.add_argument("--json", action="store_true", help="for a script")
+    _json(shapes)
     shapes.add_argument(
         "--html",
         nargs="?",
@@ -538,9 +532,9 @@ def _search(command: AddCommand) -> None:
     search = command("search", "find words in every transcript")
     search.add_argument("text", metavar="TEXT", nargs="+")
     search.add_argument("--by", choices=["user", "target"], help="only what this side said")
-    search.add_argument("--benchmark", metavar="NAME", help="only in this one")
-    search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (20)")
-    search.add_argument("--json", action="store_true", help="for a script")
+    _option(search, "--benchmark", "NAME", "only in this one")
+    _option(search, "--limit", "N", "at most so many (20)", type=int, default=20)
+    _json(search)
 
 
 def _doctor(command: AddCommand) -> None:
@@ -550,12 +544,10 @@ def _doctor(command: AddCommand) -> None:
         "Exit codes: 0 no problem · 2 the configuration, a key or a model's set-up is wrong · "
         "1 something\nelse is: a server, the store. Notes (·) are no problems. No key is shown.",
     )
-    doctor.add_argument(
-        "--call",
-        action="store_true",
-        help="also ask each model once in its role, as a run will; costs a few words",
+    _flag(
+        doctor, "--call", "also ask each model once in its role, as a run will; costs a few words"
     )
-    doctor.add_argument("--json", action="store_true", help="for a script")
+    _json(doctor)
 
 
 def _keys(command: AddCommand) -> None:
@@ -566,7 +558,7 @@ def _keys(command: AddCommand) -> None:
         "more keys, a line each: `pause: F2` or `star: [F3, Ctrl+B]`. The built-in ones stay.\n"
         "Exit codes: 0 it is as it should be · 2 it is faulty; each fault is told with its line.",
     )
-    keys.add_argument("--json", action="store_true", help="for a script")
+    _json(keys)
 
 
 def _themes(command: AddCommand) -> None:
@@ -583,15 +575,9 @@ def _mirror(command: AddCommand) -> None:
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
     edited = mirror.add_mutually_exclusive_group()
-    edited.add_argument(
-        "--diff", action="store_true", help="show what differs in files that a person edited"
-    )
-    edited.add_argument(
-        "--keep", action="store_true", help="leave edited files so, and say no more of it"
-    )
-    edited.add_argument(
-        "--overwrite", action="store_true", help="write edited files anew; the edits are lost"
-    )
+    _flag(edited, "--diff", "show what differs in files that a person edited")
+    _flag(edited, "--keep", "leave edited files so, and say no more of it")
+    _flag(edited, "--overwrite", "write edited files anew; the edits are lost")
 
 
 def _prune(command: AddCommand) -> None:
@@ -601,11 +587,9 @@ def _prune(command: AddCommand) -> None:
         "A take is replaced when a newer one of the same conversation was played to its end and "
         "judged.\nWhat was spent stays. Notes and runs go only with --older-than.",
     )
-    prune.add_argument(
-        "--older-than", type=int, metavar="DAYS", help="only what began before so many days"
-    )
-    prune.add_argument("--dry-run", action="store_true", help="say what would go, change nothing")
-    prune.add_argument("--yes", action="store_true", help="do not ask")
+    _option(prune, "--older-than", "DAYS", "only what began before so many days", type=int)
+    _flag(prune, "--dry-run", "say what would go, change nothing")
+    _flag(prune, "--yes", "do not ask")
 
 
 def _import(command: AddCommand) -> None:
@@ -623,29 +607,18 @@ def _import(command: AddCommand) -> None:
     take_in.add_argument(
         "place", type=Path, metavar="DIR|LOG", nargs="+", help="one folder, or any number of logs"
     )
-    take_in.add_argument(
-        "--benchmark",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="only this one; may be repeated",
-    )
-    take_in.add_argument(
-        "--metric",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="of logs: only the scores of this name; may be repeated",
-    )
-    take_in.add_argument(
+    _several(take_in, "--benchmark", "NAME", "only this one; may be repeated")
+    _several(take_in, "--metric", "NAME", "of logs: only the scores of this name; may be repeated")
+    _option(
+        take_in,
         "--present-from",
-        type=float,
-        metavar="N",
-        help="of logs: a score of N or more says that the behaviour is present (default: from the\n"
+        "N",
+        "of logs: a score of N or more says that the behaviour is present (default: from the\n"
         "middle of its scale on, which is 6 of 10 and 0.5 of 1)",
+        type=float,
     )
-    take_in.add_argument("--dry-run", action="store_true", help="read everything, write nothing")
-    take_in.add_argument("--json", action="store_true", help="the report for a script")
+    _flag(take_in, "--dry-run", "read everything, write nothing")
+    _flag(take_in, "--json", "the report for a script")
 
 
 def _export(command: AddCommand) -> None:
@@ -663,8 +636,8 @@ def _export(command: AddCommand) -> None:
         default="jsonl",
         help="default: jsonl",
     )
-    export.add_argument("--out", type=Path, metavar="FILE|DIR", help="default: standard output")
-    export.add_argument("--force", action="store_true", help="replace what is there")
+    _option(export, "--out", "FILE|DIR", "default: standard output", type=Path)
+    _flag(export, "--force", "replace what is there")
 
 
 def _datasette_metadata(command: AddCommand) -> None:
@@ -683,8 +656,8 @@ def _repair(command: AddCommand) -> None:
         "The damaged store is kept beside the new one. A store that is whole is left alone.\n"
         "Exit codes: 0 nothing is missing · 1 something is, and `crosswind run` does it again.",
     )
-    repair.add_argument("--yes", action="store_true", help="do not ask")
-    repair.add_argument("--json", action="store_true", help="what was done, for a script")
+    _flag(repair, "--yes", "do not ask")
+    _flag(repair, "--json", "what was done, for a script")
 
 
 _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
@@ -720,21 +693,17 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
 
 def _spending(command: argparse.ArgumentParser) -> None:
     _detach(command)
-    command.add_argument("--yes", action="store_true", help="do not ask before spending money")
+    _yes(command)
 
 
 def _headless(command: argparse.ArgumentParser) -> None:
     where = command.add_mutually_exclusive_group()
-    where.add_argument(
-        "--headless", action="store_true", help="no app: progress on stderr, the result on stdout"
-    )
+    _flag(where, "--headless", "no app: progress on stderr, the result on stdout")
     _detach(where)
 
 
 def _detach(command: argparse._ActionsContainer) -> None:
-    command.add_argument(
-        "--detach", action="store_true", help="come back at once; the engine goes on by itself"
-    )
+    _flag(command, "--detach", "come back at once; the engine goes on by itself")
 
 
 def opens_app(arguments: argparse.Namespace) -> bool:
