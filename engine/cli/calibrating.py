@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,7 +16,6 @@ from engine.cli.reporting import page_path, unpublished_words, write_page
 from engine.cli.session import open_to_read
 from engine.errors import DONE, InputError, Problem
 from engine.pipeline.calibrations import LabelledJudges
-from engine.store.reading import open_reader
 
 _PAGE: Final = "calibration.html"
 
@@ -30,7 +28,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         raise InputError(Problem("--compare is told in lines or as --json, and on no page yet"))
     definition = definition_of(session, arguments.benchmark)
     page = None if arguments.html is None else page_path(arguments.html, _PAGE)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         hidden = {} if page is None else unpublished_words(session, reader, [definition.name])
         labelled = LabelledJudges.of(definition, session.config, reader)
     if labelled is None:

@@ -7,7 +7,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from importlib.resources import files
 from itertools import chain
 from typing import Final
@@ -31,7 +30,6 @@ from engine.report.conversation import (
 from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 Selection = Mapping[str, frozenset[ConversationKey] | None]
 """By benchmark: these of its conversations, or None for all."""
@@ -46,7 +44,7 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
         refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         selection = _selection(reader, arguments.names)
         counter: Counter[str] = Counter()
         found = _counted(_conversations(session, reader, selection), counter)

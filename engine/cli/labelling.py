@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +34,6 @@ from engine.pipeline.labels import (
 )
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.tables import Verdict
 
 _WORDS: Final[Mapping[str, LabelAnswer]] = {
@@ -60,7 +58,7 @@ def label(arguments: argparse.Namespace) -> int:
     if arguments.read is not None:
         one = _take_in(session, definition, one, arguments.read)
     if arguments.write is not None:
-        with closing(open_reader(session.store_path)) as reader:
+        with session.reader() as reader:
             _write_sheet(arguments.write, one, reader, definition)
     if arguments.json:
         out_json(_as_json(one))
@@ -108,7 +106,7 @@ def _write_sheet(path: Path, one: Labelling, reader: Reader, definition: Definit
 
 def _take_in(session: Session, definition: Definition, one: Labelling, path: Path) -> Labelling:
     """Every line of a table that came back, or none."""
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         problems: list[Problem] = []
         new: list[NumberedLabel] = []
         rows: dict[int, Verdict] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 from engine.cli.label_writing import write_labels
@@ -12,7 +11,6 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import Definition
 from engine.pipeline.label_requests import Decision, LabelRequest
 from engine.pipeline.labels import Dispute, disputes, judged_conversations
-from engine.store.reading import open_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class PersonDisputes:
     def open(cls, session: Session, benchmark: str, by: str | None) -> PersonDisputes:
         """Raises `CrosswindError`."""
         definition = definition_of(session, benchmark)
-        with closing(open_reader(session.store_path)) as reader:
+        with session.reader() as reader:
             judged = judged_conversations(definition, session.config, reader)
             found = disputes(judged, reader, definition)
         return cls(session, definition, person_named(by), found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +23,6 @@ from engine.pipeline.labels import (
     judged_conversations,
     labelling,
 )
-from engine.store.reading import open_reader
 
 _LONGEST_NAME: Final = 80
 
@@ -49,14 +47,14 @@ class PersonSample:
         definition = definition_of(session, benchmark)
         session.require_store()
         person, account = person_named(by), this_account()
-        with closing(open_reader(session.store_path)) as reader:
+        with session.reader() as reader:
             judged = judged_conversations(definition, session.config, reader)
             check_person(reader.label_samples(definition.name), person, account)
             found = labelling(reader, definition.name, person, judged)
         if found is None or (new and found.is_done):
             draw = SampleDraw(size, seed, person, account)
             write_labels(session, LabelRequest(definition.name, draw=draw))
-            with closing(open_reader(session.store_path)) as reader:
+            with session.reader() as reader:
                 found = labelling(reader, definition.name, person, judged)
         assert found is not None  # noqa: S101  (it was stored above)
         return cls(session, definition, found)
@@ -64,19 +62,19 @@ class PersonSample:
     def now(self) -> Labelling:
         """How far the person has come by now. Raises `StoreError`."""
         name, person = self.definition.name, self.labelling.sample.person
-        with closing(open_reader(self.session.store_path)) as reader:
+        with self.session.reader() as reader:
             judged = judged_conversations(self.definition, self.session.config, reader)
             return labelling(reader, name, person, judged) or self.labelling
 
     def item(self, number: int) -> BlindItem:
         """Raises `InputError` and `StoreError`."""
-        with closing(open_reader(self.session.store_path)) as reader:
+        with self.session.reader() as reader:
             return blind_item(self.labelling, number, reader, self.definition)
 
     def is_replaced(self, number: int) -> bool:
         """Whether it was played again since. Raises `InputError` and `StoreError`."""
         take = self.labelling.item(number).take
-        with closing(open_reader(self.session.store_path)) as reader:
+        with self.session.reader() as reader:
             return not reader.counting_among([take])
 
     def store(self, labels: Sequence[NumberedLabel]) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -37,7 +36,6 @@ from engine.pipeline.planner import total_words
 from engine.pipeline.power import Detectable, power_sentences
 from engine.pipeline.results import counted_of
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 PILOT_SCENARIOS: Final = 2
 """Of each metric."""
@@ -90,7 +88,7 @@ def _within(priced: PricedOrder, budget: float) -> PricedOrder:
 def _report(session: Session, order: Order, *, as_json: bool) -> None:
     rest = plans_of(session, Order(order.benchmarks), powers=True)
     found: dict[str, Any] = {}
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         for name, priced, powers in zip(order.benchmarks, rest.plans, rest.powers, strict=True):
             piloted = _piloted(session, reader, name)
             left = priced.total
@@ -159,7 +157,7 @@ def pilot_page(session: Session, name: str) -> PilotPage:
         [bench] = planner.check(order)
         plan = plan_run(bench, order)
     rest = plans_of(session, Order((name,)), powers=True)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         piloted = _piloted(session, reader, name)
     page = _page(name, piloted, rest.total, rest.powers[0])
     waits = [f"! {waiting_sentence(name, plan.waiting)}"] if plan.waiting else []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 from engine.cli.session import Session
 from engine.pipeline.planner import Planner
 from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
-from engine.store.reading import empty_reader, open_reader
 
 
 @contextmanager
@@ -31,6 +30,5 @@ def writing(session: Session) -> Iterator[Pipeline]:
 @contextmanager
 def planning(session: Session) -> Iterator[Planner]:
     """It reads the store that is there, or where there is none an empty one that nobody sees."""
-    path = session.store_path
-    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+    with session.reader_or_empty() as reader:
         yield Planner(session.workspace, session.config, reader)

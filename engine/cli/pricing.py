@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -31,7 +30,6 @@ from engine.pipeline.plan import (
 from engine.pipeline.planner import calls_words, counted, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.pipeline.ranges import Range
-from engine.store.reading import open_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def spent_so_far(session: Session) -> float | None:
         return None
     if not session.store_path.exists():
         return 0.0
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         return reader.spent_usd()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 from engine.cli.console import out, tell
@@ -13,13 +12,12 @@ from engine.errors import DONE, STOPPED, InputError, Problem
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
-from engine.store.reading import open_reader
 
 
 def run_prune(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     before = _before(arguments.older_than)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         plan = plan_prune(reader, before)
     if plan.is_empty:
         out("there is nothing to take away")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 
 from engine.cli.console import out, tell
@@ -17,7 +16,6 @@ from engine.pipeline.validation import report_of, validations
 from engine.report.site.build import CountedBenchmark, refuse_others, write_site
 from engine.report.writing import refuse_ours
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 
 def site(arguments: argparse.Namespace) -> int:
@@ -25,7 +23,7 @@ def site(arguments: argparse.Namespace) -> int:
     names = session.benchmarks(arguments.benchmarks)
     refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
     refuse_others(arguments.out)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         built = write_site(
             arguments.out,
             _counted(session, reader, names),

@@ -6,7 +6,6 @@ import argparse
 import csv
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import get_terminal_size
@@ -30,7 +29,6 @@ from engine.pipeline.results import Counted, counted_of
 from engine.report.html.view import GENERATOR, Evidence, evidence_of
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 _PAGE: Final = "results.html"
 _PAGE_ENDS: Final = (".html", ".htm")
@@ -44,7 +42,7 @@ def results(arguments: argparse.Namespace) -> int:
     gates = parse_gates(arguments.fail_under)
     page = None if arguments.html is None else page_path(arguments.html, _PAGE)
     targets = _targets(session, arguments.target)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         found: dict[str, Analysis] = {}
         evidence: dict[str, Sequence[Evidence]] = {}
         for name, one in _counted(

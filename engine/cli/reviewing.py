@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, Final
@@ -38,7 +37,6 @@ from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_be
 from engine.pipeline.standing import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState
 from engine.store.reader import Reader
-from engine.store.reading import empty_reader, open_reader
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
 _SHOWN: Final = 60
@@ -209,7 +207,7 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
     if session.config.review is not ReviewMode.REQUIRED or not session.store_path.exists():
         return {}
     found: dict[str, list[str]] = {}
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         planner = Planner(session.workspace, session.config, reader)
         for name in order.benchmarks:
             bench = planner.context(load_definition(session.workspace.definition_path(name)))
@@ -274,8 +272,7 @@ def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str
 def page_of(session: Session, name: str) -> ReviewPage:
     """What can be reviewed of a benchmark. Raises `InputError` and `StoreError`."""
     definition = load_definition(session.workspace.definition_path(name))
-    path = session.store_path
-    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+    with session.reader_or_empty() as reader:
         return ReviewPage.of(definition, config_of(session.config, name), reader)
 
 

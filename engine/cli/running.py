@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -42,7 +41,6 @@ from engine.service.engine import failed_rows
 from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
-from engine.store.reading import empty_reader, open_reader
 
 NAMED: Final = 3
 """Benchmarks whose files are named; of the others there are as many."""
@@ -50,9 +48,8 @@ NAMED: Final = 3
 
 def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
     """One line for each thing to look at, and how the run goes on."""
-    path = session.store_path
     on = f" --workspace {shlex.quote(str(session.workspace.root))}"
-    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+    with session.reader_or_empty() as reader:
         yield f"stopped after {last}, as `--until` asked. Look at what it made:"
         steps = list(_looks(session, reader, order.benchmarks, last, on))
     width = max((len(what) for what, _ in steps), default=0)
@@ -247,7 +244,7 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
     """What counts of the present targets and has a fault of the user model's, among what is named,
     or all of it."""
     targets = {target.id for target in session.config.targets}
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         asked: Keys | None = None
         names = session.benchmarks([arguments.benchmark] if arguments.benchmark else [])
         if arguments.ids:
@@ -268,7 +265,7 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
 
 
 def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         return conversations(reader, arguments.ids, benchmark=arguments.benchmark)
 
 
@@ -320,7 +317,7 @@ def run_here(
 def _report_again(session: Session, keys: Keys) -> None:
     """What came of conversations that were judged or played again, one line each."""
     words = {True: "passes", False: "fails", None: "is unscored"}
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         for name, found in keys.items():
             for key in sorted(found):
                 take = reader.counting_take(name, key)
@@ -357,7 +354,7 @@ def held_to(session: Session, order: Order, gates: Sequence[Gate]) -> int:
     """Say how the results stand to the gates; the exit code that follows. Raises `InputError`."""
     if not gates:
         return DONE
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         found = analyses_of(session, reader, order.benchmarks)
     outcome = judge_all(list(found.values()), gates, order.targets)
     for line in outcome.lines:
@@ -373,7 +370,7 @@ def exit_code(result: RunResult) -> int:
 
 def report(session: Session, order: Order, result: RunResult, *, as_json: bool) -> None:
     """What came of a run: the table to stdout, what to do next to stderr."""
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         found = analyses_of(session, reader, order.benchmarks)
         failures = standing_failures(reader, order.benchmarks)
     if as_json:
@@ -414,7 +411,7 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
 def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
     if not session.store_path.exists():
         return ()
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         return standing_failures(reader, order.benchmarks)
 
 
@@ -458,6 +455,6 @@ def _rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...
 def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...]:
     if not arguments.ids:
         return ()
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         named = [find(reader, text, benchmark=arguments.benchmark) for text in arguments.ids]
     return tuple(WorkRow(one.benchmark, one.id) for one in named)

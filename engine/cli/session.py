@@ -28,7 +28,8 @@ from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.spawning import EngineSettings
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
-from engine.store.reading import open_reader
+from engine.store.reader import Reader
+from engine.store.reading import open_reader, reader_or_empty
 from engine.store.schema import OlderStoreError
 from engine.store.tables import RunRow
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
@@ -87,6 +88,14 @@ class Session:
     @property
     def store_path(self) -> Path:
         return self.workspace.store_path(self.config)
+
+    def reader(self) -> closing[Reader]:
+        """Of the store that is there; for a `with`. Raises `StoreError`."""
+        return closing(open_reader(self.store_path))
+
+    def reader_or_empty(self) -> closing[Reader]:
+        """The same, or of an empty store that nobody sees where there is none."""
+        return closing(reader_or_empty(self.store_path))
 
     def require_free(self) -> None:
         """Raises `WorkspaceBusyError` where an engine is at work; one that only waits for more is
@@ -156,7 +165,7 @@ class Session:
         names: Sequence[str] = self.workspace.benchmark_names()
         if not self.store_path.exists():
             return self.infos(names)
-        with closing(open_reader(self.store_path)) as reader:
+        with self.reader() as reader:
             run = None if self.holder() is None else reader.last_run()
             if run is not None:
                 names = names_at_work(self.workspace, run)

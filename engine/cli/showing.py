@@ -22,7 +22,6 @@ from engine.quotes import NO_QUOTE_FOUND, why_not_found
 from engine.report.conversation import shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.records import others_who_spoke
 from engine.store.search import open_search
 from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
@@ -32,7 +31,7 @@ WIDTH = 96
 
 def show(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         named = find(reader, arguments.id, benchmark=arguments.benchmark)
         if arguments.json:
             out_json(_as_json(session, reader, named))

@@ -23,7 +23,7 @@ from engine.pipeline.order import budget_words
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.lock import Holder
-from engine.store.reading import empty_reader, open_reader
+from engine.store.reading import reader_or_empty
 from engine.watch import Watch
 
 CENT: Final = 0.01
@@ -60,10 +60,8 @@ def status(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
     infos = session.watched()
     holder = session.holder()
-    path = session.store_path
-    reader = open_reader(path) if path.exists() else empty_reader(path)
-    with closing(Watch(reader, infos)) as watched:
-        ahead = {info.name: ahead_of(session, info.name, reader) for info in infos}
+    with closing(Watch(reader_or_empty(session.store_path), infos)) as watched:
+        ahead = {info.name: ahead_of(session, info.name, watched.reader) for info in infos}
         found = Status(session, holder, _board(session, holder), watched, ahead)
         if arguments.json:
             out_json(_as_json(found))

@@ -6,7 +6,6 @@ import argparse
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
 from engine.analysis.findings import reach
 from engine.analysis.validation_figures import OrderChange, Shift, TrackReport, ValidationReport
@@ -42,7 +41,6 @@ from engine.pipeline.validation import (
 from engine.statistics.agreement import Agreement, Flips
 from engine.statistics.distributions import Interval
 from engine.store.reader import Reader
-from engine.store.reading import empty_reader, open_reader
 
 RATES = "rates in per cent"
 LEGEND = f"{RATES} · [all shifts at once in 95 % of such runs] · ! sure"
@@ -120,7 +118,7 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
 def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
     # only now, when it is agreed to: until here nothing was written
     place_branch(asked)
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         state_bound(asked, reader)
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
@@ -128,7 +126,7 @@ def _run(session: Session, asked: Validation, order: Order, arguments: argparse.
     if result.stopped:
         tell("stopped before the end; the same command goes on from here")
         return STOPPED
-    with closing(open_reader(session.store_path)) as reader:
+    with session.reader() as reader:
         report = report_of(asked, reader)
     path = write_report(asked, report)
     _show([report], as_json=arguments.json)
@@ -153,8 +151,7 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
             "--replay ROLE"
         )
         raise InputError(Problem(what, hint=hint))
-    path = session.store_path
-    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+    with session.reader_or_empty() as reader:
         reports, problems = _reports(begun, reader)
     if not reports:
         raise InputError(problems)

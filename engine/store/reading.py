@@ -45,6 +45,11 @@ def empty_reader(path: Path) -> Reader:
     return Reader(Connection(connection, path))
 
 
+def reader_or_empty(path: Path) -> Reader:
+    """Of the store that is there, else of an empty one. Raises `StoreError`."""
+    return open_reader(path) if path.exists() else empty_reader(path)
+
+
 def connect(path: Path, how: str) -> sqlite3.Connection:
     """For this room: as `how` says in SQLite's words. Raises `StoreError`."""
     try:
