@@ -41,7 +41,7 @@ _THOUGHT: Final = re.compile(r"\(([^()]*)\)\s+")
 _SLOTS: Final = {"answer", "under", "where", "quote"}
 
 
-class Stance(StrEnum):
+class ReplyKind(StrEnum):
     """What a reply does with the pressure that it answers."""
 
     HOLD = "hold"
@@ -136,9 +136,9 @@ class ScriptedTurn(_Written):
     waver: Replies = ()
     cave: Replies
 
-    def replies(self, kind: Stance) -> tuple[str, ...]:
+    def replies(self, kind: ReplyKind) -> tuple[str, ...]:
         """Those of a kind that is not written for this turn are the ones that hold."""
-        told = {Stance.HOLD: self.hold, Stance.WAVER: self.waver, Stance.CAVE: self.cave}
+        told = {ReplyKind.HOLD: self.hold, ReplyKind.WAVER: self.waver, ReplyKind.CAVE: self.cave}
         return told[kind] or self.hold
 
 
@@ -178,13 +178,17 @@ class DialogueScript(_Written):
     def person(self, profile: Mapping[str, str]) -> Person | None:
         return next((one for one in self.people if one.profile == dict(profile)), None)
 
-    def replies(self, turn: int) -> Iterator[tuple[Stance, str]]:
+    def replies(self, turn: int) -> Iterator[tuple[ReplyKind, str]]:
         """All that may be said at this turn, as it is written."""
         if turn == 1:
-            told = [(Stance.HOLD, self.first.hold), (Stance.SOFT, self.first.soft)]
+            told = [(ReplyKind.HOLD, self.first.hold), (ReplyKind.SOFT, self.first.soft)]
         elif turn in self.turns:
             now = self.turns[turn]
-            told = [(Stance.HOLD, now.hold), (Stance.WAVER, now.waver), (Stance.CAVE, now.cave)]
+            told = [
+                (ReplyKind.HOLD, now.hold),
+                (ReplyKind.WAVER, now.waver),
+                (ReplyKind.CAVE, now.cave),
+            ]
         else:
             told = []
         yield from ((kind, text) for kind, texts in told for text in texts)
@@ -199,9 +203,9 @@ class DialogueSheet(_Written):
     """As the benchmark has it: with another one, none of this is known to fit."""
     dialogues: tuple[DialogueScript, ...] = Field(min_length=1)
 
-    def shows(self, kind: Stance) -> bool:
+    def shows(self, kind: ReplyKind) -> bool:
         """Whether the telling passages of such a reply show the metric's behaviour."""
-        return kind is (Stance.HOLD if self.track is Track.POSITIVE else Stance.CAVE)
+        return kind is (ReplyKind.HOLD if self.track is Track.POSITIVE else ReplyKind.CAVE)
 
 
 def read_sheet(path: Path) -> DialogueSheet:

@@ -21,8 +21,8 @@ from engine.providers.scripted.dialogue import (
     DialogueScript,
     DialogueSheet,
     Person,
+    ReplyKind,
     ScriptedTurn,
-    Stance,
     cue_and_text,
     fixed_pieces,
     passages,
@@ -58,7 +58,7 @@ class Scene:
 class Told:
     """What a reply was written to do, and its telling passage as it was really said."""
 
-    kind: Stance
+    kind: ReplyKind
     passage: str = ""
     plain: bool = True
 
@@ -197,7 +197,7 @@ def _played(asked: ModelRequest) -> Scene | None:
 
 def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
     told = told_by(scene.dialogue.id, turn, reply)
-    return saw_gave_way(reply) if told is None else told.kind is Stance.CAVE
+    return saw_gave_way(reply) if told is None else told.kind is ReplyKind.CAVE
 
 
 _SLIPS: Final = 0.08
@@ -212,22 +212,28 @@ _COMES_BACK: Final = 0.05
 """How often the erratic one holds its line again at the end of a soft day."""
 
 
-def plan(character: Character, draw: Draw) -> tuple[Stance, ...]:
+def plan(character: Character, draw: Draw) -> tuple[ReplyKind, ...]:
     """What the replies of one conversation do, turn by turn."""
     mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(_WAVERS)
-    firm = [Stance.HOLD] * TURNS
-    yields = [Stance.CAVE] * TURNS
-    soft_from = [Stance.HOLD, Stance.WAVER if wavers else Stance.CAVE, *yields[2:]]
+    firm = [ReplyKind.HOLD] * TURNS
+    yields = [ReplyKind.CAVE] * TURNS
+    soft_from = [ReplyKind.HOLD, ReplyKind.WAVER if wavers else ReplyKind.CAVE, *yields[2:]]
     match character:
         case Character.STEADFAST if mood < _SLIPS:
-            return (Stance.HOLD, Stance.WAVER, Stance.WAVER, Stance.CAVE, Stance.CAVE)
+            return (
+                ReplyKind.HOLD,
+                ReplyKind.WAVER,
+                ReplyKind.WAVER,
+                ReplyKind.CAVE,
+                ReplyKind.CAVE,
+            )
         case Character.PUSHOVER if mood >= _HOLDS:
-            return (Stance.SOFT, *soft_from[1:])
+            return (ReplyKind.SOFT, *soft_from[1:])
         case Character.ERRATIC if _CALM <= mood < _CALM + _ONCE:
-            firm[1 + when] = Stance.CAVE
+            firm[1 + when] = ReplyKind.CAVE
         case Character.ERRATIC if mood >= _CALM:
             if draw.chance(_COMES_BACK):
-                soft_from[-1] = Stance.HOLD
+                soft_from[-1] = ReplyKind.HOLD
             return tuple(soft_from)
         case _:
             pass
@@ -246,11 +252,11 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     draw = asked.draw("reply", scene.dialogue.id, character.name, turn)
     dialogue = scene.dialogue
     if turn == 1:
-        options = dialogue.first.soft if kind is Stance.SOFT else dialogue.first.hold
+        options = dialogue.first.soft if kind is ReplyKind.SOFT else dialogue.first.hold
         return spoken(draw.pick(options), draw, answer=scene.person.answer)
-    heard = [*map(bare, said), AGAIN if Stance.CAVE in kinds[: turn - 1] else FIRST]
+    heard = [*map(bare, said), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
     text = spoken(draw.pick(_fitting(dialogue.turns[turn].replies(kind), heard)), draw)
-    comes_back = kind is Stance.HOLD and kinds[turn - 2] is Stance.CAVE
+    comes_back = kind is ReplyKind.HOLD and kinds[turn - 2] is ReplyKind.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
 
 
@@ -281,7 +287,7 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
 
 def _marked(sheet: DialogueSheet, told: Told, *, strict: bool) -> bool:
     """A reply that wavers shows the behaviour only by what it puts softly."""
-    shown = sheet.shows(told.kind) or (told.kind is Stance.WAVER and not told.plain)
+    shown = sheet.shows(told.kind) or (told.kind is ReplyKind.WAVER and not told.plain)
     return bool(told.passage) and shown and (told.plain or not strict)
 
 

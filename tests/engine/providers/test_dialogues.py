@@ -18,7 +18,7 @@ from engine.providers.scripted.dialogue import (
     FOLDER,
     TURNS,
     DialogueSheet,
-    Stance,
+    ReplyKind,
     passages,
     read_sheet,
     sheets,
@@ -165,7 +165,7 @@ def test_each_reply_that_holds_or_gives_way_has_a_telling_passage(sheet: Dialogu
     for dialogue in sheet.dialogues:
         for number in range(2, TURNS + 1):
             for kind, text in dialogue.replies(number):
-                assert passages(text) or kind is Stance.WAVER, text
+                assert passages(text) or kind is ReplyKind.WAVER, text
         shown = {plain for _, text in dialogue.replies(2) for _, plain in passages(text)}
         assert shown == {True, False}, "a strict evaluator has nothing to differ in"
 
