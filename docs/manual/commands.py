@@ -29,13 +29,17 @@ def command_reference() -> str:
     ]
     known = {option for option, _ in shared}
     for name, command in commands.items():
-        parts += [f"## `crosswind {name}` {{#{name}}}", *_told(command, known)]
+        parts += [f"## `crosswind {name}` {{#{_anchor(name)}}}", *_told(command, known)]
     return "\n\n".join(parts)
 
 
 def _short(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for name, command in commands_of(parser).items():
-        yield f"[{code(name)}](#{name})", command.description or ""
+        yield f"[{code(name)}](#{_anchor(name)})", command.description or ""
+
+
+def _anchor(name: str) -> str:
+    return name.replace(" ", "-")
 
 
 def _told(command: argparse.ArgumentParser, known: set[str]) -> Iterator[str]:
@@ -50,7 +54,7 @@ def _told(command: argparse.ArgumentParser, known: set[str]) -> Iterator[str]:
 def _usage(command: argparse.ArgumentParser) -> str:
     """In a line of its own or several, without what every command takes."""
     command.formatter_class = partial(argparse.HelpFormatter, width=10_000)
-    line = command.format_usage().removeprefix("usage: ").replace(_SHARED, "")
+    line = command.format_usage().removeprefix("usage: ").replace(_SHARED, "").replace("[-h] ", "")
     return textwrap.fill(
         " ".join(line.split()), _WIDTH, subsequent_indent="    ", break_on_hyphens=False
     )

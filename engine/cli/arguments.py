@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 from engine.benchmark import Stage
 from engine.branches import STANCE
+from engine.cli.cluster_arguments import add_cluster
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
@@ -56,7 +57,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         _known_command(command, commands)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        asked = commands.get(arguments.command, parser)
+        words = (arguments.command, getattr(arguments, "action", None))
+        asked = commands.get(" ".join(filter(None, words)), parser)
         raise InputError([_unknown(word, asked) for word in unknown])
     return arguments
 
@@ -77,6 +79,15 @@ def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | N
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """By their words; those of a command's own commands, such as `cluster init`, behind it."""
+    found = dict[str, argparse.ArgumentParser]()
+    for name, command in _own_commands(parser).items():
+        found[name] = command
+        found |= {f"{name} {word}": below for word, below in _own_commands(command).items()}
+    return found
+
+
+def _own_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way to its commands)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             return dict(action.choices)
@@ -84,7 +95,7 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def _known_command(word: str, commands: Iterable[str]) -> None:
-    names = list(commands)
+    names = [name for name in commands if " " not in name]
     if word not in names:
         near = nearest_word(word, names)
         hint = f"did you mean `crosswind {near}`?" if near else "see `crosswind --help`"
@@ -687,6 +698,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _export,
     _datasette_metadata,
     _repair,
+    add_cluster,
 )
 """In the order in which --help lists them."""
 

@@ -98,6 +98,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "stop": ("controlling", "stop"),
     "retry": ("running", "retry"),
     "doctor": ("doctor", "doctor"),
+    "cluster": ("clustering", "cluster"),
 }
 """Which module of this room holds a command's function: each is loaded when it is called, so that
 `--help` does not wait for what it does not need."""

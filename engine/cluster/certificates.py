@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -15,13 +14,12 @@ from cryptography.x509.oid import NameOID
 from distributed import Security
 
 from engine.cluster.folder import ClusterError
+from engine.cluster.kept import read_kept
 from engine.errors import Problem
-from engine.files import open_regular
 
 LASTS: Final = timedelta(days=365)
 _SKEW: Final = timedelta(hours=1)
 """Clocks of machines differ."""
-_MOST_BYTES: Final = 1 << 20
 _ANEW: Final = "make another folder with `crosswind cluster init`, and start scheduler and workers"
 
 
@@ -84,7 +82,7 @@ def _pem(now: datetime) -> bytes:
 
 def check_certificate(path: Path) -> datetime:
     """Until when it can be used. Raises `ClusterError` where it cannot, or is not kept safe."""
-    content = _read(path)
+    content = read_kept(path, "the cluster's key", hint="`crosswind cluster init` makes it")
     if b"PRIVATE KEY-----" not in content or b"-----BEGIN CERTIFICATE-----" not in content:
         raise ClusterError(
             Problem("expected a key and a certificate in one PEM file", path=path, hint=_ANEW)
@@ -104,38 +102,6 @@ def check_certificate(path: Path) -> datetime:
     if ends <= datetime.now(UTC):
         raise ClusterError(Problem(f"expired on {ends:%Y-%m-%d}", path=path, hint=_ANEW))
     return ends
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with open_regular(path) as file:
-            _check_kept(os.fstat(file.fileno()), path)
-            return file.read(_MOST_BYTES)
-    except FileNotFoundError as error:
-        raise ClusterError(
-            Problem(
-                "there is no such file, expected the cluster's key",
-                path=path,
-                hint="`crosswind cluster init` makes it",
-            )
-        ) from error
-    except OSError as error:
-        raise ClusterError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
-
-
-def _check_kept(status: os.stat_result, path: Path) -> None:
-    """As PostgreSQL has it: a key of one's own is for oneself alone; one of root's may be lent to
-    a group, which is how Kubernetes puts a Secret before a process."""
-    mode = stat.S_IMODE(status.st_mode)
-    lent = 0o040 if status.st_uid == 0 != os.geteuid() else 0
-    if mode & 0o077 & ~lent:
-        raise ClusterError(
-            Problem(
-                f"others can read or write this key: its mode is {mode:04o}, expected 0600",
-                path=path,
-                hint=f"chmod 600 {path}; if anyone else may have read it, make another one",
-            )
-        )
 
 
 def security_from(path: Path) -> Security:

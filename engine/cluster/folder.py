@@ -21,7 +21,7 @@ class ClusterError(InputError):
 
 
 class SchedulerGoneError(ClusterError):
-    """Nothing answers where the scheduler file says that the scheduler is."""
+    """There is no scheduler file, or nothing answers where it says that the scheduler is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def scheduler_address(folder: ClusterFolder) -> str:
         with open_regular(path) as file:
             held = json.loads(file.read(_MOST_BYTES))
     except FileNotFoundError as error:
-        raise ClusterError(
+        raise SchedulerGoneError(
             Problem(
                 "there is no scheduler file: no scheduler runs for this cluster",
                 path=path,

@@ -94,7 +94,7 @@ class Environment:
     def __init__(self, workspace_root: Path, environ: Mapping[str, str] = os.environ) -> None:
         self._dotenv_path = workspace_root / ".env"
         self._environ = environ
-        self._dotenv: _Dotenv | None = None
+        self._dotenv: Dotenv | None = None
 
     def __repr__(self) -> str:
         return f"Environment({str(self._dotenv_path.parent)!r})"
@@ -154,9 +154,9 @@ class Environment:
         """Empty where it is set in neither place; a variable set to nothing counts as not set."""
         return self._environ.get(variable, "") or self._from_file().values.get(variable, "")
 
-    def _from_file(self) -> _Dotenv:
+    def _from_file(self) -> Dotenv:
         if self._dotenv is None:
-            self._dotenv = _read_dotenv(self._dotenv_path)
+            self._dotenv = read_dotenv(self._dotenv_path)
         return self._dotenv
 
     def _missing(self, variable: str, where: str) -> Problem:
@@ -175,21 +175,21 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Dotenv:
+class Dotenv:
     """What `.env` says. Without a `repr`: it holds keys."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     unreadable_lines: tuple[int, ...] = ()
 
 
-def _read_dotenv(path: Path) -> _Dotenv:
+def read_dotenv(path: Path) -> Dotenv:
     text = _dotenv_text(path)
     if isinstance(text, Problem):
         raise InputError(text)
     # the parser, not `dotenv_values`: that one logs the lines it cannot read where nobody
     # looks, and fills in variables, while a `$` in a key is a letter of the key
     bindings = list(parse_stream(io.StringIO(text)))
-    return _Dotenv(
+    return Dotenv(
         {one.key: one.value for one in bindings if one.key is not None and one.value is not None},
         tuple(one.original.line for one in bindings if one.error),
     )

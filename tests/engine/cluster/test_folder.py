@@ -144,6 +144,7 @@ def test_a_key_of_roots_may_be_lent_to_a_group_as_a_secret_of_kubernetes_is(
         ('{"address": "tls://host:99999"}', "is no tls://HOST:PORT"),
         ('{"address": "https://host:80"}', "is no tls://HOST:PORT"),
     ],
+    ids=lambda value: str(value)[:30],
 )
 def test_a_scheduler_file_that_is_not_right_is_refused(
     tmp_path: Path, held: str | None, said: str

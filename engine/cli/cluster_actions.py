@@ -1,0 +1,157 @@
+"""What `crosswind cluster` does."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from engine.cli.console import out, out_json, table, tell
+from engine.cluster.certificates import check_certificate, write_certificate
+from engine.cluster.folder import (
+    ClusterError,
+    checked_address,
+    folder_of,
+    make_folder,
+    write_address,
+)
+from engine.cluster.kept import read_kept
+from engine.cluster.scheduler import Listening, serve_scheduler
+from engine.cluster.standing import WorkerStanding, workers_of
+from engine.cluster.worker import WorkerSettings, default_name, serve_worker
+from engine.config.secrets import read_dotenv
+from engine.errors import DONE, Problem
+
+_KEY_ENDINGS: Final = ("KEY", "TOKEN", "SECRET")
+"""Of names of variables that a worker says that it has."""
+
+
+def init(arguments: argparse.Namespace) -> int:
+    address = arguments.address
+    if address is not None:
+        checked_address(address)
+    folder = make_folder(arguments.out)
+    if address is None or not folder.pem.exists():
+        write_certificate(folder.pem)
+        out(f"{folder.pem}: the cluster's key, until {check_certificate(folder.pem):%Y-%m-%d}")
+        out("whoever has it may run programs as you on all machines of this cluster")
+    if address is not None:
+        write_address(folder, address)
+        out(f"{folder.scheduler_file}: the scheduler is at {address}")
+    out("next, each where it is to run:")
+    for what in ("cluster scheduler", "cluster worker", "run"):
+        out(f"  crosswind {what} --cluster {folder.path}")
+    return DONE
+
+
+def scheduler(arguments: argparse.Namespace) -> int:
+    folder = folder_of(arguments.cluster)
+    check_certificate(folder.pem)
+    asyncio.run(serve_scheduler(folder, _listening(arguments, arguments.port), tell))
+    return DONE
+
+
+def _listening(arguments: argparse.Namespace, port: int | None = None) -> Listening:
+    return Listening(arguments.host, arguments.interface, port)
+
+
+def worker(arguments: argparse.Namespace) -> int:
+    folder = folder_of(arguments.cluster)
+    check_certificate(folder.pem)
+    settings = WorkerSettings(
+        folder,
+        _listening(arguments),
+        arguments.name or default_name(),
+        arguments.death_timeout,
+    )
+    given = {} if arguments.env is None else _given(arguments.env)
+    tell(
+        f"worker {settings.name}: crosswind {version('crosswind')}, "
+        f"Python {platform.python_version()}"
+    )
+    tell(_keys_told(given, arguments.env))
+    os.environ.update(given)  # the process that makes the calls inherits it
+    asyncio.run(serve_worker(settings, tell))
+    return DONE
+
+
+def _given(path: Path) -> Mapping[str, str]:
+    """Raises `InputError`; a line that cannot be read is refused, and never shown."""
+    read_kept(path, "lines of the form NAME=value")
+    held = read_dotenv(path)
+    if held.unreadable_lines:
+        raise ClusterError(
+            Problem("expected NAME=value on each line", path=path, line=held.unreadable_lines[0])
+        )
+    return held.values
+
+
+def _keys_told(given: Mapping[str, str], path: Path | None) -> str:
+    """Names alone."""
+    own = sorted(
+        name for name, value in os.environ.items() if name.endswith(_KEY_ENDINGS) and value
+    )
+    parts = [", ".join(sorted(given)) + f" (from {path})"] if given else []
+    parts += [", ".join(name for name in own if name not in given) + " (from the environment)"]
+    named = [part for part in parts if not part.startswith(" ")]
+    if named:
+        return "keys: " + "; ".join(named)
+    return "keys: none; --env FILE gives some, where models need any"
+
+
+def status(arguments: argparse.Namespace) -> int:
+    folder = folder_of(arguments.cluster)
+    address, found = asyncio.run(workers_of(folder))
+    if arguments.json:
+        out_json({"scheduler": address, "workers": [_as_json(one) for one in found]})
+        return DONE
+    hosts = len({one.host for one in found})
+    ours = [one for one in found if one.ours]
+    out(f"scheduler at {address}: {_count(len(ours), 'worker')} on {_count(hosts, 'host')}")
+    if found:
+        out(table(("host", "worker", "crosswind", ""), [_row(one) for one in found], right=_NONE))
+    else:
+        out(f"start some: crosswind cluster worker --cluster {folder.path}")
+    return DONE
+
+
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+def _row(one: WorkerStanding) -> tuple[str, str, str, str]:
+    here = version("crosswind")
+    if not one.ours:
+        note = "not ours: gets no calls"
+    elif one.version != here:
+        note = f"gets no calls: this is crosswind {here}"
+    else:
+        note = ""
+    return one.host, one.name, one.version or "-", note
+
+
+def _as_json(one: WorkerStanding) -> dict[str, object]:
+    return {
+        "host": one.host,
+        "name": one.name,
+        "address": one.address,
+        "version": one.version,
+        "ours": one.ours,
+        "usable": one.ours and one.version == version("crosswind"),
+    }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
+    "init": init,
+    "scheduler": scheduler,
+    "worker": worker,
+    "status": status,
+}

@@ -1,0 +1,112 @@
+"""What `crosswind cluster` takes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path("crosswind-cluster")
+
+
+def add_cluster(command: Callable[..., argparse.ArgumentParser]) -> None:
+    cluster = command(
+        "cluster",
+        "let worker processes on many machines make the calls of a run; nearly nobody needs it",
+        "`crosswind run --cluster DIR` uses them. docs/many-machines.md says when to.",
+    )
+    actions = cluster.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
+        return actions.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    _init(action)
+    scheduler = action("scheduler", "connect workers and runs, until it is ended; asks no model")
+    _folder(scheduler)
+    scheduler.add_argument(
+        "--port", type=port, metavar="PORT", help="where it listens; 8786, 0 for any that is free"
+    )
+    _address(scheduler)
+    _worker(action)
+    status = action("status", "which workers there are: host, version, and whether they are ours")
+    _folder(status)
+    status.add_argument("--json", action="store_true", help="for a script")
+
+
+def _init(action: Callable[..., argparse.ArgumentParser]) -> None:
+    init = action(
+        "init",
+        "make a cluster's folder, with the key that every process of it needs",
+        "Whoever has the key may run programs as you on every machine of the cluster. It is "
+        "readable by\nyou alone; copy it with scp or as a Secret, and nowhere else.",
+    )
+    init.add_argument(
+        "--out", type=Path, default=FOLDER, metavar="DIR", help="default: ./crosswind-cluster"
+    )
+    init.add_argument(
+        "--address",
+        metavar="tls://HOST:PORT",
+        help="where the scheduler will be, where machines share no disk; also later, in a copy",
+    )
+
+
+def _worker(action: Callable[..., argparse.ArgumentParser]) -> None:
+    worker = action(
+        "worker",
+        "make calls for whatever run there is, until it is ended",
+        "Keys never travel: a worker fills in ${NAME} from its own environment. Where the "
+        "scheduler goes,\nit waits for another one. Exit codes: 0 it was ended · 2 it could not "
+        "begin, or no scheduler came.",
+    )
+    _folder(worker)
+    worker.add_argument(
+        "--env", type=Path, metavar="FILE", help="lines NAME=value, such as keys; mode 0600"
+    )
+    worker.add_argument("--name", metavar="NAME", help="default: its host and four digits")
+    worker.add_argument(
+        "--death-timeout",
+        type=seconds,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long to wait for a scheduler before it ends; 120",
+    )
+    _address(worker)
+
+
+def _folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cluster",
+        type=Path,
+        default=FOLDER,
+        metavar="DIR",
+        help="the cluster's folder; ./crosswind-cluster",
+    )
+
+
+def _address(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--host", metavar="HOST", help="the address to listen on")
+    where.add_argument("--interface", metavar="NAME", help="the network to listen on, such as ib0")
+
+
+def port(text: str) -> int:
+    """Raises ValueError, of which argparse makes an error that names the option."""
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise ValueError
+    return number
+
+
+def seconds(text: str) -> float:
+    """Raises ValueError, of which argparse makes an error that names the option."""
+    number = float(text)
+    if not 0 < number <= 86_400:
+        raise ValueError
+    return number

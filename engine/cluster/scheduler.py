@@ -1,0 +1,112 @@
+"""Dask's scheduler as this program runs it: encrypted, without any other open port, and quiet."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import dask.config
+from distributed import Scheduler, SchedulerPlugin
+
+from engine.cluster.certificates import security_from
+from engine.cluster.folder import ClusterError, ClusterFolder, scheduler_address
+from engine.cluster.signals import asked_to_end
+from engine.errors import Problem
+
+DEFAULT_PORT: Final = 8786
+NO_PAGES: Final[Mapping[str, list[str]]] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+"""Dask opens a port for its web pages on every address, whatever is asked of it: it gets one of
+this machine alone, and no page."""
+PAGES_PORT: Final = "127.0.0.1:0"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a process of the cluster is reached; None for what Dask finds by itself."""
+
+    host: str | None = None
+    interface: str | None = None
+    port: int | None = None
+
+
+async def serve_scheduler(folder: ClusterFolder, listening: Listening, say: Say) -> None:
+    """Until it is asked to end. Raises `ClusterError`."""
+    security, file = security_from(folder.pem), _file_to_write(folder)
+    try:
+        with dask.config.set(NO_PAGES):
+            scheduler = Scheduler(
+                security=security,
+                protocol="tls://",
+                host=listening.host,
+                interface=listening.interface,
+                port=DEFAULT_PORT if listening.port is None else listening.port,
+                dashboard=False,
+                dashboard_address=PAGES_PORT,
+                scheduler_file=None if file is None else str(file),
+            )
+        await scheduler
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ClusterError(_why(error, listening)) from error
+    try:
+        scheduler.add_plugin(_Told(say))
+        say(f"scheduler at {scheduler.address}, said to others by {folder.scheduler_file}")
+        say("Ctrl-C ends it; workers and runs then wait for another one")
+        await asked_to_end()
+    finally:
+        await scheduler.close(reason="asked to end")
+
+
+def _file_to_write(folder: ClusterFolder) -> Path | None:
+    """None where the folder can only be read, as a Secret of Kubernetes: it says already where
+    the scheduler is. Raises `ClusterError`."""
+    if os.access(folder.path, os.W_OK):
+        return folder.scheduler_file
+    scheduler_address(folder)
+    return None
+
+
+def _why(error: Exception, listening: Listening) -> Problem:
+    cause = error.__cause__ if isinstance(error, RuntimeError) else error
+    taken = isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE
+    if taken:
+        port = DEFAULT_PORT if listening.port is None else listening.port
+        return Problem(
+            f"port {port} is taken: a scheduler may be running already",
+            hint="`crosswind cluster status` says; --port 0 takes any that is free",
+        )
+    return Problem(f"cannot listen: {listen_fault(error)}", hint="see --host and --interface")
+
+
+def listen_fault(error: BaseException) -> str:
+    """What Dask says at last of an address that it cannot have."""
+    cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
+    return (isinstance(cause, OSError) and cause.strerror) or str(cause)
+
+
+class _Told(SchedulerPlugin):
+    """Says who comes and goes."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._names = dict[str, str]()
+        """By address: of one that has gone, the scheduler knows no more."""
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        self._names[worker] = str(scheduler.workers[worker].name)
+        self._say(f"worker {self._names[worker]} has come: {self._count()}")
+
+    async def remove_worker(self, scheduler: Scheduler, worker: str, **_: object) -> None:
+        self._say(f"worker {self._names.pop(worker, worker)} has gone: {self._count()}")
+
+    def _count(self) -> str:
+        number = len(self._names)
+        return f"{number} worker{'' if number == 1 else 's'}"

@@ -1,0 +1,53 @@
+"""Which workers a cluster has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+from distributed import Client
+
+from engine.cluster.certificates import security_from
+from engine.cluster.folder import ClusterFolder, scheduler_address
+from engine.cluster.reaching import CONNECT_S, scheduler_identity
+from engine.cluster.worker import OURS
+
+_ANSWER_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStanding:
+    host: str
+    name: str
+    address: str
+    version: str | None
+    """Of this program; None where the worker has none, or does not answer."""
+    ours: bool
+    """Whether `crosswind cluster worker` started it, so that it is given calls."""
+
+
+async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStanding]]:
+    """The scheduler's address, and its workers by host and name. Raises `ClusterError`."""
+    address, security = scheduler_address(folder), security_from(folder.pem)
+    identity = await scheduler_identity(folder, address, security)
+    async with Client(
+        address,
+        security=security,
+        asynchronous=True,
+        timeout=CONNECT_S,
+        direct_to_workers=False,  # whoever asks may reach the scheduler alone
+        set_as_default=False,
+    ) as client:
+        versions = await client.run(metadata.version, "crosswind", on_error="return")
+    found = [
+        WorkerStanding(
+            host=str(worker["host"]),
+            name=str(worker["name"]),
+            address=where,
+            version=said if isinstance(said := versions.get(where), str) else None,
+            ours=OURS in worker["resources"],
+        )
+        for where, worker in identity["workers"].items()
+    ]
+    return address, sorted(found, key=lambda one: (one.host, one.name))

@@ -1,0 +1,155 @@
+"""A worker as this program runs it: one process that makes calls, started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+
+from distributed import Nanny
+
+from engine.cluster.certificates import security_from
+from engine.cluster.folder import ClusterError, ClusterFolder, SchedulerGoneError, scheduler_address
+from engine.cluster.reaching import scheduler_identity
+from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, Listening, Say, listen_fault
+from engine.cluster.signals import asked_to_end
+from engine.errors import Problem
+
+OURS: Final = "crosswind"
+"""The resource by which a worker of ours is told from others of the same Dask cluster."""
+_LOOK_S: Final = 1.0
+_TRY_S: Final = 2.0
+_CLOSE_S: Final = 10.0
+_MOST_FAILS: Final = 3
+_MOST_DEAD: Final = 10
+"""Looks in a row at which the worker's process was not there: it takes a second to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    folder: ClusterFolder
+    listening: Listening
+    name: str
+    wait_s: float
+    """Seconds to wait for a scheduler, at the start and when it goes."""
+
+
+class NameTakenError(ClusterError):
+    """Another worker has the name, or this one had it until the scheduler learns otherwise."""
+
+
+def default_name() -> str:
+    return f"{socket.gethostname()}-{token_hex(2)}"
+
+
+async def serve_worker(settings: WorkerSettings, say: Say) -> None:
+    """Until it is asked to end, also over schedulers that come and go. Raises `ClusterError`."""
+    ending = asyncio.create_task(asked_to_end())
+    serving = asyncio.create_task(_serve(settings, say))
+    await asyncio.wait({ending, serving}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (ending, serving):
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+
+
+async def _serve(settings: WorkerSettings, say: Say) -> None:
+    fails = 0
+    while fails < _MOST_FAILS:
+        address = await _scheduler(settings, say)
+        with tempfile.TemporaryDirectory(prefix="crosswind-worker-") as spool:
+            began = await _join(settings, address, Path(spool), say)
+        fails = 0 if began else fails + 1
+    raise ClusterError(f"the worker's process ended {fails} times before it could begin")
+
+
+async def _scheduler(settings: WorkerSettings, say: Say) -> str:
+    """The address of one that answers. Raises `ClusterError`."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + settings.wait_s
+    told = False
+    while True:
+        try:
+            address = scheduler_address(settings.folder)
+            security = security_from(settings.folder.pem)
+            identity = await scheduler_identity(
+                settings.folder, address, security, timeout_s=_TRY_S
+            )
+            _check_name(settings.name, identity)
+        except (SchedulerGoneError, NameTakenError) as error:
+            if loop.time() >= end:
+                raise
+            if not told:
+                say(f"{error.problems[0].what}; waiting for that to change")
+            told = True
+            await asyncio.sleep(_LOOK_S)
+        else:
+            return address
+
+
+def _check_name(name: str, identity: Mapping[str, Any]) -> None:
+    if any(str(worker["name"]) == name for worker in identity["workers"].values()):
+        raise NameTakenError(
+            Problem(f"there is a worker named {name} already", hint="give another --name, or none")
+        )
+
+
+async def _join(settings: WorkerSettings, address: str, spool: Path, say: Say) -> bool:
+    """Until the scheduler goes; False where the worker's process ended before it began. Raises
+    `ClusterError`."""
+    try:
+        nanny = _nanny(settings, address, spool)
+        await nanny
+    except (OSError, ValueError, RuntimeError) as error:
+        if not isinstance(error.__cause__ or error, OSError | ValueError):
+            return False
+        raise ClusterError(
+            Problem(f"cannot listen: {listen_fault(error)}", hint="see --host and --interface")
+        ) from error
+    try:
+        say(f"worker {settings.name} makes calls for {address}")
+        if await _until_over(nanny):
+            say("the scheduler has gone")
+        else:
+            say("the process that makes calls has died; it is started again")
+    finally:
+        await nanny.close(timeout=_CLOSE_S, reason="asked to end")
+    return True
+
+
+async def _until_over(nanny: Nanny) -> bool:
+    """Whether the scheduler has gone. Dask starts a process again that died, but not where it dies
+    once more meanwhile."""
+    over = asyncio.ensure_future(nanny.finished())
+    dead = 0
+    while not over.done() and dead < _MOST_DEAD:
+        await asyncio.wait({over}, timeout=_LOOK_S)
+        dead = 0 if nanny.is_alive() else dead + 1
+    return not over.cancel()
+
+
+def _nanny(settings: WorkerSettings, address: str, spool: Path) -> Nanny:
+    return Nanny(
+        address,
+        nthreads=1,
+        name=settings.name,
+        host=settings.listening.host,
+        interface=settings.listening.interface,
+        protocol="tls://",
+        security=security_from(settings.folder.pem),
+        resources={OURS: 1},
+        memory_limit=0,  # calls need little; what else uses the machine is none of its business
+        local_directory=str(spool),
+        death_timeout=settings.wait_s,
+        config=dict(NO_PAGES),
+        silence_logs=logging.CRITICAL,
+        dashboard=False,
+        dashboard_address=PAGES_PORT,
+    )
