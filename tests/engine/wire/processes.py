@@ -14,9 +14,9 @@ from tests.engine.wire.workplace import VARIABLES
 _SOURCE: Final = Path(__file__).parents[3]
 PATIENCE_S: Final = 300.0
 _HURRIED: Final = """
+from functools import partial
 from engine.providers import accounts
-from engine.providers import retry
-accounts.Patience = lambda: retry.Patience(tries=2, first_pause_s=0.05, refused_s=0.1)
+accounts.RetryPolicy = partial(accounts.RetryPolicy, tries=2, first_pause_s=0.05, refused_s=0.1)
 from engine.doctor.preflight import preflight
 preflight.__kwdefaults__["longest_s"] = 1.0
 from tui.__main__ import main

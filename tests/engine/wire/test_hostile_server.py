@@ -8,8 +8,6 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
 
-import pytest
-
 from engine.benchmark import Stage, State
 from engine.facts import TakeStarted, VerdictGiven
 from engine.store.tables import StateRow
@@ -101,7 +99,6 @@ def _took(place: Workplace, target: str) -> float:
     return (facts[-1].at - facts[0].at).total_seconds()
 
 
-@pytest.mark.timeout(300)  # it waits 100 s between tries, as a run does
 def test_providers_that_do_their_worst_never_harm_one_that_is_sound(
     server: ProtocolServer, tmp_path: Path
 ) -> None:
