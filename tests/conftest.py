@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,6 +18,8 @@ from tests.new_stores import copied_new_stores
 from tests.processes import Watch, marks
 
 LEFT_OUT = "not process"
+_MEMORY: Final = Path("/dev/shm")
+_ENOUGH: Final = 4 << 30
 
 # argparse looks for translations of its words in files that are not there, which is half of what it
 # takes to make the parser of a command
@@ -22,6 +27,9 @@ os.environ["LANGUAGE"] = "C"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # as where this was started in the background, which what is started here would go on with
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH:
+    # a store is synced at each write, for which a disk is waited longer than the tests work
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 gc.disable()  # half of the time that it takes to find the tests would go into walking through them
 
 
