@@ -8,12 +8,13 @@ the numbers have.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os.path import commonpath
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from engine.branches import Branch, folder_of
 from engine.errors import InputError, Problem
@@ -21,6 +22,7 @@ from engine.importing.fields import UnfitError, as_object, fitting_name
 from engine.importing.inspect_files import OpenLog, is_log, open_log
 from engine.importing.inspect_rows import write_folder
 from engine.importing.inspect_samples import LogChoice, LoggedBenchmark, kept_of, target_of
+from engine.importing.inspect_scores import behaviour_of
 from engine.importing.report import ImportReport
 from engine.importing.source import ImportableFolder, Source
 
@@ -102,7 +104,7 @@ def _read(
     benchmark = _benchmark(log, into, benchmarks)
     target = target_of(about)
     before = dict(benchmark.numbers)
-    with benchmark.kept.open("a", encoding="utf-8") as kept:
+    with benchmark.kept.open("ab") as kept:
         start = kept.tell()
         try:
             for sample in log.samples:
@@ -111,13 +113,13 @@ def _read(
                     continue
                 try:
                     row = kept_of(sample, about, target, benchmark, before, choice)
-                    line = None if row is None else json.dumps(as_object(row))
+                    line = None if row is None else msgspec.json.encode(as_object(row))
                 except UnfitError as error:
                     name = f"sample {str(sample.id)[:100]}"
                     problems.append(Problem(error.what, log.path, key=name, hint=error.hint))
                     continue
                 if line is not None:
-                    kept.write(line + "\n")
+                    kept.write(line + b"\n")
         except InputError:
             kept.truncate(start)
             benchmark.logs.pop()
@@ -128,15 +130,20 @@ def _read(
 
 def _benchmark(log: OpenLog, into: Path, benchmarks: dict[str, LoggedBenchmark]) -> LoggedBenchmark:
     about = log.about
-    task = about.task.rsplit("/", 1)[-1]
+    behaviour, described = behaviour_of(about)
+    task = behaviour or about.task.rsplit("/", 1)[-1]
     name = task if Branch.parse(task) else fitting_name(task)
     if name is None:
         raise InputError(Problem(f"{task[:100]!r} cannot be the name of a benchmark", log.path))
     if name not in benchmarks:
         folder = into / folder_of(name)
         folder.mkdir(parents=True, exist_ok=True)
-        title = about.task_display_name or about.task
-        description = about.task_description or f"From logs of Inspect, of the task {about.task}."
+        title = behaviour or about.task_display_name or about.task
+        description = (
+            described
+            or about.task_description
+            or f"From logs of Inspect, of the task {about.task}."
+        )
         benchmarks[name] = LoggedBenchmark(name, title, description, folder)
     benchmarks[name].logs.append(log.path)
     return benchmarks[name]

@@ -6,7 +6,6 @@ with the same transcript.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Self
 
+import msgspec
 import yaml
 
 from engine.importing.fields import OURS, PARTIAL
@@ -58,7 +58,7 @@ def _metric(one: Measured, rule: Rule) -> dict[str, Any]:
     )
     return {
         "id": one.id,
-        "name": one.name,
+        "name": one.label or one.name,
         "type": rule.track.value,
         "definition": described[:_LONGEST],
         "imported": f"from Inspect's scorer {one.scorer}: {rule.in_words}",
@@ -87,12 +87,12 @@ def _write_rows(
         _Array(names[0]) as scenarios,
         _Array(names[1]) as conversations,
         _Array(runs / "scores.json") as scores,
-        benchmark.kept.open(encoding="utf-8") as kept,
+        benchmark.kept.open("rb") as kept,
     ):
         known: dict[str, bytes] = {}
         alone = len(benchmark.metrics.by_key) == 1
         for line in kept:
-            for made in _rows(json.loads(line), measured, rules, alone=alone):
+            for made in _rows(msgspec.json.decode(line), measured, rules, alone=alone):
                 _add_scenario(scenarios, made.scenario, known, benchmark.notes)
                 conversations.add(made.conversation)
                 for score in made.scores:
@@ -103,19 +103,19 @@ class _Array:
     """A JSON array in a file, one value a line."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
-        self._between = "[\n"
+        self._file = path.open("wb")
+        self._between = b"[\n"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.write("[]\n" if self._between == "[\n" else "\n]\n")
+        self._file.write(b"[]\n" if self._between == b"[\n" else b"\n]\n")
         self._file.close()
 
     def add(self, value: object) -> None:
-        self._file.write(self._between + json.dumps(value))
-        self._between = ",\n"
+        self._file.write(self._between + msgspec.json.encode(value))
+        self._between = b",\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _score(
     rule: Rule,
 ) -> dict[str, Any]:
     value = score["value"]
-    shown = value if isinstance(value, str) else json.dumps(value)
+    shown = value if isinstance(value, str) else str(value)
     words = f"{metric.name}: {shown[:200]} ({rule.in_words})."
     return {
         **about,
@@ -196,7 +196,7 @@ def _add_scenario(
     scenarios: _Array, row: dict[str, Any], known: dict[str, bytes], notes: Counter[str]
 ) -> None:
     """The first of an id; that another log tells it otherwise is counted."""
-    digest = blake2b(json.dumps(row).encode(), digest_size=12).digest()
+    digest = blake2b(msgspec.json.encode(row), digest_size=12).digest()
     if known.setdefault(row["id"], digest) is digest:
         scenarios.add(row)
     elif known[row["id"]] != digest:

@@ -112,6 +112,7 @@ class Measured:
     """Of our own export, which says itself what the metric is."""
     palette: str | None = None
     scale: tuple[float, float] | None = None
+    label: str | None = None
     described: str | None = None
     audited: bool = False
     low: float = math.inf
@@ -190,16 +191,35 @@ class Metrics:
         return found
 
 
+def _member(value: Any, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def behaviour_of(about: Evaluated) -> tuple[str | None, str | None]:
+    """The one that a log of Bloom is about, and what it is; all such logs have the same task."""
+    told = (about.metadata or {}).get("behavior")
+    name, described = (_member(told, key) for key in ("name", "description"))
+    if AUDITOR not in (about.model_roles or {}) or not isinstance(name, str) or not name:
+        return None, None
+    return name, described if isinstance(described, str) else None
+
+
 def _look(metric: Measured, about: Evaluated) -> None:
     """What the log's own settings say of a score: colours of Inspect's viewer, and dimensions."""
+    behaviour, described = behaviour_of(about)
+    if metric.name == behaviour:
+        metric.described = described
     view = (about.viewer or {}).get("task_samples_view")
     for one in view if isinstance(view, list) else [view]:
-        scales = one.get("score_color_scales") if isinstance(one, dict) else None
-        match scales.get(metric.name) if isinstance(scales, dict) else None:
+        if not isinstance(one, dict):
+            continue
+        label = _member(one.get("score_labels"), metric.name)
+        metric.label = label if isinstance(label, str) and label.strip() else metric.label
+        match _member(one.get("score_color_scales"), metric.name):
             case str(palette):
                 metric.palette = palette
             case {"palette": str(palette), **ends}:

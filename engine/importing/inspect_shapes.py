@@ -6,7 +6,6 @@ The events, which are most of a sample, stay bytes until somebody asks for them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -73,6 +72,7 @@ class Sample(Struct):
     events: Raw = Raw(b"[]")
     events_data: Raw = Raw(b"null")
     attachments: Raw = Raw(b"{}")
+    timelines: Raw = Raw(b"null")
     model_usage: dict[str, TokensUsed] = {}
     role_usage: dict[str, TokensUsed] = {}
     error: Failed | None = None
@@ -167,34 +167,48 @@ class _Pool(Struct):
     messages: list[Message] = []
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEvents:
-    """What the events of a sample say of its target."""
+class _Span(Struct):
+    branches: list[_Span] = []
 
-    said: list[Message]
-    """What it was told at its last call, and what it answered."""
-    branches: int
-    """How often the conversation was taken back to an earlier place, or begun anew."""
+    @property
+    def all_branches(self) -> int:
+        return sum(1 + one.all_branches for one in self.branches)
 
 
-def target_events(sample: Sample) -> TargetEvents:
-    """Nothing where they cannot be read, or no call was of a model in the role `target`."""
+class _Timeline(Struct):
+    name: str = ""
+    root: _Span = msgspec.field(default_factory=_Span)
+
+
+def target_branches(sample: Sample) -> int:
+    """How often the target's conversation was taken back to an earlier place, or begun anew; 0
+    where the log does not say."""
+    try:
+        lines = msgspec.json.decode(sample.timelines, type=list[_Timeline] | None)
+        # several audits of one sample have names before the role
+        return sum(one.root.all_branches for one in lines or () if one.name.endswith("target"))
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+
+
+def last_target_call(sample: Sample) -> list[Message]:
+    """What the target was told when it was last called, and what it answered; nothing where that
+    cannot be read, or no call was of a model in the role `target`."""
     try:
         events = msgspec.json.decode(sample.events, type=list[_Event])
         pool = msgspec.json.decode(sample.events_data, type=_Pool | None)
         texts = msgspec.json.decode(sample.attachments, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError):
-        return TargetEvents([], 0)
-    calls = [one for one in events if one.event == "model" and one.role == "target"]
-    branches = sum(one.event == "branch" for one in events)
-    last = next((one for one in reversed(calls) if one.output and one.output.choices), None)
+        return []
+    calls = (one for one in reversed(events) if one.event == "model" and one.role == "target")
+    last = next((one for one in calls if one.output and one.output.choices), None)
     if last is None or last.output is None:
-        return TargetEvents([], branches)
+        return []
     pooled = [] if pool is None else pool.messages
     told = [one for start, end in last.input_refs or () for one in pooled[start:end]]
     answer = last.output.choices[0].message
     said = [*last.input, *told, *([] if answer is None else [answer])]
-    return TargetEvents([_attached(one, texts) for one in said], branches)
+    return [_attached(one, texts) for one in said]
 
 
 def _attached(message: Message, texts: dict[str, str]) -> Message:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.benchmark import Speaker
-from engine.importing.inspect_shapes import Message, Part, Sample, target_events
+from engine.importing.inspect_shapes import (
+    Message,
+    Part,
+    Sample,
+    last_target_call,
+    target_branches,
+)
 
 AUDITOR: Final = "auditor"
 TARGET: Final = "target"
@@ -16,6 +22,7 @@ TARGET: Final = "target"
 
 _SYSTEM: Final = frozenset({"system", "developer"})
 _USER, _TARGET = Speaker.USER.value, Speaker.TARGET.value
+_BRANCHES: Final = "branches that were rolled back, and that its judge may have seen"
 _SHOWN: Final = 2_000
 """Characters of a system message in a note."""
 
@@ -36,9 +43,9 @@ class Spoken:
 
     def note(self, *, with_system: bool) -> str | None:
         """What of the sample the transcript does not show; None where it shows all."""
-        parts = [f"{times} {kind}" for kind, times in sorted(self.asides.items())]
+        parts = [f"{kind}: {times}" for kind, times in sorted(self.asides.items())]
         if self.tools:
-            parts.append(f"tools: {', '.join(sorted(self.tools)[:20])}")
+            parts.append(f"names of tools: {', '.join(sorted(self.tools)[:20])}")
         told = [f"In the log, and not shown here: {'; '.join(parts)}."] if parts else []
         if with_system and self.system:
             cut = " …" if len(self.system) > _SHOWN else ""
@@ -48,17 +55,15 @@ class Spoken:
 
 def spoken(sample: Sample, roles: Iterable[str]) -> Spoken:
     """Between the user and the target, whoever else the log is about."""
-    said, branches = sample.messages, 0
+    said, result = sample.messages, Spoken()
     if TARGET in roles:
-        found = target_events(sample)
-        branches = found.branches
-        if found.said and not _holds(said, found.said[-1]):
-            said = found.said  # the sample's messages are the auditor's own
-    result = Spoken()
-    if branches:
-        result.asides["rollbacks, of which only the last branch is taken"] += branches
+        last = last_target_call(sample)
+        if last and not _holds(said, last[-1]):
+            said = last  # the sample's messages are the auditor's own
+        result.asides[_BRANCHES] += target_branches(sample)
     for message in said:
         _add(result, message)
+    result.asides = +result.asides
     return result
 
 
@@ -97,7 +102,6 @@ def _add(result: Spoken, message: Message) -> None:
                 _say(result, _TARGET, message)
         case _:
             asides["messages of other roles"] += 1
-    result.asides = +asides
 
 
 def _say(result: Spoken, role: str, message: Message) -> None:

@@ -37,6 +37,7 @@ SCRIPTS: Final = {
     "watching": ("tests.benchmarks.watching",),
     "statistics": ("tests.benchmarks.aggregate",),
     "house": ("tests.benchmarks.house",),
+    "inspect": ("tests.benchmarks.inspect_logs",),
 }
 """Those that say what they found in their own words."""
 

@@ -92,12 +92,20 @@ def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
         "realism": {"palette": "good-high", "min": 1, "max": 10},
         "gratitude": {"palette": "good-low", "min": 1, "max": 10},
     }
-    about = audit(viewer={"task_samples_view": {"score_color_scales": scales}})
+    about = audit(
+        viewer={
+            "task_samples_view": {
+                "score_color_scales": scales,
+                "score_labels": {"realism": "How real"},
+            }
+        }
+    )
     scores = {"audit_judge": {"realism": 6, "gratitude": 5, "concerning": 6}}
     archive(tmp_path / "p.eval", about, [sample("seed", scores)])
     code, report, _ = take_in(tmp_path / "p.eval")
     assert code == 0
     metrics = load_definition(ours.root / "benchmarks/audit/benchmark.yaml").metrics
+    assert metrics[0].name == "How real"
     assert {one.id: one.track for one in metrics} == {
         "realism": Track.POSITIVE,
         "gratitude": Track.NEGATIVE,
@@ -116,6 +124,19 @@ def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
         assert take.user_model == "mockllm/auditor"
         [verdict] = reader.verdicts(take.seq)
     assert verdict.justification.startswith("realism: 6 (from 6 of 10 on")
+
+
+def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
+    ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    told = {"behavior": {"name": "flattery", "description": "Praise that nobody earned."}}
+    about = audit(metadata=told)
+    about["eval"]["task"] = "petri_bloom/bloom_audit"
+    archive(tmp_path / "b.eval", about, [sample(1, {"audit_judge": {"flattery": 8}})])
+    assert take_in(tmp_path / "b.eval")[0] == 0
+    defined = load_definition(ours.root / "benchmarks/flattery/benchmark.yaml")
+    assert defined.description == "Praise that nobody earned."
+    assert defined.metrics[0].definition == "Praise that nobody earned."
 
 
 def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
@@ -152,8 +173,8 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
         message("user", "now?"),
         message("assistant", "Still nothing."),
     ]
-    events = [{"event": "branch"}, {"event": "model", "role": "target", "output": {"choices": []}}]
-    archive(tmp_path / "t.eval", audit(), [sample(1, {"j": 9}, messages, events=events)])
+    lines = [{"name": "target", "root": {"branches": [{"branches": [{}]}]}}, {"name": "auditor"}]
+    archive(tmp_path / "t.eval", audit(), [sample(1, {"j": 9}, messages, timelines=lines)])
     _, report, _ = take_in(tmp_path / "t.eval")
     assert report["benchmarks"][0]["notes"] == {
         "beginnings of replies that were written for the target, not shown as speech": 1,
@@ -161,7 +182,7 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
         "messages that follow one of the same side, joined with it, not shown as speech": 1,
         "pictures, files and other contents that are no text, not shown as speech": 1,
         "replies before the user's first message, not shown as speech": 1,
-        "rollbacks, of which only the last branch is taken, not shown as speech": 1,
+        "branches that were rolled back, and that its judge may have seen, not shown as speech": 2,
         "tool calls, not shown as speech": 1,
         "tool results, not shown as speech": 1,
     }
@@ -176,8 +197,8 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
     ]
     assert said[1].reasoning == "Hm."
     assert take.detail is not None
-    assert "1 tool calls" in take.detail
-    assert "tools: search" in take.detail
+    assert "tool calls: 1" in take.detail
+    assert "names of tools: search" in take.detail
     assert "You are a clerk." in take.detail
 
 
