@@ -133,7 +133,7 @@ async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
     def report(benchmark: str) -> Report:
         return added_up(session.workspace, session.config, session.store_path, benchmark)
 
-    backend = Backend(report=report, review=lambda: ReviewDesk(session))
+    backend = Backend(report=report, review=lambda: ReviewDesk(session, "ann"))
     app = CrosswindApp(watch, place="Benchmarks", theme=THEMES[""], backend=backend)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot

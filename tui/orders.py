@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine.analysis.overall import ALL
 from engine.cli.person_disputes import PersonDisputes
-from engine.cli.person_sample import PersonSample
+from engine.cli.person_sample import PersonSample, person_named
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
 from engine.cli.pricing import checked, confirmed
 from engine.cli.reviewing import ReviewDesk, ahead_of
@@ -133,7 +133,7 @@ class Orders:
 
     def review(self) -> ReviewDesk:
         """What people say of metrics and scenarios."""
-        return ReviewDesk(self.session)
+        return ReviewDesk(self.session, person_named(None))
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on

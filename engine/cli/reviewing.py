@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
+from threading import Lock
 from typing import Any, Final
 
 from engine.benchmark import Stage
@@ -26,6 +27,7 @@ from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
 from engine.pipeline.ahead import Ahead
 from engine.pipeline.context import BenchmarkContext
+from engine.pipeline.files import write_files
 from engine.pipeline.generate import plan_scenarios
 from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.planner import Planner
@@ -42,6 +44,8 @@ from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 _SHOWN: Final = 60
 """Characters of a metric's name or a scenario's goal."""
 _REST: Final = "*"
+REVIEWED_FILES: Final = frozenset({"scenarios.json", "history.jsonl"})
+"""What an act of a review is in, beside `benchmark.yaml`."""
 
 
 def review(arguments: argparse.Namespace) -> int:
@@ -143,13 +147,18 @@ def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) 
     return Order((benchmark,), frozenset({stage}), rewrite={benchmark: asked})
 
 
-def have_reviewed(session: Session, asked: ReviewRequest) -> str:
-    """What was done, in words: by the engine at work, or here. Raises `InputError`,
-    `RefusedError`, `StoreError` and `WorkspaceBusyError`."""
+def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = True) -> str:
+    """What was done, in words: by the engine at work, or here. Without `all_files`, those that
+    hold what was played are not written yet, which takes longer the more there is. Raises
+    `InputError`, `RefusedError`, `StoreError` and `WorkspaceBusyError`."""
 
     async def done(pipeline: Pipeline) -> str:
         said = await review_benchmark(pipeline, asked)
-        await mirror_benchmark(pipeline, asked.benchmark)
+        if all_files:
+            await mirror_benchmark(pipeline, asked.benchmark)
+        else:
+            path = session.workspace.definition_path(asked.benchmark)
+            await write_files(pipeline.bench(load_definition(path)), only=REVIEWED_FILES)
         return said
 
     def here() -> str:
@@ -162,9 +171,12 @@ def have_reviewed(session: Session, asked: ReviewRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReviewDesk:
-    """A person's review of a workspace. What is asked of it takes a while."""
+    """A person's review of a workspace. What is asked of it takes a while, and may be done on any
+    thread."""
 
     session: Session
+    person: str
+    _one_at_a_time: Lock = field(default_factory=Lock)
 
     def pages(self) -> list[ReviewPage]:
         """Of every benchmark. Raises `InputError` and `StoreError`."""
@@ -176,7 +188,7 @@ class ReviewDesk:
 
     def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
         """For a model to write it again. Raises `InputError`."""
-        return rewriting_order(benchmark, entry, note, person_named(None))
+        return rewriting_order(benchmark, entry, note, self.person)
 
     def act(
         self,
@@ -192,14 +204,26 @@ class ReviewDesk:
         asked = ReviewRequest(
             benchmark,
             action,
-            person_named(None),
+            self.person,
             this_account(),
             tuple(one.id for one in entries),
             reason,
             text,
             {one.id: one.digest for one in entries},
         )
-        return have_reviewed(self.session, asked)
+        with self._one_at_a_time:
+            return have_reviewed(self.session, asked, all_files=False)
+
+    def write_files(self, benchmark: str) -> None:
+        """Bring what was done to all files of a benchmark. Raises `CrosswindError`."""
+
+        def here() -> str:
+            with writing(self.session) as pipeline:
+                asyncio.run(mirror_benchmark(pipeline, benchmark))
+            return ""
+
+        with self._one_at_a_time:
+            by_engine_or_here(self.session, here, lambda _link: "")  # an engine writes them itself
 
 
 def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:

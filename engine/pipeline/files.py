@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -33,9 +33,14 @@ from engine.store.tables import ScenarioRow
 _LOOK_S: Final = 0.5
 
 
-async def write_files(bench: RunContext, edits: EditPolicy = EditPolicy.LEAVE) -> MirrorReport:
-    """Mirror the store to the documented files, off the loop."""
-    report = await asyncio.to_thread(_mirror, bench, edits)
+async def write_files(
+    bench: RunContext,
+    edits: EditPolicy = EditPolicy.LEAVE,
+    only: Container[str] | None = None,
+) -> MirrorReport:
+    """Mirror the store to the documented files, off the loop; `only` to some, where they are named
+    relative to the benchmark's folder."""
+    report = await asyncio.to_thread(_mirror, bench, edits, only)
     await _remember(bench, report)
     return report
 
@@ -69,11 +74,11 @@ def differences(bench: BenchmarkContext) -> Iterator[str]:
         yield from mirror.differences(bench.name, _sources(bench, reader))
 
 
-def _mirror(bench: RunContext, edits: EditPolicy) -> MirrorReport:
+def _mirror(bench: RunContext, edits: EditPolicy, only: Container[str] | None) -> MirrorReport:
     """On a thread of its own, so with a reader of its own."""
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
-        return mirror.write_benchmark(bench.name, _sources(bench, reader), edits=edits)
+        return mirror.write_benchmark(bench.name, _sources(bench, reader), edits=edits, only=only)
 
 
 def _settle(bench: RunContext) -> None:

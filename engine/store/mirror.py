@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import blake2b
@@ -99,7 +99,12 @@ class Mirror:
         self._reader = reader
 
     def write_benchmark(
-        self, benchmark: str, sources: MirrorSources, *, edits: EditPolicy = EditPolicy.LEAVE
+        self,
+        benchmark: str,
+        sources: MirrorSources,
+        *,
+        edits: EditPolicy = EditPolicy.LEAVE,
+        only: Container[str] | None = None,
     ) -> MirrorReport:
         """Write every file of a benchmark that is not as it should be, each in one step.
 
@@ -107,18 +112,20 @@ class Mirror:
         `StoreError`.
 
         Where neither the rows of the benchmark nor its files are others than when all was as it
-        should be, nothing of the store is read but how many rows there are.
+        should be, nothing of the store is read but how many rows there are. Where `only` some
+        files are named, no other is looked at.
         """
         with _ONE_AT_A_TIME:
             through = self._reader.last_seq()
             _refuse_names(benchmark, sources.targets)
             files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
-            made_from = self._made_from(benchmark, sources)
-            if files.stand(made_from, _names(sources.targets)):
+            made_from = "" if only is not None else self._made_from(benchmark, sources)
+            if only is None and files.stand(made_from, _names(sources.targets)):
                 return files.report(through)
-            for name, pieces, is_array in self._all_files(benchmark, sources):
+            for name, pieces, is_array in self._all_files(benchmark, sources, only):
                 files.put(name, pieces, is_array=is_array)
-            files.remember(made_from)
+            if only is None:
+                files.remember(made_from)
             return files.report(through)
 
     def settle(self, benchmark: str) -> None:
@@ -150,13 +157,17 @@ class Mirror:
         return digest.hexdigest()
 
     def _all_files(
-        self, benchmark: str, sources: MirrorSources
+        self, benchmark: str, sources: MirrorSources, only: Container[str] | None = None
     ) -> Iterator[tuple[str, Iterable[str], bool]]:
         """The name of each file, its text in pieces, and whether it holds an array."""
         metrics = {metric.id: metric for metric in sources.metrics}
         content = MirrorContent(self._reader, benchmark, metrics, sources.jury)
-        yield "scenarios.json", json_array(content.scenarios()), True
-        yield HISTORY, json_lines(content.past()), False
+        if only is None or "scenarios.json" in only:
+            yield "scenarios.json", json_array(content.scenarios()), True
+        if only is None or HISTORY in only:
+            yield HISTORY, json_lines(content.past()), False
+        if only is not None:
+            return
         yield "cost.json", json_object(content.generation_cost()), False
         for target in sources.targets:
             runs = f"runs/{target.id}"

@@ -25,6 +25,7 @@ from tui.app import CrosswindApp
 from tui.orders import Orders
 from tui.screens import review
 from tui.services.engine_control import Backend
+from tui.services.label_queue import wait_for_files
 from tui.text.word_diff import word_diff
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
@@ -183,6 +184,25 @@ def test_a_file_that_is_written_after_the_store_is_read_once_more(place: Place) 
         pilot.app.screen._read_at = float("-inf")  # type: ignore[attr-defined]  # long ago
         await press(pilot, "t", "home", "j")
         await shown(pilot, "Keeps the decision")
+
+    play(place, script)
+
+
+def test_files_of_what_was_played_are_written_when_the_screen_is_left(place: Place) -> None:
+    place.run()
+    scores = place.folder / "runs" / "holds" / "scores.json"
+    before = scores.read_text()
+
+    async def script(pilot: Pilot[None]) -> None:
+        await press(pilot, "x")
+        await pilot.press(*"dull")
+        await press(pilot, "enter")
+        await shown(pilot, "m01_s001 rejected")
+        assert "m01_s001" not in {one["id"][:8] for one in place.json("scenarios.json")}
+        assert scores.read_text() == before
+        await press(pilot, "1")
+        wait_for_files()
+        assert scores.read_text() != before
 
     play(place, script)
 

@@ -23,6 +23,7 @@ from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, TypingScreen
+from tui.services.label_queue import write_beside
 from tui.services.pager import editor, show_file
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
@@ -87,6 +88,8 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         """The benchmark in which something was done last."""
         self._shown: tuple[QueueKey, str] | None = None
         self._acting = asyncio.Lock()
+        self._unwritten: set[str] = set()
+        """Benchmarks of which not all files have what was done here."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -96,6 +99,21 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._list.focus()
+
+    def on_screen_suspend(self) -> None:
+        if self not in self.app.screen_stack:  # else a dialog lies over it
+            self._write_files()
+
+    def on_unmount(self) -> None:
+        self._write_files()
+
+    def _write_files(self) -> None:
+        """All of them, which takes longer the more there is."""
+        source, names = self._source, sorted(self._unwritten)
+        self._unwritten.clear()
+        if source is not None:
+            for name in names:
+                write_beside(partial(source.write_files, name))
 
     @property
     def commands(self) -> Sequence[ShellCommand]:
@@ -233,6 +251,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                     source.act, benchmark, action, entries, reason=reason
                 )
                 self._last_in = benchmark
+                self._unwritten.add(benchmark)
                 self.shell.tell(said)
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
@@ -272,6 +291,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                     act = partial(
                         source.act, page.benchmark, ReviewAction.EDIT, (entry,), text=text
                     )
+                    self._unwritten.add(page.benchmark)
                     return await asyncio.to_thread(act)
             except InputError as error:
                 again = ChoiceOption("e", "edit again", "what you wrote is still there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.errors import CrosswindError, InputError
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 
 
 _writing: list[threading.Thread] = []
+
+
+def write_beside(work: Callable[[], None]) -> None:
+    """Write files on a thread of its own. The store has what is in them: where this cannot be done
+    now, the next mirror does it."""
+
+    def write() -> None:
+        with contextlib.suppress(CrosswindError):
+            work()
+
+    thread = threading.Thread(target=write, name="files")
+    _writing.append(thread)
+    thread.start()
 
 
 def wait_for_files() -> None:
@@ -63,14 +76,7 @@ class LabelQueue:
     def end(self) -> None:
         """No more comes: the files are written beside whatever is done now; `wait_for_files`."""
         if self._stored:
-            thread = threading.Thread(target=self._write_files, name="label files")
-            _writing.append(thread)
-            thread.start()
-
-    def _write_files(self) -> None:
-        # the store has them: where this cannot be done now, the next mirror does it
-        with contextlib.suppress(CrosswindError):
-            self._sample.write_files()
+            write_beside(self._sample.write_files)
 
     def _store(self, labels: Sequence[NumberedLabel]) -> list[tuple[int, str]]:
         if not labels:

@@ -52,6 +52,16 @@ class ReviewSource(Protocol):
         """What was done, in words; nothing where an entry is not as it was."""
         ...
 
+    def write_files(self, benchmark: str) -> None:
+        """Bring what was done to all files of a benchmark: `act` leaves out those that hold what
+        was played."""
+        ...
+
+    @property
+    def person(self) -> str:
+        """Who reviews."""
+        ...
+
 
 class QueueKey(NamedTuple):
     """A row of the queue; of a benchmark itself without an id."""
