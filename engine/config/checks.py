@@ -33,7 +33,7 @@ _OF_A_TARGET: Final = frozenset({"id", "system_prompt"})
 """Keys of a target that say nothing of its model."""
 _ROLES: Final = ("user_model", "evaluator_model", "generator_model")
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
-_SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
+SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -271,7 +271,7 @@ def _secret_warnings(spec: _Spec, document: YamlDocument) -> Iterator[str]:
     for section in ("extra_headers", "headers"):
         headers = spec.keys.get(section)
         for name, value in headers.items() if isinstance(headers, dict) else ():
-            if _SECRET_HEADER.search(name) and not Secret(value).variables:
+            if SECRET_HEADER.search(name) and not Secret(value).variables:
                 at = (*spec.at, section, name)
                 yield _warning(document, at, f"seems to hold a key in plain text; {advice}")
     if key is not None and _is_open_to_all(spec.text("base_url") or ""):

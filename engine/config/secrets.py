@@ -22,6 +22,19 @@ VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable."""
 
 
+def variables_in(value: object) -> tuple[str, ...]:
+    """Every variable that text, or what holds text, refers to, in the order in which they stand."""
+    found: list[str] = []
+    match value:
+        case str():
+            found = VARIABLE.findall(value)
+        case Mapping():
+            found = [name for inner in value.values() for name in variables_in(inner)]
+        case list() | tuple():
+            found = [name for inner in value for name in variables_in(inner)]
+    return tuple(dict.fromkeys(found))
+
+
 class Secret:
     """Text that may be a key, or hold one. Only `template` gives it; all else shows a mask."""
 

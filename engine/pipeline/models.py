@@ -15,6 +15,7 @@ from engine.config.values import filled_in
 from engine.errors import ModelError
 from engine.identity import digest
 from engine.pipeline.budget import Budget
+from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
 from engine.providers.capabilities import Learned, Step
@@ -214,6 +215,8 @@ class ModelOpener:
     environment: Environment
     accounts: Accounts
     on_note: Callable[[str], None]
+    given: GivenValues | None = None
+    """Where agents make the requests."""
 
     def __call__(self, spec: ModelSpec) -> Model:
         """Raises `InputError`. Nothing is connected before the first call."""
@@ -222,6 +225,8 @@ class ModelOpener:
         if isinstance(spec, Target) and spec.call is not None:
             return self._function(spec, spec.call)
         place = endpoint_of(spec, self.environment)
+        if self.given is not None:
+            place = written_endpoint(place, spec, self.environment, self.given)
         label = None if place.application is None else spec.label
         return real_model(place, self.accounts, label=label, on_note=self.on_note)
 

@@ -33,7 +33,9 @@ from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
 from engine.pipeline.review_acts import bring_to_file, do_review
 from engine.pipeline.scheduler import BenchmarkRun
+from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.accounts import Accounts, Clock
+from engine.providers.agents import Agents
 from engine.providers.retry import RetryPolicy
 from engine.review import ReviewRequest
 from engine.store.database import Store
@@ -115,6 +117,10 @@ class Pipeline:
     """Another clock, sleep and chance than the usual ones, for tests."""
     retry_policy: RetryPolicy | None = None
     """What a call to a real model may take, where that is not the usual."""
+    agents: Agents | None = None
+    """Who makes the requests, where this process does not."""
+    given: GivenValues = field(default_factory=GivenValues)
+    """What agents are told of keys."""
     attended: Callable[[], bool] = lambda: False
     """Whether somebody is there who can be asked."""
     awaits_somebody: bool = False
@@ -147,9 +153,11 @@ class Pipeline:
             retry_policy=self.retry_policy,
             memory=StoredMemory(self.reader, self.store.tell),
             prices=prices_of(self.config),
+            agents=self.agents,
         )
         environment = Environment(self.workspace.root, self.environ)
-        opener = self.opener or ModelOpener(environment, self._accounts, self._remark)
+        given = None if self.agents is None else self.given
+        opener = self.opener or ModelOpener(environment, self._accounts, self._remark, given)
         self.planner = Planner(self.workspace, self.config, self.reader, self.environ, opener)
         self.budget = Budget(
             self._limits(),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from engine.providers.agents import Agents
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.endpoint import Wire, address
 from engine.providers.http.transport import Address, HostPort, Transport
@@ -243,15 +244,20 @@ class Accounts:
         prices: Prices | None = None,
         open_transport: OpenTransport = _open_transport,
         probe: Probe = _probe,
+        agents: Agents | None = None,
     ) -> None:
+        """`agents` make the requests where this process does not."""
         self.clock = clock or Clock()
         self.retry_policy = retry_policy or RetryPolicy()
         self.memory = memory or InMemoryCapabilities()
         self.prices = prices or Prices()
         self.throttle = StartThrottle()
         self.reachability = Reachability(
-            clock=self.clock.monotonic, sleep=self.clock.sleep, probe=probe
+            clock=self.clock.monotonic,
+            sleep=self.clock.sleep,
+            probe=probe if agents is None else agents.probe,
         )
+        self.agents = agents
         self._open_transport = open_transport
         self._open: dict[tuple[Wire, str, bytes], Account] = {}
         self._opening = asyncio.Lock()

@@ -44,6 +44,10 @@ class Cause(StrEnum):
     """A whole reply in prose, where the server was asked to hold the model to a shape."""
     OTHER_MODEL = "other_model"
     """Another model answered than the one that was asked, and only that one is wanted."""
+    AGENT_LOST = "agent_lost"
+    """The process that made the request for the engine is gone: no fault of the model's."""
+    AGENT_UNFIT = "agent_unfit"
+    """It lacks a variable that the request needs, and has sent nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,8 @@ class FailureKind(StrEnum):
     """The server passed over the shape that it was asked for: it is asked for in another way."""
     OTHER_MODEL = "other_model"
     """Another model answered, which asking again at once would not change."""
+    AGENT_LOST = "agent_lost"
+    """Made again by another agent, and counted as no try."""
 
     @property
     def outcome(self) -> str:
@@ -170,6 +176,8 @@ _BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
     Cause.EMPTY: FailureKind.EMPTY,
     Cause.NO_JSON: FailureKind.NO_JSON,
     Cause.OTHER_MODEL: FailureKind.OTHER_MODEL,
+    Cause.AGENT_LOST: FailureKind.AGENT_LOST,
+    Cause.AGENT_UNFIT: FailureKind.AGENT_LOST,
     Cause.LIMIT: FailureKind.FATAL_REQUEST,
 }
 
@@ -414,6 +422,8 @@ _PLAIN_WORDS: Final[Mapping[Cause | Fault, str]] = {
     Cause.OVERSIZED: "the reply is too large",
     Cause.EMPTY: "the model answered with nothing",
     Cause.NO_JSON: "the model answered with no JSON",
+    Cause.AGENT_LOST: "the worker that made the call is gone",
+    Cause.AGENT_UNFIT: "the worker lacks a variable",
     Cause.OTHER_MODEL: "another model answered, which served_model: same refuses",
     Cause.LIMIT: "max_tokens is more than the model has room for",
     Cause.STATUS: "the server refused",

@@ -108,6 +108,16 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
+class AsWritten:
+    """What others look up who make requests."""
+
+    url: str
+    """The address, with its variables as they are written."""
+    variables: tuple[str, ...]
+    """All that it, key, headers and body name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One model at one address."""
 
@@ -127,6 +137,9 @@ class Endpoint:
     """Whether a reply of another model is refused."""
     application: Application | None = None
     """None for what speaks a chat protocol. Of an application, `extra_body` is the template."""
+    as_written: AsWritten | None = None
+    """Where key, headers and body hold their variables as they are written: whoever makes the
+    requests looks them up."""
 
     @property
     def wire(self) -> Wire:

@@ -62,6 +62,11 @@ class ReplyBuffer:
                 raise OversizedError("the reply is longer than any model's")
             self._say(self.splitter.feed(piece))
 
+    def pass_on(self, words: str) -> None:
+        """What another buffer has made of a reply."""
+        self.size += len(words)
+        self._say(words)
+
     def ended(self) -> None:
         """Nothing more comes. Where a mark ends a thought that none began, the words before it are
         taken back."""

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts
-from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_key
+from engine.providers.agents import Destination
+from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.protocols.anthropic import AnthropicDialect
@@ -44,7 +45,7 @@ def real_model(
     sender = Sender(
         label,
         endpoint.base_url,
-        _dialect(endpoint),
+        dialect_of(endpoint.wire, endpoint.application),
         accounts,
         on_note,
         gives_away=endpoint.host in _GIVE_AWAY,
@@ -55,11 +56,10 @@ def real_model(
     return RealModel(endpoint, sender, cache)
 
 
-def _dialect(endpoint: Endpoint) -> Dialect:
-    application = endpoint.application
+def dialect_of(wire: Wire, application: Application | None) -> Dialect:
     if application is not None:
         return ApplicationDialect(application.reply, application.stream, application.keeps_session)
-    return AnthropicDialect() if endpoint.wire is Wire.ANTHROPIC else OpenAIDialect()
+    return AnthropicDialect() if wire is Wire.ANTHROPIC else OpenAIDialect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,24 @@ class RealModel:
         except InputError as error:
             raise ModelError(f"{self.label}: {error}", retryable=False) from None
         account = await self.sender.accounts.account(endpoint.wire, endpoint.base_url, key)
+        destination, secrets = None, [key, *headers.values(), *extra.secrets]
+        if (written := endpoint.as_written) is not None:
+            # what only names a secret is none
+            secrets = []
+            destination = Destination(
+                endpoint.wire,
+                written.url,
+                key,
+                headers,
+                written.variables,
+                endpoint.application,
+            )
         return await self.sender.send(
             account,
             self._ask(messages, schema, seed, extra.values),
             headers,
-            Redactor([key, *headers.values(), *extra.secrets]),
+            Redactor(secrets),
+            destination=destination,
             on_text=on_text,
             on_attempt=self.on_attempt,
         )

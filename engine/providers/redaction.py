@@ -66,15 +66,17 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without keys, on one line, and cut to a length that a table can show."""
-        text = self._cut(text)
-        if self._pattern is not None:
-            text = self._pattern.sub(HIDDEN, text)
+        text = self.hidden(self._cut(text))
         # half a character, which a server may send escaped, cannot be written anywhere
         text = text.encode("utf-8", "replace").decode()
         # also what is not this account's: a gateway may tell of its own keys
         text = _SEVERAL.sub(HIDDEN, _LOOKS_SECRET.sub(HIDDEN, text))
         text = " ".join(text.split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+    def hidden(self, text: str) -> str:
+        """The text without these keys, else as it is. It must have been bounded before."""
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def _cut(self, text: str) -> str:
         """The beginning of it, without a key of which only the first part is left."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, JsonFallback, Unanswered
+from engine.providers.agents import Destination, NoVariableError, Place, RemoteRequest
 from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
 from engine.providers.capabilities import FEWEST, Adaptation, Learned, Room, Step, lesson, room_in
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
@@ -19,11 +21,13 @@ from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
-from engine.providers.protocols.base import ChatRequest, Dialect
+from engine.providers.protocols.base import ChatRequest, Dialect, written_body
 from engine.providers.redaction import Redactor
 from engine.providers.retry import GiveUp, Retry, RetryState
 
 GUESSES_TO_KEEP: Final = 2
+MOST_LOST: Final = 10
+"""Agents that one call may lose: it may be what ends them."""
 LOOK_AGAIN_S: Final = 0.05
 """After which calls that wait for an open file look for one again."""
 
@@ -64,6 +68,15 @@ class Waits:
 
     def end(self, number: int) -> None:
         del self._pending[number]
+
+    @contextmanager
+    def held(self, words: str) -> Iterator[None]:
+        """A call waits for as long as the block lasts, and nobody knows how long that is."""
+        number = self.begin(math.inf, words)
+        try:
+            yield
+        finally:
+            self.end(number)
 
     def soonest(self, now: float) -> Held | None:
         """The wait that ends first, as that is when something happens."""
@@ -114,11 +127,13 @@ class Sender:
         headers: Mapping[str, str],
         redact: Redactor,
         *,
+        destination: Destination | None = None,
         on_text: OnText | None,
         on_attempt: OnAttempt | None,
     ) -> Reply:
-        """Raises `ModelError`."""
-        call = _Call(self, account, ask, headers, redact, on_text, on_attempt)
+        """`destination` is for whoever makes the requests, where that is not this process. Raises
+        `ModelError`."""
+        call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination)
         return await call.through()
 
 
@@ -133,6 +148,9 @@ class _Call:
     redact: Redactor
     on_text: OnText | None
     on_attempt: OnAttempt | None
+    destination: Destination | None = None
+    lost: int = 0
+    """How many agents it has lost."""
     guess: Adaptation | None = None
     """Learned from a refusal that did not name its reason; kept if it turns out to help."""
     _passed_over: bool = False
@@ -158,8 +176,13 @@ class _Call:
                 return self._reply(result)
             # this machine's limit and nobody's fault: not counted as a try, and not kept as an
             # attempt
+            if failure.cause is Cause.AGENT_UNFIT:
+                continue
             if failure.cause is Fault.NO_FILES:
                 await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
+                continue
+            if failure.cause is Cause.AGENT_LOST:
+                self._lose(failure)
                 continue
             kind = sort(failure)
             # before anything is learned: a transcript that is too long is no reason to ask
@@ -205,39 +228,67 @@ class _Call:
 
     async def _until_files(self) -> None:
         """Wait while this machine lets no more connections be open: no call is to blame."""
-        transport, waits = self.account.transport, self.sender.waits
+        transport = self.account.transport
         if transport.can_send():
             return
-        number = waits.begin(math.inf, wait_words())
-        try:
+        with self.sender.waits.held(wait_words()):
             while not transport.can_send():
                 await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
-        finally:
-            waits.end(number)
 
     async def _attempt(self) -> CallResult:
-        await self._until_files()
+        agents, destination = self.sender.accounts.agents, self.destination
+        if agents is None or destination is None:
+            await self._until_files()
+            return await self._heard(self._exchange)
+        try:
+            async with agents.place(destination, self.sender.waits.held) as place:
+                return await self._heard(partial(self._elsewhere, place, destination))
+        except NoVariableError as error:
+            words = f"{error} (parked)"
+            self.account.parked[self.ask.model] = words
+            raise ModelError(f"{self.sender.label}: {words}", retryable=True) from None
+
+    async def _exchange(self, result: CallResult) -> None:
+        """By this process."""
+        accounts = self.sender.accounts
+        await exchange(
+            self.account.transport,
+            {**self.sender.dialect.headers(self.ask), **self.headers},
+            written_body(self.sender.dialect, self.ask),
+            result,
+            retry_policy=accounts.retry_policy,
+            now=accounts.clock.now,
+            accepted=self._limiter.accepted,
+        )
+
+    async def _elsewhere(self, place: Place, destination: Destination, result: CallResult) -> None:
+        """By an agent."""
+        policy = self.sender.accounts.retry_policy
+        request = RemoteRequest(destination, self.ask, policy)
+        await place.exchange(request, result, self._limiter.accepted)
+
+    def _lose(self, failure: Failure) -> None:
+        """Its agent is gone, which is neither the model's fault nor a try. Raises `ModelError`
+        where it cannot be made again."""
+        self.lost += 1
+        why = ""
+        if self.sender.sends_once:
+            why = "not sent again: it may have been heard"
+        elif self.lost >= MOST_LOST:
+            why = f"so were {MOST_LOST} workers that made this call: it may be what ends them"
+        if why:
+            raise ModelError(f"{self.sender.label}: {failure.message} ({why})", retryable=True)
+
+    async def _heard(self, send: Callable[[CallResult], Awaitable[None]]) -> CallResult:
         clock, dialect = self.sender.accounts.clock, self.sender.dialect
         self.ask = self._as_learned(self.ask)
-        # what is said here comes last: nothing that is written beside it takes its place
-        whole = {**self.ask.extra_body, **dialect.body(self.ask)}
-        body = json.dumps(whole, ensure_ascii=False)
         reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.parser(), reply, meant=self.ask.means)
         began = clock.monotonic()
         # stands where neither an answer nor a failure nor a cancellation has replaced it
         outcome = "bug"
         try:
-            await exchange(
-                self.account.transport,
-                {**dialect.headers(self.ask), **self.headers},
-                # half a character that a model left behind would not encode
-                body.encode("utf-8", "replace"),
-                result,
-                retry_policy=self.sender.accounts.retry_policy,
-                now=clock.now,
-                accepted=self._limiter.accepted,
-            )
+            await send(result)
             outcome = self._concluded(result)
             return result
         except asyncio.CancelledError:
@@ -264,9 +315,9 @@ class _Call:
         return sort(result.failure).outcome
 
     def _tell(self, outcome: str, result: CallResult, began: float) -> None:
-        if self.on_attempt is None or (result.failure and result.failure.cause is Fault.NO_FILES):
-            return
         failure, first = result.failure, result.reply.first_token_at
+        if self.on_attempt is None or (failure and failure.cause in _NOT_SENT):
+            return
         self.on_attempt(
             Attempt(
                 outcome,
@@ -497,6 +548,7 @@ class _Call:
 
 
 _BROKE: Final = 500
+_NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
 _OF_A_LIMIT: Final = frozenset({400, 422})
 _ANSWERS = {
     FailureKind.CONTEXT_FULL: Finish.CONTEXT_FULL,

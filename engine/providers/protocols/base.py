@@ -169,6 +169,14 @@ class Dialect(Protocol):
         ...
 
 
+def written_body(dialect: Dialect, ask: ChatRequest) -> bytes:
+    """The body as it is sent."""
+    # what is said here comes last: nothing that is written beside it takes its place
+    whole = {**ask.extra_body, **dialect.body(ask)}
+    # half a character that a model left behind would not encode
+    return json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
+
+
 @dataclass(frozen=True, slots=True)
 class MessageGroup:
     """Messages of one speaker in a row."""
