@@ -8,7 +8,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,6 +18,7 @@ from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText
 from engine.link import (
+    AgentStanding,
     Board,
     Command,
     EngineState,
@@ -125,6 +126,8 @@ class Engine:
         """Tell whoever watches, now or later."""
         self.attended: Callable[[], bool] = lambda: False
         """Whether somebody is there who can be asked."""
+        self.standing: Callable[[], tuple[AgentStanding, ...]] = tuple
+        """Who makes the calls, where this process does not."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._identity = Identity(os.getpid(), socket.gethostname(), datetime.now(UTC))
         self._orders: deque[Order] = deque()
@@ -136,7 +139,8 @@ class Engine:
         """What writes the files of what people said."""
         self._stopping = False
         """Whether it was asked to, so that it ends after what it does now."""
-        self._trouble: str | None = None
+        self._troubles: dict[str, str] = {}
+        """What holds the work up, by what it is about."""
         self.problem: str | None = None
         """Why it ended, where it did not end by itself."""
 
@@ -212,7 +216,8 @@ class Engine:
         changed while it is read."""
         work = self._work
         if work is None:
-            return Board(self._state(), (), self.problem, engine=self._identity)
+            known = Board(self._state(), (), self.problem, engine=self._identity)
+            return replace(known, agents=self.standing())
         pipeline = work.pipeline
         models = pipeline.models
         targets = [target.id for target in pipeline.config.targets]
@@ -220,7 +225,7 @@ class Engine:
         return Board(
             state=self._state(),
             speaking=tuple(pipeline.live.speaking()),
-            problem=self._trouble,
+            problem="; ".join(self._troubles.values()) or None,
             waits=tuple(Wait(model, *held) for model, held in models.held().items()),
             parked=parked,
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
@@ -237,6 +242,7 @@ class Engine:
             workspace_budget_usd=pipeline.config.workspace_budget,
             workspace_spent_usd=pipeline.workspace_spent_usd,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
+            agents=self.standing(),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
@@ -296,6 +302,7 @@ class Engine:
         self._came.set()
         if (work := self._work) is not None:
             work.pipeline.drain()
+        self._end_without_workers()
         return "stopping after what is being spoken"
 
     def stop_now(self) -> str:
@@ -315,18 +322,32 @@ class Engine:
     def _resume(self) -> str:
         return self._busy().resume()
 
-    def trouble(self, why: str | None) -> None:
+    def trouble(self, why: str | None, about: str = "store") -> None:
         """Something outside holds the work up, as a full disk does: pause until it is over, which
         None says. A pause of a person's stays."""
-        work, had = self._work, self._trouble
-        self._trouble = why
+        work, had = self._work, bool(self._troubles)
+        if why is None:
+            self._troubles.pop(about, None)
+        else:
+            self._troubles[about] = why
         if work is None:
             return
         control = work.pipeline.control
-        if why is not None and had is None and not control.paused:
+        if self._troubles and not had and not control.paused:
             control.pause()
-        elif why is None and had is not None:
+        elif had and not self._troubles:
             control.resume()
+
+    def waiting_for_workers(self, why: str | None) -> None:
+        """There is nobody to make a call; None where there is again."""
+        self.trouble(why, "workers")
+        if self._stopping:
+            self._end_without_workers()
+
+    def _end_without_workers(self) -> None:
+        """What is being spoken cannot be finished where nobody makes a call: it is cut off."""
+        if "workers" in self._troubles and (work := self._work) is not None:
+            work.cancel()
 
     def trouble_from_afar(self, why: str | None) -> None:
         """As `trouble`, from another thread."""

@@ -20,7 +20,7 @@ LAYERS = [
     ["cli"],
     ["doctor", "host", "watch"],
     ["service"],
-    ["commands"],
+    ["commands", "cluster"],
     ["link"],
     ["pipeline"],
     ["stages", "importing", "report", "cluster"],

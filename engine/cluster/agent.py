@@ -1,0 +1,336 @@
+"""The worker's side: one agent in each worker process, with a mailbox. It makes the requests that
+it is given on its own event loop, and says what it heard when it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import time
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from engine.cluster.wire import (
+    WIRE_VERSION,
+    AgentReport,
+    Batch,
+    Greeting,
+    Heard,
+    Hello,
+    Outcome,
+    SentFailure,
+    decoded,
+    encoded,
+    own_python,
+    own_version,
+)
+from engine.config.secrets import Environment, Secret
+from engine.config.values import filled_in
+from engine.errors import InputError
+from engine.providers.agents import RemoteRequest
+from engine.providers.endpoint import Wire, address, checked_address
+from engine.providers.exchange import CallResult, ReplyBuffer, exchange
+from engine.providers.http.descriptors import most_connections, raise_limit
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import Fault, HostPort
+from engine.providers.protocols.base import ChatRequest, written_body
+from engine.providers.real import dialect_of
+from engine.providers.redaction import Redactor
+
+MOST_AT_ONCE: Final = 500
+"""Calls of one agent: a core hears about a thousand streams."""
+ENDS_S: Final = 0.005
+"""For so long what has ended waits for others, to be reported with them."""
+BEGINS_S: Final = 0.02
+TEXT_S: Final = 0.1
+"""Between two reports of what is still being said."""
+_NOWHERE: Final = Path("/nonexistent")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Filled:
+    """A request with its variables looked up. Without a `repr`: it holds keys."""
+
+    url: str
+    key: str
+    headers: Mapping[str, str]
+    ask: ChatRequest
+    redact: Redactor
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """What is to be reported, and when."""
+
+    _heard: dict[int, Heard] = field(default_factory=dict)
+    _probes: dict[int, bool] = field(default_factory=dict)
+    _urgent: set[int] = field(default_factory=set)
+    _due: float = float("inf")
+    _text_due: float = float("inf")
+    _sooner: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def _by(self, at: float) -> None:
+        if at < self._due:
+            self._due = at
+            self._sooner.set()
+
+    def _of(self, number: int) -> Heard:
+        return self._heard.setdefault(number, Heard())
+
+    def text(self, number: int, words: str | None) -> None:
+        heard = self._of(number)
+        if words is None:
+            heard.text, heard.voided = "", True
+        else:
+            heard.text += words
+        if self._text_due == float("inf"):
+            self._text_due = asyncio.get_running_loop().time() + TEXT_S
+            self._by(self._text_due)
+
+    def accepted(self, number: int) -> None:
+        self._of(number).accepted = True
+        self._urgent.add(number)
+        self._by(asyncio.get_running_loop().time() + BEGINS_S)
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        self._of(number).outcome = outcome
+        self._urgent.add(number)
+        self._by(asyncio.get_running_loop().time() + ENDS_S)
+
+    def probed(self, number: int, *, answers: bool) -> None:
+        self._probes[number] = answers
+        self._by(asyncio.get_running_loop().time())
+
+    def forget(self, number: int) -> None:
+        self._heard.pop(number, None)
+        self._urgent.discard(number)
+
+    async def due(self, wait_s: float) -> None:
+        """Until there is something to report, or for so long."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait_s
+        while (left := min(self._due, end) - loop.time()) > 0:
+            self._sooner.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._sooner.wait()
+
+    def taken(self) -> AgentReport:
+        """What is due; text of calls that go on stays until its time has come."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._text_due:
+            calls, self._heard, self._text_due = self._heard, {}, float("inf")
+        else:
+            calls = {number: self._heard.pop(number) for number in self._urgent}
+        self._urgent.clear()
+        self._due = self._text_due
+        probes, self._probes = self._probes, {}
+        return AgentReport(calls, probes)
+
+
+class Agent:
+    """Nothing in it belongs to a loop before its first coroutine: Dask makes it on a thread."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self._environment = Environment(_NOWHERE, environ)
+        self._values: dict[str, str] = {}
+        self._root = _NOWHERE
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._transports: dict[tuple[Wire, str, bytes], ConnectionPool] = {}
+        self._outbox: _Outbox | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lease: asyncio.Task[None] | None = None
+        self._lease_s = 0.0
+        self._asked_at = 0.0
+        self._lapsed = False
+
+    async def hello(self, raw: bytes) -> bytes:
+        """Who it is. What it was given before does not count any more."""
+        greeting = decoded(raw, Greeting)
+        raise_limit()
+        if greeting.root is not None:
+            self._root = Path(greeting.root)
+        self._environment = Environment(self._root, {**self._environ, **self._values})
+        self._loop, self._outbox = asyncio.get_running_loop(), _Outbox()
+        self._asked_at, self._lease_s = self._loop.time(), greeting.lease_s
+        if self._lease is None:
+            self._lease = asyncio.create_task(self._watch_lease())
+        capacity = min(MOST_AT_ONCE, most_connections())
+        me = Hello(WIRE_VERSION, own_version(), own_python(), _host(), os.getpid(), capacity)
+        return encoded(me)
+
+    async def submit(self, raw: bytes) -> None:
+        """Begin and cut off what the batch says."""
+        batch = decoded(raw, Batch)
+        if batch.values:
+            self._values.update(batch.values)
+            self._environment = Environment(self._root, {**self._environ, **self._values})
+        for number in batch.cancelled:
+            self._cut_off(number)
+        if self._lapsed:
+            return
+        for number, request in batch.calls.items():
+            self._begin(number, self._call(number, request))
+        for number, host_port in batch.probes.items():
+            self._begin(number, self._probe(number, host_port))
+
+    async def events(self, wait_s: float) -> bytes:
+        """What was heard since it was asked last, as soon as there is something."""
+        loop = asyncio.get_running_loop()
+        self._asked_at = loop.time()
+        if self._lapsed or self._outbox is None:
+            return encoded(AgentReport(lapsed=True))
+        await self._outbox.due(wait_s)
+        self._asked_at = loop.time()
+        return encoded(self._outbox.taken())
+
+    async def close(self) -> None:
+        """Cut everything off, and wait until every connection is closed."""
+        if self._lease is not None:
+            self._lease.cancel()
+        self._lapse()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for transport in self._transports.values():
+            await transport.close()
+        self._transports.clear()
+
+    def abandon(self) -> None:
+        """Nobody can ask it for anything any more. From any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its loop has closed, and with it all that it had
+                self._loop.call_soon_threadsafe(self._lapse)
+
+    async def _watch_lease(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._lapsed:
+            await asyncio.sleep(self._lease_s / 4)
+            if loop.time() - self._asked_at > self._lease_s:
+                self._lapse()
+
+    def _lapse(self) -> None:
+        self._lapsed = True
+        for number in list(self._tasks):
+            self._cut_off(number)
+
+    def _cut_off(self, number: int) -> None:
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+        if self._outbox is not None:
+            self._outbox.forget(number)
+
+    def _begin(self, number: int, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[number] = task
+
+        def over(ended: asyncio.Task[None]) -> None:
+            del self._tasks[number]
+            if not ended.cancelled() and (bug := ended.exception()) is not None:
+                words = f"a bug in Crosswind on {_host()}: {type(bug).__name__}"
+                self._ended(number, Outcome(SentFailure(Fault.BROKEN, words)))
+
+        task.add_done_callback(over)
+
+    def _ended(self, number: int, outcome: Outcome) -> None:
+        if self._outbox is not None and not self._lapsed:
+            self._outbox.ended(number, outcome)
+
+    async def _probe(self, number: int, host_port: HostPort) -> None:
+        answers = await ConnectionPool.accepts_connection(host_port)
+        if self._outbox is not None:
+            self._outbox.probed(number, answers=answers)
+
+    async def _call(self, number: int, request: RemoteRequest) -> None:
+        named = request.destination.variables
+        missing = tuple(name for name in named if not self._environment.holds(name))
+        if missing:
+            words = f"{', '.join(missing)} is not set where the worker on {_host()} runs"
+            self._ended(number, Outcome(lacks=missing, why=words))
+            return
+        try:
+            filled = self._filled(request)
+        except InputError as error:
+            words = f"on {_host()}: {error}"
+            failure = None if named else SentFailure(Fault.BROKEN, words)
+            self._ended(number, Outcome(failure, named, words))
+            return
+        self._ended(number, await self._exchanged(number, request, filled))
+
+    async def _exchanged(self, number: int, request: RemoteRequest, filled: _Filled) -> Outcome:
+        outbox, where = self._outbox, request.destination
+        assert outbox is not None  # noqa: S101  (made when it was greeted)
+        dialect = dialect_of(where.wire, where.application)
+        transport = await self._transport(where.wire, filled.url, filled.key)
+        reply = ReplyBuffer(lambda words: outbox.text(number, words), time.monotonic)
+        result = CallResult(dialect.parser(), reply, meant=filled.ask.means)
+        began = time.monotonic()
+        await exchange(
+            transport,
+            {**dialect.headers(filled.ask), **filled.headers},
+            written_body(dialect, filled.ask),
+            result,
+            retry_policy=request.retry_policy,
+            now=lambda: datetime.now(UTC),
+            accepted=lambda: outbox.accepted(number),
+        )
+        return _outcome(result, filled.redact, began)
+
+    async def _transport(self, wire: Wire, url: str, key: str) -> ConnectionPool:
+        name = (wire, url, hashlib.blake2b(key.encode(), digest_size=16).digest())
+        if name not in self._transports:
+            # imports much the first time
+            where = await asyncio.to_thread(address, wire, url, key)
+            self._transports.setdefault(name, ConnectionPool(where))
+        return self._transports[name]
+
+    def _filled(self, request: RemoteRequest) -> _Filled:
+        """Raises `InputError`, which shows no value."""
+        where, environment = request.destination, self._environment
+        url = environment.resolve(where.url, where="base_url").strip()
+        if where.application is None:
+            url = checked_address(url, where.wire)
+        key = environment.key(Secret(where.key), where="apikey")
+        headers = {
+            name: environment.header(Secret(value), where=f"header {name}")
+            for name, value in where.headers.items()
+        }
+        # before anything that was said is put into it: a model may well write `${NAME}`
+        body, secrets = filled_in(request.ask.extra_body, environment, where="extra_body")
+        redact = Redactor([key, *headers.values(), *secrets])
+        return _Filled(url, key, headers, replace(request.ask, extra_body=body), redact)
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _outcome(result: CallResult, redact: Redactor, began: float) -> Outcome:
+    """With no key in it."""
+    failure, first = result.failure, result.reply.first_token_at
+    if failure is not None:
+        failure = replace(
+            failure,
+            message=redact.hidden(failure.message),
+            type=redact.hidden(failure.type),
+            code=redact.hidden(failure.code),
+            param=redact.hidden(failure.param),
+        )
+    parser, route = result.parser, result.route
+    return Outcome(
+        failure=None if failure is None else SentFailure.of(failure),
+        status=result.status,
+        request_id=None if result.request_id is None else redact.hidden(result.request_id),
+        finish=parser.finish,
+        reasoning=result.reasoning,
+        tokens=parser.tokens,
+        named=tuple(redact.hidden(name) for name in parser.named.models),
+        provider=None if parser.provider is None else redact.hidden(parser.provider),
+        route=replace(route, told=tuple(redact.hidden(told) for told in route.told)),
+        first_token_s=None if first is None else first - began,
+    )

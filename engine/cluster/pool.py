@@ -1,0 +1,487 @@
+"""The engine's side: which agents there are, which of them makes a request, and who is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+from engine.cluster.wire import (
+    WIRE_VERSION,
+    AgentReport,
+    Batch,
+    Greeting,
+    Heard,
+    Hello,
+    Outcome,
+    WireError,
+    decoded,
+    encoded,
+    own_version,
+)
+from engine.display import plural
+from engine.errors import CrosswindError
+from engine.link import AgentStanding
+from engine.providers.agents import Destination, Held, NoVariableError, RemoteRequest
+from engine.providers.attempts import Cause, Failure
+from engine.providers.exchange import CallResult
+from engine.providers.http.transport import HostPort
+
+RATE_S: Final = 10.0
+"""Calls per second are those of so many seconds."""
+MOST_COUNTED: Final = 20_000
+MOST_NOTES: Final = 20
+"""Lost agents that a person is told of; the board shows who is there."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTimes:
+    """How long is waited for whom, in seconds."""
+
+    silent: float = 10.0
+    """After so long without an answer an agent is lost."""
+    lease: float = 30.0
+    """An agent that is not asked for so long cuts off what it was given."""
+    grace: float = 2.0
+    """For so long calls wait without a word where there is no agent: one may be about to come."""
+
+    @property
+    def poll(self) -> float:
+        """The longest that an agent is asked to keep an answer back."""
+        return min(self.silent, self.lease) / 4
+
+
+class AgentLostError(CrosswindError):
+    """An agent cannot be reached any more."""
+
+
+class AgentHandle(Protocol):
+    """One agent, as an adapter reaches it. Everything but `close` may raise `AgentLostError`."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def hello(self, greeting: bytes) -> bytes: ...
+
+    async def submit(self, batch: bytes) -> None: ...
+
+    async def events(self, wait_s: float) -> bytes: ...
+
+    async def close(self) -> None:
+        """Have it end, if it is still there; returns soon in any case."""
+        ...
+
+
+class AgentSource(Protocol):
+    """Where agents come from."""
+
+    root: str | None
+    """The workspace, where its agents are on this machine."""
+
+    def arriving(self) -> AsyncIterator[AgentHandle]:
+        """Agents as they appear. One whose handle was closed is offered anew where its process is
+        still there."""
+        ...
+
+    @property
+    def advice(self) -> str:
+        """What there is to know and to do where no agent comes."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A request that an agent has."""
+
+    result: CallResult
+    accepted: Callable[[], None]
+    over: asyncio.Future[Outcome | None]
+    """None where the agent was lost."""
+    began: float
+
+
+@dataclass(slots=True, eq=False)
+class _Agent:
+    """An agent at work."""
+
+    handle: AgentHandle
+    hello: Hello
+    heard_at: float
+    calls: dict[int, _Sent] = field(default_factory=dict)
+    probes: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+    begin: dict[int, RemoteRequest] = field(default_factory=dict)
+    ask: dict[int, HostPort] = field(default_factory=dict)
+    cancel: list[int] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)
+    """Variables that it was given."""
+    lacks: dict[str, str] = field(default_factory=dict)
+    """Variables that it does not have, and what it says of that."""
+    to_send: asyncio.Event = field(default_factory=asyncio.Event)
+    taken: int = 0
+    """Places that are given away."""
+    ended: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_COUNTED))
+
+    @property
+    def free(self) -> int:
+        return self.hello.capacity - self.taken
+
+    def standing(self, now: float) -> AgentStanding:
+        lately = sum(1 for at in list(self.ended) if now - at < RATE_S)
+        return AgentStanding(
+            self.handle.name,
+            self.hello.host,
+            len(self.calls),
+            self.hello.capacity,
+            round(lately / RATE_S, 1),
+            round(max(0.0, now - self.heard_at), 1),
+        )
+
+    def take(self, report: AgentReport, now: float) -> None:
+        self.heard_at = now
+        for number, heard in report.calls.items():
+            sent = self.calls.get(number)
+            if sent is not None:  # else it was cut off, or is made elsewhere by now
+                _pass_on(heard, sent)
+                if heard.outcome is not None:
+                    self.ended.append(now)
+        for number, answers in report.probes.items():
+            probe = self.probes.pop(number, None)
+            if probe is not None and not probe.done():
+                probe.set_result(answers)
+
+    def lose(self) -> None:
+        """Let go of all who wait for it."""
+        for sent in self.calls.values():
+            if not sent.over.done():
+                sent.over.set_result(None)
+        for probe in self.probes.values():
+            if not probe.done():
+                probe.set_result(False)
+
+
+def _pass_on(heard: Heard, sent: _Sent) -> None:
+    reply = sent.result.reply
+    if heard.accepted:
+        sent.accepted()
+    if heard.voided:
+        reply.void()
+    if heard.text:
+        reply.pass_on(heard.text)
+    if heard.outcome is not None and not sent.over.done():
+        sent.over.set_result(heard.outcome)
+
+
+def _fill(result: CallResult, outcome: Outcome, began: float) -> None:
+    parser = result.parser
+    result.failure = None if outcome.failure is None else outcome.failure.failure
+    result.status, result.request_id = outcome.status, outcome.request_id
+    result.route = outcome.route
+    parser.finish, parser.tokens, parser.provider = outcome.finish, outcome.tokens, outcome.provider
+    parser.thoughts = [] if outcome.reasoning is None else [outcome.reasoning]
+    parser.named.models = list(outcome.named)
+    if outcome.first_token_s is not None:
+        # by the agent's own clock: those of two machines are never compared
+        result.reply.first_token_at = began + outcome.first_token_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """As `Place`."""
+
+    pool: AgentPool
+    agent: _Agent
+
+    async def exchange(
+        self, request: RemoteRequest, result: CallResult, accepted: Callable[[], None]
+    ) -> None:
+        agent, number = self.agent, self.pool.next_number()
+        over: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        began = result.reply.clock()
+        if not self.pool.has(agent):
+            over.set_result(None)
+        agent.calls[number] = _Sent(result, accepted, over, began)
+        agent.begin[number] = request
+        agent.to_send.set()
+        try:
+            outcome = await over
+        except asyncio.CancelledError:
+            if agent.begin.pop(number, None) is None:
+                agent.cancel.append(number)
+                agent.to_send.set()
+            raise
+        finally:
+            del agent.calls[number]
+        if outcome is None:
+            words = f"the worker {agent.handle.name} was lost"
+            result.failure = Failure(Cause.AGENT_LOST, words)
+        elif outcome.lacks:
+            # nothing was sent: another agent may have what this one lacks
+            agent.lacks.update(dict.fromkeys(outcome.lacks, outcome.why))
+            result.failure = Failure(Cause.AGENT_UNFIT, outcome.why)
+        else:
+            _fill(result, outcome, began)
+
+
+class AgentPool:
+    """As `Agents`. Belongs to one event loop, but for `standing` and `problem`.
+
+    At most an agent's capacity is in its hands, and whoever asks for more waits: nothing queues. An
+    agent that is silent for too long is lost: its calls are told so, and what it says later is not
+    heard.
+    """
+
+    def __init__(
+        self,
+        source: AgentSource,
+        values: Mapping[str, str],
+        *,
+        times: AgentTimes | None = None,
+        on_note: Callable[[str], None],
+        on_waiting: Callable[[str | None], None],
+    ) -> None:
+        """`values` are variables that agents are given beside their own. `on_note` is told what a
+        person should know; `on_waiting` that there is no agent, and None when there is one
+        again."""
+        self._values = values
+        self._source = source
+        self._times = times or AgentTimes()
+        self._on_note = on_note
+        self._on_waiting = on_waiting
+        self._agents: list[_Agent] = []
+        self._numbers = itertools.count(1)
+        self._waiting: deque[tuple[frozenset[str], asyncio.Future[_Agent]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: dict[str, str] = {}
+        self._silence: asyncio.TimerHandle | None = None
+        self._said_waiting = False
+        self._notes = 0
+
+    # From the engine
+
+    def start(self) -> None:
+        """Begin to look for agents."""
+        self._do(self._receive())
+        self._look_whether_any()
+
+    async def close(self) -> None:
+        """Let go of every agent; calls in the air are cut off."""
+        if self._silence is not None:
+            self._silence.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        agents, self._agents = self._agents, []
+        for agent in agents:
+            agent.lose()
+        await asyncio.gather(*(self._let_go(agent.handle) for agent in agents))
+        await self._source.close()
+
+    def standing(self) -> tuple[AgentStanding, ...]:
+        """Of every agent, by name. From any thread."""
+        now = time.monotonic()
+        return tuple(
+            sorted((one.standing(now) for one in list(self._agents)), key=lambda one: one.name)
+        )
+
+    @property
+    def problem(self) -> str:
+        """What is waited for where there is no agent, and what to do."""
+        refused = [f"{name} is refused: {why}" for name, why in self._refused.items()]
+        return "; ".join(["waiting for workers", *refused, self._source.advice])
+
+    # From the calls
+
+    @asynccontextmanager
+    async def place(self, destination: Destination, held: Held) -> AsyncIterator[_Place]:
+        """As `Agents`."""
+        agent = await self._chosen(frozenset(destination.variables), held)
+        try:
+            yield _Place(self, agent)
+        finally:
+            agent.taken -= 1
+            self._hand_out()
+
+    async def probe(self, host_port: HostPort) -> bool:
+        """As `Agents`."""
+        if not self._agents:
+            return False
+        agent, number = max(self._agents, key=lambda one: one.free), self.next_number()
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        agent.probes[number], agent.ask[number] = answer, host_port
+        agent.to_send.set()
+        return await answer
+
+    def next_number(self) -> int:
+        """That no other request of this engine has."""
+        return next(self._numbers)
+
+    def has(self, agent: _Agent) -> bool:
+        return agent in self._agents
+
+    async def _chosen(self, names: frozenset[str], held: Held) -> _Agent:
+        """One that has room, which is taken. Raises `NoVariableError`."""
+        if not self._waiting and (agent := self._fitting(names)) is not None:
+            agent.taken += 1
+            return agent
+        chosen: asyncio.Future[_Agent] = asyncio.get_running_loop().create_future()
+        waiting = (names, chosen)
+        self._waiting.append(waiting)
+        self._hand_out()
+        words = f"all {plural(sum(one.hello.capacity for one in self._agents), 'place')} of workers"
+        try:
+            with held(f"{words} are taken" if self._agents else "waiting for workers"):
+                return await chosen
+        except asyncio.CancelledError:
+            if chosen.done() and not chosen.cancelled() and chosen.exception() is None:
+                chosen.result().taken -= 1
+                self._hand_out()
+            raise
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def _fitting(self, names: frozenset[str]) -> _Agent | None:
+        """The one with the most room of those that have what is needed; None where those are full.
+
+        Raises `NoVariableError` where there are agents, and none that has it.
+        """
+        fit = [one for one in self._agents if not names & one.lacks.keys()]
+        if self._agents and not fit:
+            lacking = {one.lacks[name] for one in self._agents for name in names & one.lacks.keys()}
+            raise NoVariableError("; ".join(sorted(lacking)[:3]))
+        best = max(fit, key=lambda one: one.free, default=None)
+        return best if best is not None and best.free > 0 else None
+
+    def _hand_out(self) -> None:
+        """Give free places to those that have waited longest."""
+        for waiting in list(self._waiting):
+            names, chosen = waiting
+            if chosen.done():
+                continue
+            try:
+                agent = self._fitting(names)
+            except NoVariableError as error:
+                chosen.set_exception(error)
+                continue
+            if agent is not None:
+                agent.taken += 1
+                chosen.set_result(agent)
+
+    # Agents that come and go
+
+    async def _receive(self) -> None:
+        async for handle in self._source.arriving():
+            self._do(self._attend(handle))
+
+    async def _attend(self, handle: AgentHandle) -> None:
+        """From its first word to its last."""
+        try:
+            hello = await self._greeted(handle)
+        except CrosswindError as error:
+            self._refuse(handle.name, str(error))
+            await self._let_go(handle)
+            return
+        if hello.fault() is not None:
+            self._refuse(handle.name, hello.fault() or "")
+            return  # its handle stays open, so that it is not offered again
+        agent = _Agent(handle, hello, time.monotonic())
+        self._refused.pop(handle.name, None)
+        self._agents.append(agent)
+        self._look_whether_any()
+        self._hand_out()
+        at_work = {self._do(self._send(agent)), self._do(self._listen(agent))}
+        try:
+            await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in at_work:
+                task.cancel()
+        self._lose(agent)
+        await self._let_go(handle)
+
+    def _lose(self, agent: _Agent) -> None:
+        self._agents.remove(agent)
+        if self._notes < MOST_NOTES:
+            self._notes += 1
+            calls = plural(len(agent.calls), "call")
+            self._on_note(f"the worker {agent.handle.name} was lost, with {calls} to make again")
+        agent.lose()
+        self._look_whether_any()
+
+    async def _greeted(self, handle: AgentHandle) -> Hello:
+        greeting = Greeting(WIRE_VERSION, own_version(), self._times.lease, self._source.root)
+        return decoded(await self._answered(handle.hello(encoded(greeting))), Hello)
+
+    def _refuse(self, name: str, why: str) -> None:
+        if self._refused.get(name) != why:
+            self._refused[name] = why
+            self._on_note(f"the worker {name} is not used: {why}")
+            if self._said_waiting:
+                self._on_waiting(self.problem)
+
+    async def _listen(self, agent: _Agent) -> None:
+        """Until it is lost."""
+        with suppress(AgentLostError, WireError):
+            while True:
+                raw = await self._answered(agent.handle.events(self._times.poll))
+                report = decoded(raw, AgentReport)
+                if report.lapsed:
+                    return
+                agent.take(report, time.monotonic())
+
+    async def _send(self, agent: _Agent) -> None:
+        """What is to be done goes out as it comes; what comes meanwhile goes together."""
+        with suppress(AgentLostError):
+            while True:
+                await agent.to_send.wait()
+                agent.to_send.clear()
+                values = {
+                    name: value for name, value in self._values.items() if name not in agent.told
+                }
+                batch = Batch(agent.begin, agent.ask, tuple(agent.cancel), values)
+                agent.begin, agent.ask, agent.cancel = {}, {}, []
+                await self._answered(agent.handle.submit(encoded(batch)))
+                agent.told.update(values)
+
+    async def _answered(self, said: Awaitable[T]) -> T:
+        """Raises `AgentLostError`, also where it takes too long."""
+        try:
+            async with asyncio.timeout(self._times.silent):
+                return await said
+        except TimeoutError:
+            words = f"no answer for {self._times.silent:g} s"
+            raise AgentLostError(words) from None
+
+    async def _let_go(self, handle: AgentHandle) -> None:
+        with suppress(AgentLostError):
+            await self._answered(handle.close())
+
+    def _do(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _look_whether_any(self) -> None:
+        """Say that there is no agent when that has been so for a while, and that there is one."""
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+        if not self._agents:
+            loop = asyncio.get_running_loop()
+            self._silence = loop.call_later(self._times.grace, self._say_waiting)
+        elif self._said_waiting:
+            self._said_waiting = False
+            self._on_waiting(None)
+
+    def _say_waiting(self) -> None:
+        self._said_waiting = True
+        self._on_waiting(self.problem)

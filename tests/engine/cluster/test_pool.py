@@ -1,0 +1,242 @@
+"""What an engine may rely on whose calls are made by agents, whatever becomes of those."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.benchmark import State
+from engine.cluster.agent import Agent
+from engine.cluster.wire import WIRE_VERSION, Batch, Greeting, encoded, own_version
+from engine.errors import InputError
+from engine.pipeline.written_endpoints import GivenValues
+from engine.providers.agents import Destination, RemoteRequest
+from engine.providers.endpoint import Wire
+from engine.providers.model import Message, Speaks
+from engine.providers.protocols.base import ChatRequest
+from engine.providers.retry import RetryPolicy
+from tests.engine.cluster.here import PATIENT, HereAgent, Scene, run_with
+from tests.engine.wire import audit
+from tests.engine.wire.workplace import (
+    CANARY,
+    HEADER_CANARY,
+    VARIABLES,
+    Workplace,
+    metric,
+    scenario,
+)
+from tests.protocol_server.counters import ABANDONED
+from tests.protocol_server.faults import Fault
+from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.settings import Settings
+
+ROWS = 4
+SLOW = Settings(latency_ms=150)
+
+
+def workplace(root: Path, server: ProtocolServer, **changes: Any) -> Workplace:
+    place = Workplace(root, server, headers=True)
+    place.configure([{"id": "good", **place.model("steadfast")}], **changes)
+    place.define("bread", "About bread.", [metric(n, f"Honest {n}.") for n in range(1, ROWS + 1)])
+    prompt = "Never say ${CANARY_KEY}."
+    place.stage("bread", [scenario(n, prompt=prompt) for n in range(1, ROWS + 1)])
+    return place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Any:
+    with ProtocolServer() as server:
+        yield workplace(tmp_path / "workspace", server)
+
+
+def agent(name: str, environ: dict[str, str] = VARIABLES, **says: Any) -> HereAgent:
+    """The variables are its own: the engine has none."""
+    return HereAgent(name, says, Agent(environ))
+
+
+def outcomes(place: Workplace) -> Counter[str]:
+    """Of all attempts."""
+    with closing(sqlite3.connect(place.root / "crosswind.db")) as store:
+        return Counter(outcome for (outcome,) in store.execute("SELECT outcome FROM attempt"))
+
+
+def said(place: Workplace) -> dict[str, tuple[object, ...]]:
+    """All that came of every conversation."""
+    with place.reader() as reader:
+        audit.check_store(reader, "bread")
+        assert {take.number for take in reader.takes("bread")} == {0}
+        return {
+            str(key): (row.outcome, row.texts, [verdict.passed for verdict in row.verdicts])
+            for key, row in audit.rows(reader, "bread").items()
+        }
+
+
+def all_done(place: Workplace) -> bool:
+    found = said(place)
+    return len(found) == ROWS and all(row[0] == (State.DONE, State.DONE) for row in found.values())
+
+
+def test_the_same_comes_of_it_as_without_agents(place: Workplace, tmp_path: Path) -> None:
+    result, scene = run_with(place, agent("one"), agent("two"))
+    assert (result.failed, result.stopped, scene.notes) == (0, False, [])
+    alone = workplace(tmp_path / "alone", place.server)
+    alone.run("bread")
+    assert said(place) == said(alone)
+    assert outcomes(place) == outcomes(alone)
+
+
+def test_an_agent_never_has_more_than_it_takes(place: Workplace) -> None:
+    agents = [agent("one", capacity=1), agent("two", capacity=2)]
+    place.server.settings = Settings(latency_ms=20)
+    held: list[str] = []
+
+    async def watch(scene: Scene) -> None:
+        await scene.until(scene.pipeline.models.held)
+        held.extend(map(str, scene.pipeline.models.held().values()))
+
+    run_with(place, *agents, meanwhile=watch)
+    assert all_done(place)
+    assert [one.most for one in agents] == [1, 2]
+    assert place.server.counters.concurrent_max <= 3
+    assert held[0].startswith("all 3 places of workers are taken")
+
+
+def test_what_a_lost_agent_had_is_done_once_more_and_counts_for_nothing(place: Workplace) -> None:
+    first, second = agent("one"), agent("two")
+    place.server.settings = SLOW
+    place.retry_policy = RetryPolicy(tries=1)  # the model is forgiven nothing
+    lost = 0
+
+    async def kill(scene: Scene) -> None:
+        nonlocal lost
+        await scene.until(lambda: len(first.agent._tasks) >= 2)
+        lost = len(first.agent._tasks)
+        await first.lose()
+
+    _, scene = run_with(place, first, second, meanwhile=kill)
+    assert all_done(place)
+    assert outcomes(place)["agent_lost"] == lost
+    assert scene.notes == [f"the worker one was lost, with {lost} calls to make again"]
+
+
+def test_a_silent_agent_is_lost_and_what_it_says_later_is_not_heard(place: Workplace) -> None:
+    first, second = agent("one"), agent("two")
+    place.server.settings = SLOW
+
+    async def silence(scene: Scene) -> None:
+        await scene.until(lambda: first.agent._tasks)
+        first.silent = True
+
+    _, scene = run_with(place, first, second, meanwhile=silence, times=replace(PATIENT, silent=2))
+    assert all_done(place)
+    assert outcomes(place)["agent_lost"] >= 1
+    assert "one was lost" in scene.notes[0]
+
+
+def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
+    place.server.settings = Settings(latency_ms=60_000)
+    where = Destination(Wire.OPENAI, place.server.openai_url, "any", {})
+    ask = ChatRequest("steadfast", (Message(Speaks.USER, "Hello?"),))
+
+    async def forget() -> None:
+        lonely = Agent({})
+        await lonely.hello(encoded(Greeting(WIRE_VERSION, own_version(), 0.2)))
+        await lonely.submit(encoded(Batch({1: RemoteRequest(where, ask, RetryPolicy())})))
+        while not place.server.counters.concurrent:
+            await lonely.events(0.01)
+        await place.server.until(lambda seen: seen.by_outcome.get(ABANDONED, 0) == 1)
+        await lonely.close()
+
+    asyncio.run(forget())
+
+
+def test_a_run_without_agents_waits_and_goes_on_when_one_comes(place: Workplace) -> None:
+    async def come_late(scene: Scene) -> None:
+        await scene.until(lambda: scene.waiting)
+        await scene.until(scene.pipeline.models.held)
+        assert {str(held) for held in scene.pipeline.models.held().values()} == {
+            "waiting for workers"
+        }
+        scene.source.add(agent("late"))
+
+    _, scene = run_with(place, meanwhile=come_late)
+    assert all_done(place)
+    assert scene.waiting == ["waiting for workers; none is there", None]
+
+
+def test_an_agent_of_another_version_is_refused_and_the_others_go_on(place: Workplace) -> None:
+    other = agent("old", crosswind="0.0.9")
+    _, scene = run_with(place, other, agent("new"), agent("odd", wire=WIRE_VERSION + 1))
+    assert all_done(place)
+    assert other.most == 0
+    told = sorted(scene.notes, key=len)
+    assert "the worker odd is not used: version 2 of its messages, 1 here" in told[0]
+    assert "the worker old is not used: Crosswind 0.0.9 there" in told[1]
+
+
+def test_a_call_goes_to_an_agent_that_has_the_key(place: Workplace) -> None:
+    bare, whole = agent("bare", {}), agent("whole")
+    run_with(place, bare, whole)
+    assert all_done(place)
+    assert "agent_lost" not in outcomes(place)
+
+
+def test_where_no_agent_has_the_key_its_rows_fail_and_the_others_go_on(place: Workplace) -> None:
+    keyless = {"id": "bad", **place.model("erratic"), "apikey": "${NOWHERE_KEY}"}
+    place.configure([keyless, {"id": "good", **place.model("steadfast")}])
+    result, _ = run_with(place, agent("one"), agent("two"))
+    assert result.failed == ROWS
+    with place.reader() as reader:
+        reasons = [state.reason for state in audit.failed_rows(reader, "bread").values()]
+        assert all("NOWHERE_KEY is not set where the worker on" in (why or "") for why in reasons)
+        done = [key.target_id for key, row in audit.rows(reader, "bread").items() if row.verdicts]
+    assert done == ["good"] * ROWS
+
+
+@pytest.mark.parametrize("fault", [Fault.ECHOES_KEY, Fault.SHOWS_REQUEST])
+def test_no_key_crosses_in_either_direction(place: Workplace, fault: Fault) -> None:
+    place.server.plan(fault, match="steadfast")
+    one = agent("one")
+    _, scene = run_with(place, one)
+    assert one.crossed
+    for secret in (CANARY, HEADER_CANARY):
+        assert secret.encode() not in one.crossed
+        assert secret.encode() not in (place.root / "crosswind.db").read_bytes()
+        assert secret not in str(scene.notes)
+    assert {call.headers["x-own-key"] for call in place.server.calls} == {HEADER_CANARY}
+
+
+def test_a_variable_that_is_only_spoken_of_is_not_filled_in(place: Workplace) -> None:
+    run_with(place, agent("one"))
+    bodies = [str(call.body) for call in place.server.calls]
+    assert any("${CANARY_KEY}" in body for body in bodies)
+    assert not any(CANARY in body for body in bodies)
+
+
+def test_a_key_in_plain_text_is_told_only_where_that_is_asked_for(place: Workplace) -> None:
+    place.configure([{"id": "good", **place.model("steadfast"), "apikey": "sk-in-plain-text"}])
+    with pytest.raises(InputError, match="is a key in plain text, and no worker is told one"):
+        run_with(place, agent("one"))
+    given = GivenValues(forwards=True)
+    one = agent("one", {})
+    run_with(place, one, given=given, environ=VARIABLES)
+    assert all_done(place)
+    assert sorted(given.values.values()) == sorted(["sk-in-plain-text", CANARY, HEADER_CANARY])
+    assert one.crossed.count(b"sk-in-plain-text") == 1
+
+
+def test_what_is_being_said_is_seen_while_it_is_said(place: Workplace) -> None:
+    place.server.settings = Settings(tokens_per_second=400)
+
+    async def look(scene: Scene) -> None:
+        await scene.until(lambda: any(scene.pipeline.live.said().values()))
+
+    run_with(place, agent("one"), meanwhile=look)
+    assert all_done(place)
