@@ -23,7 +23,7 @@ LAYERS = [
     ["commands", "cluster"],
     ["link"],
     ["pipeline"],
-    ["stages", "importing", "report", "cluster"],
+    ["stages", "importing", "report"],
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
