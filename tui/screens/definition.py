@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from engine.benchmark import Metric, Track, When
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from tui.format import TRACK_SIGNS
 from tui.screens.base import Shell
-from tui.screens.dialogs import WIDTH, Overlay
+from tui.screens.dialogs import TextCard
 from tui.state.headline import metric_in
 from tui.text.blocks import Block, Document, Passage, Rule
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.base import BREAKPOINTS_DOWN
-from tui.widgets.lines import Lines
 
 _DIRECTIONS: Final = {
     Track.POSITIVE: "positive: the behaviour is wanted. ✓ pass where it is present, ✗ fail where "
@@ -26,8 +24,6 @@ _DIRECTIONS: Final = {
     Track.NEGATIVE: "negative: the behaviour is unwanted. ✓ pass where it is absent, ✗ fail where "
     "it is present.",
 }
-_FRAME: Final = 6
-"""Cells of a card beside its text."""
 
 
 def open_definition(shell: Shell, benchmark: str, scenario_id: str) -> None:
@@ -43,36 +39,19 @@ def open_definition(shell: Shell, benchmark: str, scenario_id: str) -> None:
         shell.navigator.show(DefinitionScreen(metric))
 
 
-class DefinitionScreen(Overlay[None], inherit_bindings=False):
+class DefinitionScreen(TextCard, inherit_bindings=False):
     """Lies over the screen on which a conversation stands that is judged by the metric."""
 
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d,q,escape,backspace", "close", "close")]
 
     def __init__(self, metric: Metric) -> None:
-        super().__init__()
-        self._blocks = metric_blocks(metric)
-        self._list = Lines(id="definition")
+        super().__init__(partial(_lines, metric_blocks(metric)), id="definition")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self._list
 
-    def on_mount(self) -> None:
-        self._show()
-        self._list.focus()
-
-    def on_resize(self) -> None:
-        self._show()
-
-    def action_close(self) -> None:
-        self.dismiss()
-
-    def _show(self) -> None:
-        laid = Document(max(min(WIDTH, self.app.size.width) - _FRAME, 1))
-        laid.set(self._blocks)
-        told: list[Line] = [laid.line(row) for row in range(laid.height)]
-        self._list.show([*told, [Piece("d closes this", Ink.MUTED)]])
+def _lines(blocks: Sequence[Block], width: int) -> list[Line]:
+    laid = Document(width)
+    laid.set(blocks)
+    return [*map(laid.line, range(laid.height)), [Piece("d closes this", Ink.MUTED)]]
 
 
 def metric_blocks(metric: Metric) -> list[Block]:

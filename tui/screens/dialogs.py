@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from textwrap import wrap
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
@@ -40,6 +40,47 @@ class Overlay(ModalScreen[ResultT], inherit_bindings=False):
 
 WIDTH: Final = 72
 """Cells of a card, as the stylesheet says."""
+_FRAME: Final = 6
+"""Cells of a card beside its text."""
+
+
+class TextCard(Overlay[None], inherit_bindings=False):
+    """Lines to be read. A subclass says which they are and which keys close it."""
+
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+
+    def __init__(
+        self,
+        drawing: Callable[[int], Sequence[Line]],
+        *,
+        id: str,  # noqa: A002  (Textual's name for it)
+        width: int = WIDTH,
+    ) -> None:
+        """`drawing` makes lines that are so many cells wide, `id` is the list's, and `width` the
+        card's."""
+        super().__init__()
+        self._drawing = drawing
+        self._width = width
+        self._list = Lines((), id=id)
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """As they are set in the width that there is."""
+        return self._drawing(max(min(self._width, self.app.size.width) - _FRAME, 8))
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self._list
+
+    def on_mount(self) -> None:
+        self._list.show(self.lines)
+        self._list.focus()
+
+    def on_resize(self) -> None:
+        self._list.show(self.lines)
+
+    def action_close(self) -> None:
+        self.dismiss()
 
 
 class ChoiceOption(NamedTuple):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from textwrap import wrap
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.screen import Screen
 
 from tui.bindings import KeyAction, actions_by_pane
-from tui.screens.dialogs import Overlay
+from tui.screens.dialogs import TextCard
 from tui.text.ink import Ink, Line, Piece, pad
-from tui.widgets.base import BREAKPOINTS_DOWN
-from tui.widgets.lines import Lines
 
 _KEYS_WIDTH: Final = 20
 _WIDTH: Final = 76
@@ -38,37 +35,15 @@ _LEGEND: Final = (
 )
 
 
-class HelpScreen(Overlay[None], inherit_bindings=False):
+class HelpScreen(TextCard, inherit_bindings=False):
     """Lists what can be done on the screen it was called from."""
 
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,backspace,question_mark", "close", "close")
     ]
 
     def __init__(self, about: Screen[object]) -> None:
-        super().__init__()
-        self._places = actions_by_pane(about)
-        self._list = Lines((), id="keys")
-
-    @property
-    def lines(self) -> list[Line]:
-        """As they are set in the width that there is."""
-        return _lines(self._places, max(min(_WIDTH, self.app.size.width) - 6, _KEYS_WIDTH + 12))
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self._list
-
-    def on_mount(self) -> None:
-        self._list.show(self.lines)
-        self._list.focus()
-
-    def on_resize(self) -> None:
-        self._list.show(self.lines)
-
-    def action_close(self) -> None:
-        self.dismiss()
+        super().__init__(partial(_lines, actions_by_pane(about)), id="keys", width=_WIDTH)
 
 
 def _lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -> list[Line]:
@@ -85,7 +60,7 @@ def _lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -> lis
 
 def _rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
     """What it means beside its name, wrapped in its own column; below it, where that is long."""
-    room = width - _KEYS_WIDTH - 2
+    room = max(width - _KEYS_WIDTH - 2, 10)
     first, *more = wrap(meaning, room) or [""]
     begin = Piece("  " + pad(name, _KEYS_WIDTH), ink)
     rows: list[Line] = [[begin, Piece(first)]]
