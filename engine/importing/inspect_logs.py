@@ -77,9 +77,11 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
         except InputError as error:
             problems += error.problems
     made = [one for one in benchmarks.values() if one.metrics.taken]
+    told = {problem.path for problem in problems}
+    empty = [one for one in benchmarks.values() if one not in made and told.isdisjoint(one.logs)]
+    problems += map(_nothing, empty)
     if not made:
-        nothing = Problem("no log has a sample with a score that can be taken")
-        raise InputError(problems or nothing)
+        raise InputError(problems)
     sources = []
     for one in made:
         write_folder(one, choice)
@@ -87,6 +89,12 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
         sources.append(Source(one.name, one.folder, published=False, origin=origin))
     found = ImportableFolder(into, KIND, sources)
     return LogFolder(found, problems, {one.name: one for one in made})
+
+
+def _nothing(benchmark: LoggedBenchmark) -> Problem:
+    found = [f"{times} {kind}" for kind, times in sorted(benchmark.notes.items())]
+    told = "; ".join(found) or "it has no samples"
+    return Problem(f"there is nothing to take in it: {told}", benchmark.logs[0])
 
 
 # Reading

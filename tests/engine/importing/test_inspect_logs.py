@@ -361,6 +361,14 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: packed(path, {**GOOD, "samples/1_epoch_1.json": '{"id": []}'}),
         "samples/1_epoch_1.json: is not as Inspect writes it: Expected `int | str`, got `array`",
     ),
+    "nobody spoke": (
+        lambda path: archive(path, header(), [sample(messages=[])]),
+        "nothing to take in it: 1 samples in which user and target do not both speak, not taken",
+    ),
+    "nobody scored it": (
+        lambda path: archive(path, header(), [sample(scores={})]),
+        "nothing to take in it: 1 samples without a score, not taken",
+    ),
     "shards": (
         lambda path: packed(path, {"header.json": json.dumps(header(shards={"ledger": []}))}),
         "its samples are in several logs (shards)",
