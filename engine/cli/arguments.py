@@ -463,7 +463,7 @@ def _review(command: AddCommand) -> None:
     _flag(what, "--undo", "take back what you did last")
     _option(review, "--reason", "TEXT", "of a rejection: why")
     _option(review, "--note", "TEXT", "what the model is to write otherwise")
-    _option(review, "--by", "NAME", "who you are; your account's name")
+    _option(review, "--by", "NAME", "who you are; else CROSSWIND_PERSON or your account's name")
     _yes(review)
     _flag(review, "--json", "every row and how it stands")
 
@@ -480,7 +480,12 @@ def _label(command: AddCommand) -> None:
     label.add_argument("benchmark", metavar="BENCHMARK")
     _option(label, "--sample", "N", "how many conversations; 60", type=int)
     _option(label, "--seed", "WORD", "of the draw; 7")
-    _option(label, "--by", "NAME", "whose labels these are; your account's name")
+    _option(
+        label,
+        "--by",
+        "NAME",
+        "whose labels; else CROSSWIND_PERSON or your account's name",
+    )
     _flag(label, "--new", "draw another sample once this one is labelled")
     _option(label, "--export", "FILE", "write what is open as a CSV", dest="write", type=Path)
     _option(label, "--import", "FILE", "take in a CSV that is filled in", dest="read", type=Path)
@@ -491,11 +496,11 @@ def _adjudicate(command: AddCommand) -> None:
     adjudicate = command(
         "adjudicate",
         "decide where people who labelled the same conversation disagree",
-        "Without an id: in a terminal side by side, to decide with keys; else lists them with what "
-        "each said.",
+        "Without a number: in a terminal side by side, to decide with keys; else lists them with "
+        "what\neach said, and nothing that tells which conversations they are.",
     )
     adjudicate.add_argument("benchmark", metavar="BENCHMARK")
-    adjudicate.add_argument("id", metavar="ID", nargs="?", help="a conversation")
+    adjudicate.add_argument("id", metavar="NUMBER", nargs="?", help="as it is listed")
     decision = adjudicate.add_mutually_exclusive_group()
     decision.add_argument(
         "--present", dest="decide", action="store_const", const=True, help="the behaviour is there"
@@ -504,7 +509,7 @@ def _adjudicate(command: AddCommand) -> None:
         "--absent", dest="decide", action="store_const", const=False, help="it is not"
     )
     _option(adjudicate, "--reason", "TEXT", "why")
-    _option(adjudicate, "--by", "NAME", "who decides; your account's name")
+    _option(adjudicate, "--by", "NAME", "who decides; else CROSSWIND_PERSON or your account's name")
     _flag(adjudicate, "--json", "the list, for a script")
 
 

@@ -218,7 +218,7 @@ def adjudicate(arguments: argparse.Namespace) -> int:
     if arguments.id is None:
         _tell_disputed(found.found, as_json=arguments.json)
         return DONE
-    dispute = next((one for one in found.found if str(one.of.key) == arguments.id), None)
+    dispute = next((one for one in found.found if one.number == arguments.id), None)
     if dispute is None:
         raise not_disputed(found.definition.name, arguments.id)
     if arguments.decide is None or not (arguments.reason or "").strip():
@@ -238,7 +238,12 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
         out_json(
             [
                 {
-                    "conv_id": str(dispute.of.key),
+                    "number": dispute.number,
+                    "definition": dispute.item.definition,
+                    "messages": [
+                        {"turn": row.turn, "speaker": row.speaker, "text": row.text}
+                        for row in dispute.item.messages
+                    ],
                     "labels": [
                         {
                             "person": one.judge,
@@ -257,12 +262,14 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
     if not found:
         out("there is nothing to decide: people agree wherever several have labelled")
     for dispute in found:
-        out(str(dispute.of.key))
+        out(f"{dispute.number}: {one_line(dispute.item.definition)}")
         for one in dispute.labels:
             replies = ", ".join(str(quote.turn) for quote in one.quotes)
             where = f" (reply {replies})" if replies else ""
             note = f": {one_line(one.justification)}" if one.justification else ""
             out(f"  {one.judge}: {answer_word(one.present)}{where}{note}")
+    if found:
+        tell("in a terminal with keys, beside the transcripts; `--json` has them, too")
 
 
 def answer_word(present: bool | None) -> str:  # noqa: FBT001  (a value, not a switch)

@@ -35,5 +35,11 @@ class PersonDisputes:
 
     def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None:
         """Raises `CrosswindError`."""
-        decision = Decision(str(dispute.of.key), present, reason, self.person)
+        self._ask(Decision(str(dispute.of.key), present, reason, self.person))
+
+    def take_back(self, dispute: Dispute) -> None:
+        """What this person decided of it. Raises `CrosswindError`."""
+        self._ask(Decision(str(dispute.of.key), None, "", self.person))
+
+    def _ask(self, decision: Decision) -> None:
         write_labels(self.session, LabelRequest(self.definition.name, decision=decision))

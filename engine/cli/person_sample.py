@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from engine.pipeline.labels import (
     labelling,
 )
 
+PERSON: Final = "CROSSWIND_PERSON"
+"""The variable of the environment that says who sits here, in the app, too."""
 _LONGEST_NAME: Final = 80
 
 
@@ -98,10 +101,13 @@ def definition_of(session: Session, name: str) -> Definition:
 
 
 def person_named(by: str | None) -> str:
-    """Who labels: as they say, or by the name of their account. Raises `InputError`."""
-    name = one_line(by if by is not None else getpass.getuser()).strip()
+    """Who labels or reviews: as they say, by `CROSSWIND_PERSON`, or by the name of their account.
+    Raises `InputError`."""
+    said = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
+    name = one_line(said).strip()
     if not 0 < len(name) <= _LONGEST_NAME:
-        raise InputError(Problem(f"--by: expected a name of 1 to {_LONGEST_NAME} characters"))
+        where = "--by" if by is not None else PERSON
+        raise InputError(Problem(f"{where}: expected a name of 1 to {_LONGEST_NAME} characters"))
     return name
 
 

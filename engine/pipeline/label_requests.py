@@ -59,7 +59,8 @@ class Decision:
 
     conversation: str
     """Its id."""
-    present: bool
+    present: bool | None
+    """None takes back what the same person decided."""
     reason: str
     by: str
 

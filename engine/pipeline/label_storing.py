@@ -10,6 +10,7 @@ from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, config_of
 from engine.display import plural
 from engine.errors import InputError, Problem
+from engine.jury import WITHDRAWN
 from engine.pipeline.files import write_files
 from engine.pipeline.label_requests import (
     Decision,
@@ -19,6 +20,7 @@ from engine.pipeline.label_requests import (
     SampleDraw,
 )
 from engine.pipeline.labels import (
+    JudgedConversation,
     Labelling,
     adjudication,
     check_person,
@@ -62,7 +64,8 @@ def _rows(pipeline: Pipeline, request: LabelRequest) -> tuple[Sequence[StoredRow
             return [drawn], f"{plural(len(drawn.items), 'conversation')} drawn"
         if request.decision is not None:
             row = _decided(definition, config, reader, request.decision)
-            return [row], f"decided by {row.judge}"
+            back = request.decision.present is None
+            return [row], f"taken back by {row.judge}" if back else f"decided by {row.judge}"
         rows = _labelled(definition, config, reader, request)
         return rows, f"{plural(len(rows), 'label')} stored"
 
@@ -113,6 +116,8 @@ def _labelled(
 
 def _decided(definition: Definition, config: Config, reader: Reader, decision: Decision) -> Verdict:
     judged = judged_conversations(definition, config, reader)
+    if decision.present is None:
+        return _taken_back(judged, config, reader, definition, decision)
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
     of = next((of for of, _ in found if str(of.key) == decision.conversation), None)
     if of is None:
@@ -127,8 +132,28 @@ def _decided(definition: Definition, config: Config, reader: Reader, decision: D
     )
 
 
+def _taken_back(
+    judged: Sequence[JudgedConversation],
+    config: Config,
+    reader: Reader,
+    definition: Definition,
+    decision: Decision,
+) -> Verdict:
+    items = {one.item for one in judged if str(one.key) == decision.conversation}
+    mine = [
+        verdict
+        for verdict in reader.peoples_verdicts(definition.name)
+        if verdict.adjudicates
+        and verdict.judge == decision.by
+        and (verdict.take, verdict.metric_id) in items
+    ]
+    if not mine or mine[-1].unscored == WITHDRAWN:
+        raise InputError(Problem(f"{decision.by} has decided nothing there that could be undone"))
+    return withdrawn(mine[-1], config.jury)
+
+
 def not_disputed(benchmark: str, conversation: str) -> InputError:
     """People agree on it, nobody has labelled it, or somebody has decided."""
     shown = conversation if len(conversation) <= 40 else f"{conversation[:39]}…"
-    hint = f"`crosswind adjudicate {benchmark}` lists them"
+    hint = f"`crosswind adjudicate {benchmark}` lists what they disagree on"
     return InputError(Problem(f"people do not disagree on {shown!r}", hint=hint))

@@ -17,6 +17,7 @@ from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import plural
 from engine.errors import InputError, Problem
+from engine.identity import digest
 from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer
@@ -375,16 +376,23 @@ class Dispute:
     """Numbered from 1 among what is disputed."""
     labels: Sequence[Verdict]
 
+    @property
+    def number(self) -> str:
+        """What it is called by whoever decides: it tells nothing, and stays when others are
+        decided."""
+        return digest([*self.of.item])[:8]
+
 
 def disputes(
     judged: Sequence[JudgedConversation], reader: Reader, definition: Definition
 ) -> list[Dispute]:
     """All on which nobody has decided."""
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
-    return [
+    numbered = [
         Dispute(of, _blind(number, of.take, of.metric, reader), labels)
         for number, (of, labels) in enumerate(found, 1)
     ]
+    return sorted(numbered, key=lambda one: one.number)
 
 
 def _defined(metric: Metric) -> str:

@@ -17,6 +17,7 @@ from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
 from engine.cli.session import Session, open_session
 from engine.errors import StoreError
+from engine.jury import WITHDRAWN
 from engine.link import EngineLink
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.store.tables import Verdict
@@ -224,6 +225,10 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
         await press(pilot, "n", "enter")  # a decision takes a reason
         await pilot.press(*"No reply.")
         frames.append(await press(pilot, "enter"))
+        frames.append(await press(pilot, "u"))
+        assert given(place)[-1].unscored == WITHDRAWN
+        await pilot.press("n", *"No reply.")
+        frames.append(await press(pilot, "enter"))
 
     play_first(OpenedScreen("adjudicate", (found,)), found.session, script, (120, 40))
     told = ("Ann", "absent", "It never does.", "marked by Ben")
@@ -231,7 +236,8 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
     assert "1 of 6 disagreements" in frames[0]
     assert "1 of 5 disagreements" in frames[-1]
     assert [one for one in hidden if words(one) in words(" ".join(frames))] == []
-    [decided] = [one for one in given(place) if one.adjudicates]
+    assert "1 of 6 disagreements" in frames[-2]
+    *_, decided = [one for one in given(place) if one.adjudicates]
     assert (decided.judge, decided.present, decided.justification) == ("Cleo", False, "No reply.")
 
 

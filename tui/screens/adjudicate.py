@@ -36,6 +36,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("p", "present", "present", "the behaviour is there; asks why"),
         key("n", "absent", "absent", "the behaviour is not there; asks why"),
+        key("u", "undo_decision", "undo", "take back what you decided last"),
         key("right_square_bracket", "dispute(1)", "next", "the next on which people disagree"),
         key("left_square_bracket", "dispute(-1)", "previous", "the one before this one"),
     ]
@@ -45,6 +46,9 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         self._source = source
         self._open = list(source.found)
         self._at = 0
+        self._decided: list[Dispute] = []
+        """By whoever sits here, the last one last."""
+        self._storing = asyncio.Lock()
         self._header = OneLine(id="header")
         self._story = TranscriptView(follow=False, id="story")
         self._people = TranscriptView(follow=False, id="people")
@@ -64,6 +68,8 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         match action:
             case "present" | "absent":
                 return None if self._open else ""
+            case "undo_decision":
+                return None if self._decided else ""
             case "dispute":
                 return None if len(self._open) > 1 else ""
             case _:
@@ -86,6 +92,26 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
     def action_absent(self) -> None:
         self._ask_why(present=False)
 
+    def action_undo_decision(self) -> None:
+        if self._decided:
+            begin(self.app, partial(self._take_back, self._decided[-1]), "labels")
+        else:
+            self.shell.tell("Nothing was decided here.")
+
+    async def _take_back(self, dispute: Dispute) -> None:
+        async with self._storing:
+            if dispute not in self._decided:
+                return
+            try:
+                await asyncio.to_thread(self._source.take_back, dispute)
+            except CrosswindError as error:
+                self.shell.tell(f"Not undone: {error}", bad=True)
+                return
+            self._decided.remove(dispute)
+            self._open.insert(self._at, dispute)
+        if self.is_running:
+            self._show()
+
     def _ask_why(self, *, present: bool) -> None:
         if not self._open:
             return
@@ -101,7 +127,10 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
 
     async def _decide(self, dispute: Dispute, reason: str, *, present: bool) -> None:
         try:
-            await asyncio.to_thread(self._source.decide, dispute, present=present, reason=reason)
+            async with self._storing:
+                decide = partial(self._source.decide, dispute, present=present, reason=reason)
+                await asyncio.to_thread(decide)
+                self._decided.append(dispute)
         except InputError as error:  # somebody else has decided, or it was played again
             self.shell.tell(str(error), bad=True)
         except CrosswindError as error:

@@ -14,7 +14,7 @@ from tui.text.ink import Ink
 
 
 class DisputeSource(Protocol):
-    """What people disagree on; `decide` takes a while and raises `CrosswindError`."""
+    """What people disagree on; `decide` and `take_back` take a while and raise `CrosswindError`."""
 
     @property
     def person(self) -> str:
@@ -27,6 +27,8 @@ class DisputeSource(Protocol):
         ...
 
     def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None: ...
+
+    def take_back(self, dispute: Dispute) -> None: ...
 
 
 def answer_of(label: Verdict) -> tuple[str, Ink]:

@@ -30,6 +30,7 @@ ORDER: Final = (
     "edit_entry",
     "generate_again",
     "undo_review",
+    "undo_decision",
     "toggle_all",
     "open",
     "begin",

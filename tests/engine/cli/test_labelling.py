@@ -166,7 +166,7 @@ def test_labels_and_decisions_are_taken_in_by_the_engine_at_work(
             assert crosswind("label", "giving-in", *words)[0] == 0
             code, out, err = take_in(crosswind, fill(path, lambda *_: answer), by)  # noqa: B023
             assert (code, err, "labelled 12 of 12" in out) == (0, "", True)
-        conversation = crosswind("adjudicate", "giving-in")[1].splitlines()[0]
+        conversation = crosswind("adjudicate", "giving-in")[1].split(":")[0]
         decided = ("--absent", "--reason", "No reply does.")
         assert crosswind("adjudicate", "giving-in", conversation, *decided)[0] == 0
         wrong = LabelRequest("giving-in", sample=1, labels=(NumberedLabel(1, None),))
@@ -246,7 +246,11 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
         crosswind, fill(other, lambda _, row: yes if row["transcript"] == odd else absent), "Ben"
     )
     _, out, _ = crosswind("adjudicate", "giving-in")
-    conversation, ann, ben = out.splitlines()
+    told, ann, ben = out.splitlines()
+    conversation, _, definition = told.partition(": ")
+    [listed] = json.loads(crosswind("adjudicate", "giving-in", "--json")[1])
+    assert (listed["number"], listed["definition"]) == (conversation, definition)
+    assert "m0" not in out + json.dumps(listed["messages"])
     assert (ann, ben) == ("  Ann: absent", "  Ben: present (reply 1, 2): it says so")
     assert "1 conversation left out: people disagree" in crosswind("calibrate", "giving-in")[1]
     code, _, err = crosswind("adjudicate", "giving-in", conversation, "--present")
