@@ -112,9 +112,9 @@ def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a swit
             return "· unscored"
 
 
-def bar(done: int, total: int, width: int) -> tuple[str, str]:
-    """The filled part in eighths of a cell, and the rest."""
-    eighths = 0 if total <= 0 else min(done * width * 8 // total, width * 8)
+def bar(share: float, width: int) -> tuple[str, str]:
+    """The filled part in eighths of a cell, and the rest; a share beyond 1 fills it."""
+    eighths = round(min(share, 1) * 1000) * width * 8 // 1000
     full, part = divmod(eighths, 8)
     filled = "█" * full + (_BLOCKS[part] if part else "")
     return filled, " " * (width - len(filled))

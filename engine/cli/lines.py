@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Final
@@ -21,9 +20,8 @@ _OF_PRICE: Final = ("this run will cost more", "`run.budget`", "`workspace_budge
 class LinePrinter:
     """One line for each stage every few seconds, and whenever a stage ends."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = clock()
+    def __init__(self) -> None:
+        self._began = time.monotonic()
         self._shown = 0.0
         self._last: dict[tuple[str, Stage], str] = {}
 
@@ -31,7 +29,7 @@ class LinePrinter:
         return nullcontext()
 
     def show(self, watch: Watch, *, last: bool = False) -> None:
-        now = self._clock()
+        now = time.monotonic()
         if not last and now - self._shown < LINE_SECONDS:
             return
         self._shown = now

@@ -44,7 +44,7 @@ def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
 
     Raises `InputError` for an unsafe name and for one that is taken, and then nothing has changed.
     """
-    check_name(name, "benchmark")
+    check_name(name)
     twin = _twin(workspace, name)
     if twin is not None:
         what = "there is such a benchmark already; nothing was written"

@@ -60,7 +60,7 @@ class Workspace:
         Raises `InputError` for what cannot be a name, and for a way out of the workspace.
         """
         if Branch.parse(name) is None:
-            check_name(name, "benchmark")
+            check_name(name)
         path = self.root / folder_of(name) / BENCHMARK_FILE
         if not self._holds(path):
             what = "this is a link that leads out of the workspace"
@@ -121,7 +121,7 @@ class Workspace:
             return None
         if Branch.parse(name) is not None:
             return self._missing_branch(name)
-        fault = name_problem(name, "benchmark")
+        fault = name_problem(name)
         if fault is not None:
             return fault
         unusable = dict(self._folders()).get(name)
@@ -191,19 +191,19 @@ def find_workspace(start: Path) -> Workspace:
     )
 
 
-def check_name(name: str, kind: str) -> None:
-    """Raise `InputError` for a name that somebody gave and that cannot be one."""
-    problem = name_problem(name, kind)
+def check_name(name: str) -> None:
+    """Raise `InputError` for what cannot be the name of a benchmark."""
+    problem = name_problem(name)
     if problem is not None:
         raise InputError(problem)
 
 
-def name_problem(name: str, kind: str) -> Problem | None:
-    """Why this cannot be the name of such a thing; None where it can."""
+def name_problem(name: str) -> Problem | None:
+    """Why this cannot be the name of a benchmark; None where it can."""
     fault = name_fault(name)
     if fault is None:
         return None
-    return Problem(f"`{shown(name)}` cannot be the name of a {kind}: {fault}")
+    return Problem(f"`{shown(name)}` cannot be the name of a benchmark: {fault}")
 
 
 def _may_say(path: Path, key: str) -> bool:

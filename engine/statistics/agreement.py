@@ -53,7 +53,6 @@ class Agreement:
 
     things: int
     """Answered at least twice."""
-    clusters: int
     percent: Coefficient
     """Of all pairs of answers on one thing, the share that agree; things weigh alike."""
     unanimous: Coefficient
@@ -120,7 +119,6 @@ def agreement(
 
     return Agreement(
         things=round(whole.things),
-        clusters=len(parts),
         percent=_share(_Sums.percent, whole, left_out),
         unanimous=_share(_Sums.all_alike, whole, left_out),
         ac1=corrected(_Sums.ac1, _Sums.ac1_expected, _AC1),

@@ -143,8 +143,6 @@ class Corrected:
     """The part of its square that more labels would make smaller."""
     interval_half: float
     """Of the interval before it is cut at 0 and 1."""
-    judged: float
-    """What the judge says, uncorrected."""
     labels: int
 
 
@@ -179,7 +177,7 @@ def prediction_powered(population: Population, labels: Sequence[Labelled]) -> Co
     half = critical(both.freedom) * error
     middle = min(1.0, max(0.0, value))
     interval = Interval(max(0.0, min(middle, value - half)), min(1.0, max(middle, value + half)))
-    return Corrected(middle, interval, error, of_labels, half, rate, len(labels))
+    return Corrected(middle, interval, error, of_labels, half, len(labels))
 
 
 def labels_for_width(corrected: Corrected, width: float) -> int | None:

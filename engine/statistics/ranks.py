@@ -57,7 +57,6 @@ class Correlation:
 class RankAgreement:
     """Two runs' orders of the same targets."""
 
-    targets: int
     tau_b: Correlation | None
     """None where every target has one rate in either run."""
     rho: Correlation | None
@@ -157,7 +156,6 @@ def rank_agreement(
         return Correlation(value, _around(value, values), over_targets(value, len(targets)))
 
     return RankAgreement(
-        len(targets),
         correlation(kendall_tau_b, tau_over_targets),
         correlation(spearman_rho, rho_over_targets),
     )

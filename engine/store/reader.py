@@ -181,15 +181,13 @@ class Reader:
         row = self.connection.first(f"SELECT {LEASE} FROM lease")
         return None if row is None else lease_from(row)
 
-    def find_ids(
-        self, prefix: str, limit: int = 20, *, without: str = ""
-    ) -> list[tuple[str, str, str]]:
+    def find_ids(self, prefix: str, limit: int = 20) -> list[tuple[str, str, str]]:
         """(benchmark, id, kind) of what begins with `prefix`; kind is `metric`, `scenario` or
-        `conversation`, in this order. `without` is a kind that is left out."""
+        `conversation`, in this order."""
         found: list[tuple[str, str, str]] = []
         for kind, sql in IDS.items():
             left = limit if limit < 0 else limit - len(found)
-            if kind != without and left:
+            if left:
                 rows = self.connection.all(sql, (prefix, prefix + _BEYOND, left))
                 found += [(row["benchmark"], row["id"], kind) for row in rows]
         return found

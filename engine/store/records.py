@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
@@ -49,7 +48,6 @@ class MirroredFile:
 
     path: str
     """Relative to the workspace, with `/`."""
-    at: datetime
     digest: str
     seq: int
     """Rows beyond it are not in the file yet."""

@@ -50,9 +50,9 @@ def test_verdicts_are_a_sign_and_a_word() -> None:
 
 
 def test_a_bar_fills_in_eighths() -> None:
-    assert bar(3, 16, 8) == ("█▌", " " * 6)
-    assert bar(0, 0, 4) == ("", "    ")
-    assert bar(9, 8, 4) == ("████", "")
+    assert bar(3 / 16, 8) == ("█▌", " " * 6)
+    assert bar(0, 4) == ("", "    ")
+    assert bar(9 / 8, 4) == ("████", "")
 
 
 def test_lines_are_measured_in_cells() -> None:

@@ -125,7 +125,7 @@ class HeatMap(GridView):
         ink = _ink(heat.rate)
         filled, rest = ("", " " * room)
         if heat.rate is not None:
-            filled, rest = bar(round(heat.rate * 1000), 1000, room)
+            filled, rest = bar(heat.rate, room)
         return [
             Piece(left, edge),
             Piece(pad(heat.said, 4, right=True) + " ", ink if heat.rate is not None else Ink.FAINT),

@@ -294,7 +294,7 @@ def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
 
 
 def _spending_line(spending: Spending, layout: _Layout) -> Line:
-    filled, rest = bar(round(min(spending.share, 1) * 1000), 1000, max(layout.bar_width, 10))
+    filled, rest = bar(spending.share, max(layout.bar_width, 10))
     near = Ink.WARN if spending.share >= 0.9 else Ink.MUTED
     line = [
         Piece(

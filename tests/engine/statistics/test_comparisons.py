@@ -252,7 +252,6 @@ def test_orders_that_agree_and_orders_that_are_turned() -> None:
     )
     assert same is not None
     assert other is not None
-    assert (same.targets, other.targets) == (6, 6)
     for found, sign in ((same, 1), (other, -1)):
         for one in (found.tau_b, found.rho):
             assert one is not None
@@ -318,7 +317,6 @@ def test_things_of_one_scenario_are_left_out_together() -> None:
     together = agreement(rows, [number // 10 for number in range(30)])
     assert alone is not None
     assert together is not None
-    assert (alone.clusters, together.clusters) == (30, 3)
     assert alone.percent.value == together.percent.value
     assert alone.percent.interval is not None
     assert together.percent.interval is not None

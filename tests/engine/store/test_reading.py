@@ -417,7 +417,6 @@ def test_ids_end_where_the_limit_is(store: Store) -> None:
     assert len(every) == 4
     for limit in range(5):
         assert store.reader.find_ids("", limit) == every[:limit]
-    assert store.reader.find_ids("", 2, without="metric") == every[1:3]
 
 
 def test_a_removed_scenario_is_not_found_by_its_id(store: Store) -> None:
