@@ -19,10 +19,10 @@ from engine.report.html.page import html_report
 from engine.stages.aggregate import as_object, as_rows
 from engine.stages.evaluate import ANSWERED
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
+from tui.results.agreement import agreement_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.one_target import target_rows
 from tui.results.standing import heat, says_rows, standing_rows
-from tui.results.validation import agreement_rows
 
 MANY: Final = 100
 
