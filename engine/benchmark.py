@@ -146,6 +146,10 @@ class Landmark:
     instruction: str
 
 
+TRANSCRIPT_ID: Final = "transcript_id"
+"""The key of a scenario's row, in files of scenarios."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """The set-up of a conversation: a base scenario, or one demographic variant of it."""
@@ -159,11 +163,19 @@ class Scenario:
     demographic: Mapping[str, str] = field(default_factory=dict)
     target_system_prompt: str | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
-    """Keys that a person or another tool added to the row; kept, never interpreted."""
+    """Keys that a person or another tool added to the row; kept, and none read but that of
+    `transcript_id`."""
 
     @property
     def base_id(self) -> str:
         return base_id(self.id)
+
+    @property
+    def transcript_id(self) -> str | None:
+        """Where what was played once is judged on several metrics, as in logs of other programs,
+        each of them has a scenario, and all of those the same of this; None for any other."""
+        told = self.extra.get(TRANSCRIPT_ID)
+        return told if isinstance(told, str) and told else None
 
     def landmark_at(self, turn: int) -> Landmark | None:
         """None where the user model is free in that turn. Turns count from 1."""

@@ -24,18 +24,17 @@ from engine.analysis.figures import (
 )
 from engine.analysis.provenance import Provenance, Stale, Staleness
 from engine.analysis.tallies import (
-    Layers,
     ScenarioTally,
     TargetTally,
     agreement_of_samples,
     agreements,
     grouped,
-    layers_of,
+    strata_of,
     tally,
 )
 from engine.benchmark import Track
 from engine.display import plural
-from engine.statistics.clusters import Stratum, intraclass_correlation
+from engine.statistics.clusters import intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
 from engine.user_audit import UserAuditMode
 
@@ -112,7 +111,7 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
         scripted_models=about.scripted_models,
         others=about.others,
         left_out=about.left_out,
-        notes=_notes(about),
+        notes=_notes(about, shares=any(one.shares_transcripts for one in tallies.values())),
         cost=about.cost,
         provenances=about.provenances,
         user_audit=about.user_audit,
@@ -130,7 +129,7 @@ def standing(one: TargetResult) -> tuple[bool, float, float, str]:
 def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
     """Pooled over the run: one cell's few scenarios say too little about it."""
     return intraclass_correlation(
-        list(clusters.values()) for found in tallies.values() for clusters in found.layers.values()
+        list(clusters.values()) for found in tallies.values() for clusters in found.metrics.values()
     )
 
 
@@ -144,27 +143,30 @@ def _target(
     for one in found.scenarios.values():
         asked[one.metric_id] += one.of
     of_track = {track: sum(one.of for one in found.of_track(track)) for track in Track}
-    on_track = {track: found.layers_on(track) for track in Track}
     return TargetResult(
         target=target,
         model=about.targets[target],
         scripted=target in about.scripted,
         tracks={
-            track: _said(benchmark_rate(_strata(on_track[track]), correlation), of_track[track])
+            track: _said(
+                benchmark_rate(strata_of(found.of_track(track)), correlation), of_track[track]
+            )
             for track in Track
         },
         new_metrics={
-            track: _new_metrics(on_track[track], correlation, of_track[track]) for track in Track
+            track: _new_metrics(found, track, correlation, of_track[track]) for track in Track
         },
         ranks={},
         metrics={
-            metric: _said(metric_rate(list(found.layers.get(metric, {}).values()), correlation), of)
+            metric: _said(
+                metric_rate(list(found.metrics.get(metric, {}).values()), correlation), of
+            )
             for metric, of in sorted(asked.items())
         },
         scenarios={
             one.scenario_id: Tally(one.passed, one.scored) for one in found.scenarios.values()
         },
-        base_scenarios=_bases(found.layers),
+        base_scenarios=_bases(found.scenarios.values()),
         demographics=_demographics(found.scenarios.values(), correlation),
         metrics_by_people={
             metric: _demographics(rows, correlation)
@@ -196,26 +198,28 @@ def _value_of(axis: str) -> Callable[[ScenarioTally], str | None]:
     return lambda one: one.demographic.get(axis)
 
 
-def _strata(layers: Layers) -> list[Stratum]:
-    return [list(bases.values()) for bases in layers.values()]
-
-
-def _bases(layers: Layers) -> dict[str, Tally]:
+def _bases(scenarios: Iterable[ScenarioTally]) -> dict[str, Tally]:
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for bases in layers.values():
-        for base, cluster in bases.items():
-            sums[base][0] += round(cluster.total)
-            sums[base][1] += cluster.size
+    for one in scenarios:
+        if one.scored:
+            _, cluster = one.place
+            sums[cluster][0] += one.passed
+            sums[cluster][1] += one.scored
     return {base: Tally(*sums[base]) for base in sorted(sums)}
 
 
 def _of_people(rows: Sequence[ScenarioTally], correlation: float | None) -> Estimate:
-    found = benchmark_rate(_strata(layers_of(rows)), correlation)
+    found = benchmark_rate(strata_of(rows), correlation)
     return _said(found, sum(one.of for one in rows))
 
 
-def _new_metrics(layers: Layers, correlation: float | None, of: int) -> Estimate | None:
-    found = new_metrics_rate(_strata(layers), correlation)
+def _new_metrics(
+    counted: TargetTally, track: Track, correlation: float | None, of: int
+) -> Estimate | None:
+    if counted.shares_transcripts:
+        return None  # such metrics differ less than others would that were tried on others
+    layers = counted.metrics_on(track)
+    found = new_metrics_rate([list(bases.values()) for bases in layers.values()], correlation)
     return None if found is None else _said(found, of)
 
 
@@ -288,8 +292,13 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
     ]
 
 
-def _notes(about: About) -> list[str]:
+def _notes(about: About, *, shares: bool) -> list[str]:
     notes = []
+    if shares:
+        notes.append(
+            "A transcript here stands under several metrics. Rates over metrics count it once for "
+            "each; how sure they are rests on each transcript as one base scenario."
+        )
     if about.fresh:
         notes.append(
             "Only what is up to date counts (--fresh): what is stale is unscored here. What came "

@@ -79,11 +79,16 @@ def contrasts(found: Compared, *, exploratory: bool = False) -> Contrasts:
 def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     """Those on the widest set of metrics first."""
     answers = {track: _answers_on(tallies, track) for track in Track}
+    shares = any(one.shares_transcripts for one in tallies.values())
+    everything = _answers_on(tallies, None) if shares else {}
     scored = {target: _scored(found) for target, found in tallies.items()}
     found: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
     for left, right in combinations(tallies, 2):
         strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
-        whole = [stratum for of_track in strata.values() for stratum in of_track]
+        if shares:  # a transcript may stand on both tracks, and then is one cluster of them
+            whole = differences(everything[left], everything[right])
+        else:
+            whole = [stratum for of_track in strata.values() for stratum in of_track]
         rows = _shared(scored[left], scored[right])
         for track, of_track in [(None, whole), *strata.items()]:
             difference = mean_difference(of_track)
@@ -130,7 +135,7 @@ def comparison(pair: Pair, marked: Adjusted) -> Comparison:
     )
 
 
-def _answers_on(tallies: Mapping[str, TargetTally], track: Track) -> Mapping[str, Answers]:
+def _answers_on(tallies: Mapping[str, TargetTally], track: Track | None) -> Mapping[str, Answers]:
     return {target: _answers(found.of_track(track)) for target, found in tallies.items()}
 
 
@@ -139,7 +144,8 @@ def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
     found = defaultdict(lambda: defaultdict(dict))
     for one in scenarios:
         if one.scored:
-            found[one.metric_id][one.base][one.scenario_id] = one.passed / one.scored
+            stratum, cluster = one.place
+            found[stratum][cluster][one.scenario_id] = one.passed / one.scored
     return found
 
 

@@ -50,6 +50,8 @@ class Outcome:
     """What of its take and of the verdicts that count is not what would be asked today."""
     exposed: Exposed | None = None
     """What of its plan it came to; None where it was not played to an end."""
+    transcript: str | None = None
+    """As a scenario's `transcript_id`."""
 
     @property
     def base(self) -> str:

@@ -7,15 +7,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from engine.analysis.figures import Concord, Figure, Outcome
 from engine.benchmark import Track
 from engine.jury import headline
 from engine.statistics.agreement import Agreement, Coefficient, agreement
-from engine.statistics.clusters import Cluster
+from engine.statistics.clusters import Cluster, Stratum
 
 Layers = Mapping[str, Mapping[str, Cluster]]
-"""Scored rows by metric (a stratum), then by base scenario (a cluster)."""
+"""Scored rows by stratum, then by cluster."""
+
+
+_SHARED: Final = "\0"
+"""The stratum of transcripts that stand under several metrics; no metric's id."""
 
 
 @dataclass(slots=True)
@@ -27,6 +32,7 @@ class ScenarioTally:
     metric_id: str
     track: Track
     demographic: Mapping[str, str]
+    transcript: str | None = None
     answers: list[bool | None] = field(default_factory=list)
     scored: int = 0
     passed: int = 0
@@ -34,6 +40,15 @@ class ScenarioTally:
     @property
     def of(self) -> int:
         return len(self.answers)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The stratum and the cluster in what is said of several metrics together. Metrics whose
+        transcripts are the same do not vary by themselves: they are one stratum, in which each
+        transcript is a cluster."""
+        if self.transcript is None:
+            return self.metric_id, self.base
+        return _SHARED, self.transcript
 
 
 @dataclass
@@ -49,7 +64,12 @@ class TargetTally:
         scenario = self.scenarios.get(one.key.scenario_id)
         if scenario is None:
             scenario = self.scenarios[one.key.scenario_id] = ScenarioTally(
-                one.key.scenario_id, one.base, one.metric_id, one.track, one.demographic
+                one.key.scenario_id,
+                one.base,
+                one.metric_id,
+                one.track,
+                one.demographic,
+                one.transcript,
             )
         scenario.answers.append(one.passed)
         if one.passed is None:
@@ -63,13 +83,19 @@ class TargetTally:
             sample[0] += 1
 
     @cached_property
-    def layers(self) -> Layers:
-        """Scored rows of the whole benchmark; to be asked for when all is counted."""
-        return layers_of(self.scenarios.values())
+    def metrics(self) -> Layers:
+        """Scored rows of each metric by itself; to be asked for when all is counted."""
+        return _layers(self.scenarios.values(), lambda one: (one.metric_id, one.base))
 
-    def layers_on(self, track: Track) -> Layers:
-        metrics = {one.metric_id for one in self.scenarios.values() if one.track is track}
-        return {metric: bases for metric, bases in self.layers.items() if metric in metrics}
+    def metrics_on(self, track: Track) -> Layers:
+        """Each metric of a track by itself."""
+        metrics = {one.metric_id for one in self.of_track(track)}
+        return {metric: bases for metric, bases in self.metrics.items() if metric in metrics}
+
+    @property
+    def shares_transcripts(self) -> bool:
+        """Whether any stands under several metrics."""
+        return any(one.transcript is not None for one in self.scenarios.values())
 
     def of_track(self, track: Track | None) -> list[ScenarioTally]:
         """Of both tracks for None."""
@@ -101,16 +127,25 @@ def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, Targ
     return found
 
 
-def layers_of(scenarios: Iterable[ScenarioTally]) -> Layers:
+def strata_of(scenarios: Iterable[ScenarioTally]) -> list[Stratum]:
+    """Of what is said of several metrics together."""
+    layers = _layers(scenarios, lambda one: one.place)
+    return [list(clusters.values()) for clusters in layers.values()]
+
+
+def _layers(
+    scenarios: Iterable[ScenarioTally], place: Callable[[ScenarioTally], tuple[str, str]]
+) -> Layers:
     sums: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
     for one in scenarios:
         if one.scored:
-            pair = sums[one.metric_id].setdefault(one.base, [0, 0])
+            stratum, cluster = place(one)
+            pair = sums[stratum].setdefault(cluster, [0, 0])
             pair[0] += one.passed
             pair[1] += one.scored
     return {
-        metric: {base: Cluster.passing(passed, size) for base, (passed, size) in bases.items()}
-        for metric, bases in sums.items()
+        stratum: {name: Cluster.passing(passed, size) for name, (passed, size) in found.items()}
+        for stratum, found in sums.items()
     }
 
 

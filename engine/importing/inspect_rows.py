@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 import msgspec
 import yaml
 
+from engine.benchmark import TRANSCRIPT_ID
 from engine.importing.fields import OURS, PARTIAL
 from engine.importing.inspect_samples import LogChoice, LoggedBenchmark
 from engine.importing.inspect_scores import Measured, Rule
@@ -27,8 +28,8 @@ _HEAD: Final = """\
 _LONGEST: Final = 5_000
 """Characters of a description."""
 _REPEATED: Final = (
-    "each sample is one conversation for each of its metrics, with the same transcript: rates of "
-    "one metric count it once, those over all metrics take it for several"
+    "each sample is one conversation for each of its metrics, with the same transcript; what is "
+    "said of several metrics together takes that into account"
 )
 
 
@@ -153,6 +154,8 @@ def _rows(
         metric = measured[score["metric"]]
         name = kept["id"] if alone else f"{kept['id']}.{metric.id}"
         about = {"id": name, "metric_id": metric.id}
+        if not alone:
+            scenario[TRANSCRIPT_ID] = kept["id"]
         found = [] if PARTIAL in kept else [_score(kept, about, score, metric, rules[metric.id])]
         yield _Rows({**about, **scenario}, {**about, **played, **usage}, found)
         usage = {}

@@ -178,6 +178,7 @@ def _outcome(
         votes=_votes(one.metric.id, verdicts, votes),
         stale=stale,
         exposed=exposed,
+        transcript=one.scenario.scenario.transcript_id,
     )
 
 

@@ -139,6 +139,26 @@ def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
     assert defined.metrics[0].definition == "Praise that nobody earned."
 
 
+def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_of_them_together(
+    ours: Ours, take_in: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = [sample(f"seed-{n}", {"judge": {"bold": n, "kind": n + 1}}) for n in range(3, 9)]
+    archive(tmp_path / "p.eval", audit(), scored)
+    take_in(tmp_path / "p.eval")
+    config = ours.root / "config.yaml"
+    target = {"id": "mockllm-target", "model": "steadfast", "source": "offline"}
+    config.write_text(f"{config.read_text()}  - {json.dumps(target)}\n")
+    main(["--workspace", str(ours.root), "results", "audit", "--json"])
+    [row] = [
+        one
+        for one in json.loads(capsys.readouterr().out)["audit"]
+        if one["target_model"] == "mockllm-target"
+    ]
+    assert row["n_total"] == 12
+    assert set(row["by_base_scenario"]) == {f"seed-{n}" for n in range(3, 9)}
+    assert row["notes"][0].startswith("A transcript here stands under several metrics.")
+
+
 def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
     ours: Ours, take_in: Said, tmp_path: Path
 ) -> None:

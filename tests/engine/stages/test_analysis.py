@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.figures import CastVote, Comparison, Gap
+from engine.analysis.figures import CastVote, Comparison, Gap, MetricInfo
 from engine.benchmark import Track
 from engine.stages.aggregate import as_rows
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
@@ -254,3 +254,39 @@ def test_the_same_verdicts_are_told_the_same_way_twice() -> None:
     assert as_rows(analysed(found)) == as_rows(
         analysed(reversed(found), targets=list(dict.fromkeys(one.key.target_id for one in found)))
     )
+
+
+def test_metrics_judged_on_the_same_transcripts_make_nothing_surer() -> None:
+    metrics = [MetricInfo(f"m{number:02d}", "Alike", Track.NEGATIVE) for number in range(1, 9)]
+    pictures = {"holds": "+ + - + + + + +", "wavers": "+ - - + - + + -"}
+    alone = analysed(outcomes(pictures, metric=metrics[0]), metrics=metrics)
+    shared = [
+        replace(one, transcript=one.base[4:])
+        for metric in metrics
+        for one in outcomes(pictures, metric=metric)
+    ]
+    together = analysed(shared, metrics=metrics)
+    for one, of_one in zip(together.targets, alone.targets, strict=True):
+        track, single = one.tracks[Track.NEGATIVE], of_one.tracks[Track.NEGATIVE]
+        assert (track.scored, track.base_scenarios) == (64, 8)
+        assert track.rate == single.rate
+        assert track.low is not None
+        assert single.low is not None
+        assert track.low == pytest.approx(single.low, abs=0.05)
+        assert one.new_metrics[Track.NEGATIVE] is None
+    [pair], [lone] = together.comparisons, alone.comparisons
+    assert not pair.sure
+    assert (pair.difference, pair.base_scenarios) == (lone.difference, 8)
+    apart = analysed([replace(one, transcript=None) for one in shared], metrics=metrics)
+    assert apart.comparisons[0].sure  # as if they had been played 64 times over
+
+
+def test_a_transcript_on_both_tracks_is_one_base_scenario_of_both() -> None:
+    pictures = {"holds": "+ + - + + +", "wavers": "- - - + - -"}
+    found = [
+        replace(one, transcript=one.base[4:])
+        for metric in METRICS
+        for one in outcomes(pictures, metric=metric)
+    ]
+    whole = next(one for one in analysed(found).comparisons if one.track is None)
+    assert (whole.base_scenarios, whole.rows) == (6, 24)
