@@ -5,13 +5,14 @@ Facts do not come this way; they are rows of the store. The link carries what is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from engine.benchmark import ConversationKey, Stage
+from engine.display import plural
 from engine.facts import LiveText, Speech
 from engine.pipeline.label_requests import LabelRequest
 from engine.pipeline.order import Order, PriceRange
@@ -84,6 +85,24 @@ class AgentStanding:
     """That came to their end, over the last seconds."""
     heard_s: float
     """Seconds since it was last heard."""
+
+    @property
+    def words(self) -> str:
+        """`37 of 100 calls in flight, 3.4/s, heard 0.2 s ago`."""
+        return (
+            f"{self.in_flight} of {self.capacity} calls in flight, {self.calls_per_s:.1f}/s, "
+            f"heard {self.heard_s:.1f} s ago"
+        )
+
+
+def workers_words(agents: Sequence[AgentStanding]) -> str:
+    """Of all together: `2 workers · 37 calls in flight · 12.0/s`."""
+    parts = (
+        plural(len(agents), "worker"),
+        f"{plural(sum(each.in_flight for each in agents), 'call')} in flight",
+        f"{sum(each.calls_per_s for each in agents):.1f}/s",
+    )
+    return " · ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from engine.cli.reviewing import ahead_of
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
-from engine.link import Board, EngineState
+from engine.link import Board, EngineState, workers_words
 from engine.pipeline.ahead import Ahead
 from engine.pipeline.order import budget_words
 from engine.pipeline.remedies import FailureGroup, standing_failures
@@ -299,4 +299,6 @@ def _remarks(board: Board | None) -> Sequence[str]:
         for target, why in board.parked.items()
     ]
     problem = [text for text in (board.question, board.problem) if text]
-    return [*problem, *waits, *parked, *board.notices]
+    workers = [workers_words(board.agents)] if board.agents else []
+    workers += [f"{each.name} on {each.host}: {each.words}" for each in board.agents]
+    return [*problem, *workers, *waits, *parked, *board.notices]

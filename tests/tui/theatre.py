@@ -28,7 +28,17 @@ from engine.benchmark import (
 )
 from engine.facts import LiveText, NoteKind, Speech
 from engine.jury import Jury
-from engine.link import Board, Command, EngineState, Identity, ModelLimit, Request, Response, Wait
+from engine.link import (
+    AgentStanding,
+    Board,
+    Command,
+    EngineState,
+    Identity,
+    ModelLimit,
+    Request,
+    Response,
+    Wait,
+)
 from engine.pipeline.order import PriceRange
 from engine.store.database import Store, open_store
 from engine.store.tables import (
@@ -95,6 +105,7 @@ class ScriptedLink:
     rest_usd: float | None = None
     question: str | None = None
     limits: list[ModelLimit] = field(default_factory=list)
+    agents: list[AgentStanding] = field(default_factory=list)
     refuses: str | None = None
     """Why it does nothing of what it is asked."""
 
@@ -118,6 +129,7 @@ class ScriptedLink:
             rest_usd=self.rest_usd,
             question=self.question,
             limits=tuple(self.limits),
+            agents=tuple(self.agents),
         )
 
     def said(self) -> dict[str, int]:

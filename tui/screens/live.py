@@ -59,6 +59,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
         key("minus", "concurrency(-1)", "at once", "play one fewer at once"),
+        key("H", "workers", "hosts", "list the workers that make the calls, or fold them"),
         key("U", "unpark", "unpark", "call a target again that was given up"),
         key("a", "again", "try again", "try again what failed of what the cursor is on"),
         key("A", "again_all", "all again", "try everything again that failed"),
@@ -241,6 +242,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if not answer.accepted:
             self._state.asked_at_once = None
 
+    def action_workers(self) -> None:
+        self._state.workers_listed = not self._state.workers_listed
+
     def action_unpark(self) -> None:
         parked, chosen = self._state.parked, self._target_in_focus
         for target in [chosen] if chosen in parked else list(parked):
@@ -272,7 +276,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         return None if place is None else self._state.target_ids[place]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in {"unpark", "again", "again_all"}:
+        if action in {"unpark", "again", "again_all", "workers"}:
             return action in self._state.possible
         return super().check_action(action, parameters)
 

@@ -10,7 +10,7 @@ from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
-from engine.link import Board
+from engine.link import AgentStanding, Board
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import READING, ROOM_FOR_NOTICE, SPEAKER_NAMES, duration, scripted_words
 from tui.state.board import (
@@ -31,6 +31,7 @@ from tui.state.run_sentence import run_sentence, turn_strip, turns_of
 from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, status_of
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
+from tui.state.workers import worker_lines
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece, length, shorten
 
@@ -81,6 +82,8 @@ class LiveState:
         """What came since the display stands still; None while it moves."""
         self.asked_at_once: int | None = None
         """How many are to be played at once, where the engine has not taken it up yet."""
+        self.workers_listed = False
+        """Whether each worker has a line."""
         self.follower = Follower()
         self.dialogue: Dialogue | None = None
         """What the pane shows; None where it explains something instead."""
@@ -153,7 +156,8 @@ class LiveState:
     def possible(self) -> frozenset[str]:
         """The actions that there is something for, of those that need it."""
         retry = ("again", "again_all") if self.status.failed else ()
-        return frozenset((*retry, *(("unpark",) if self.parked else ())))
+        unpark = ("unpark",) if self.parked else ()
+        return frozenset((*retry, *unpark, *(("workers",) if self.agents else ())))
 
     @property
     def at_once(self) -> int | None:
@@ -201,14 +205,23 @@ class LiveState:
         return spending(self.board, self._watch.progress.targets_of(info.name).values())
 
     def blockers(self, width: int, height: int) -> list[Line]:
-        """What holds the run up, on a screen of so many cells and rows."""
+        """Who makes the calls, and what holds the run up, on a screen of so many cells and rows."""
         board, info, stall = self.board, self.info, None
         still = self._stalls.of_all(self.seconds)
         if still is not None and board is not None and info is not None:
             what = awaited(board, self._watch.progress, info, self.status)
             stall = None if what is None else Stall(what, still)
         labels = [] if info is None else [target.label for target in info.targets]
-        return blockers(board, max(width - 1, 1), stall, FEW if height < LOW else AT_MOST, labels)
+        room = max(width - 1, 1)
+        return [
+            *worker_lines(self.agents, room, opened=self.workers_listed, most=height // 5),
+            *blockers(board, room, stall, FEW if height < LOW else AT_MOST, labels),
+        ]
+
+    @property
+    def agents(self) -> Sequence[AgentStanding]:
+        """Who makes the calls, where the engine does not; also of one that has ended, none."""
+        return () if self.board is None else self.board.agents
 
     def other_feed(self) -> VerdictFeed | None:
         """The verdicts to show from now on, where another benchmark is worked on than before."""

@@ -51,6 +51,7 @@ ORDER: Final = (
     "mark",
     "go",
     "pause",
+    "workers",
     "merge",
     "clear",
     "again_all",

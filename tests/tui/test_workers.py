@@ -1,0 +1,76 @@
+"""Workers that make an engine's calls, as the live screen and `status` show them."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.cli.status import _remarks
+from engine.link import AgentStanding, Board, EngineState
+from tests.tui.theatre import Theatre, on_screen
+from tui.state.workers import SILENT, worker_lines
+from tui.text.ink import Ink, Line, length
+
+NEAR = AgentStanding("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24)
+LOST = AgentStanding("node8-90ab", "10.0.0.8", 1, 100, 0.0, SILENT)
+
+
+def text(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def test_all_workers_have_one_line_and_each_its_own_once_it_is_asked_for() -> None:
+    assert worker_lines([], 100, opened=True, most=8) == []
+    [line] = worker_lines([NEAR, LOST], 100, opened=False, most=8)
+    assert text(line) == " ⇄  2 workers · 37 calls in flight · 11.5/s  H lists them"
+
+    _, first, second = worker_lines([NEAR, LOST], 100, opened=True, most=8)
+    assert text(first).startswith("   node8-90ab  10.0.0.8  1 of 100 calls in flight, 0.0/s, heard")
+    assert Ink.WARN in {piece.ink for piece in first}
+    assert Ink.WARN not in {piece.ink for piece in second}
+
+    cut = worker_lines([NEAR] * 40, 60, opened=True, most=4)
+    assert "and 37 more" in text(cut[-1])
+    assert max(map(length, cut)) <= 60
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+def test_workers_are_listed_by_a_key_that_is_there_only_with_them(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        assert "workers" not in on_screen(pilot)
+        theatre.link.agents = [NEAR, LOST]
+        await theatre.tick(pilot)
+        assert "2 workers · 37 calls in flight · 11.5/s  H lists them" in on_screen(pilot)
+        assert NEAR.name not in on_screen(pilot)
+        await pilot.press("H")
+        await theatre.tick(pilot)
+        assert f"{NEAR.name}  {NEAR.host}  {NEAR.words}"[:78] in on_screen(pilot)
+        await pilot.press("H")
+        await theatre.tick(pilot)
+        assert NEAR.name not in on_screen(pilot)
+
+    theatre.perform(script, size)
+
+
+def test_a_run_that_waits_for_workers_is_paused_and_says_what_to_do(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.state = EngineState.PAUSED
+        theatre.link.problem = "waiting for workers: start some with `crosswind cluster worker`"
+        await theatre.tick(pilot)
+        assert "paused" in on_screen(pilot)
+        assert f"! held  {theatre.link.problem}" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_status_names_each_worker() -> None:
+    lines = _remarks(Board(EngineState.RUNNING, (), agents=(NEAR,)))
+    assert lines == [
+        "1 worker · 36 calls in flight · 11.5/s",
+        "node7-3f2a on 10.0.0.7: 36 of 100 calls in flight, 11.5/s, heard 0.2 s ago",
+    ]

@@ -1,0 +1,53 @@
+"""The processes that make an engine's calls, where it does not make them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len
+
+from engine.display import one_line
+from engine.link import AgentStanding, workers_words
+from tui.text.ink import Ink, Line, Piece, fitted, pad
+
+SILENT: Final = 5.0
+"""Seconds after which it is marked that a worker was not heard."""
+_NAME: Final = 24
+"""Cells at most."""
+
+
+def worker_lines(
+    agents: Sequence[AgentStanding], width: int, *, opened: bool, most: int
+) -> list[Line]:
+    """One for all; where it is opened, one for each, the silent ones first, at most so
+    many. None without workers."""
+    if not agents:
+        return []
+    hint = "  H folds them" if opened else "  H lists them"
+    lines: list[Line] = [
+        [Piece(" ⇄  ", Ink.MUTED), Piece(workers_words(agents)), Piece(hint, Ink.MUTED)]
+    ]
+    if opened:
+        lines += _each(agents, most)
+    return [fitted(line, width) for line in lines]
+
+
+def _each(agents: Sequence[AgentStanding], most: int) -> list[Line]:
+    silent_first = sorted(agents, key=lambda each: (-int(each.heard_s), each.host, each.name))
+    shown = silent_first if len(agents) <= most else silent_first[: most - 1]
+    names = [one_line(each.name) for each in shown]
+    hosts = [one_line(each.host) for each in shown]
+    room, host_room = (min(max(map(cell_len, texts)), _NAME) for texts in (names, hosts))
+    lines: list[Line] = [
+        [
+            Piece(f"   {pad(name, room, middle=True)}  ", Ink.TEXT),
+            Piece(f"{pad(host, host_room)}  ", Ink.MUTED),
+            Piece(each.words, Ink.WARN if each.heard_s >= SILENT else Ink.MUTED),
+        ]
+        for each, name, host in zip(shown, names, hosts, strict=True)
+    ]
+    left = len(agents) - len(shown)
+    if left:
+        lines.append([Piece(f"   and {left} more; `crosswind status` lists all", Ink.MUTED)])
+    return lines
