@@ -12,7 +12,7 @@ from engine.analysis.calibration import (
     MetricCounts,
     RateOf,
 )
-from engine.analysis.findings import chance, coefficient, percent, span
+from engine.analysis.findings import chance, percent, span, with_ends
 from engine.display import plural
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, RoganGladen, Share
@@ -51,7 +51,8 @@ def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
         else:
             ends = span(share.interval.low, share.interval.high)
             yield f"{name} {percent(share.value)} {ends}, {plural(share.labels, 'label')} {among}"
-    yield from _agreement(agreed)
+    if beyond := beyond_chance(agreed):
+        yield beyond
 
 
 def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
@@ -65,22 +66,15 @@ def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
     )
 
 
-def _agreement(found: Agreement | None) -> Iterator[str]:
+def beyond_chance(found: Agreement | None) -> str:
+    """AC1 and κ with their intervals; nothing where none is known."""
     if found is None:
-        return
+        return ""
     figures = (("AC1", found.ac1), ("κ", found.kappa))
     said = [
-        f"{name} {coefficient(one.value)}"
-        + (
-            ""
-            if one.interval is None
-            else f" ({coefficient(one.interval.low)} to {coefficient(one.interval.high)})"
-        )
-        for name, one in figures
-        if one is not None
+        f"{name} {with_ends(one.value, one.interval)}" for name, one in figures if one is not None
     ]
-    if said:
-        yield f"agreement beyond chance: {', '.join(said)}"
+    return f"agreement beyond chance: {', '.join(said)}" if said else ""
 
 
 def _rate(rate: RateOf) -> Iterator[str]:

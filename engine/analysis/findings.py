@@ -23,6 +23,7 @@ from engine.analysis.figures import (
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.display import plural
+from engine.statistics.distributions import Interval
 from engine.statistics.family import ERROR_RATE
 from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
@@ -156,6 +157,18 @@ def _end(rate: float) -> str:
 def coefficient(value: float) -> str:
     """`0.97`, `−0.10`."""
     return f"{round(value, 2) + 0:.2f}".replace("-", "−")
+
+
+def ends(interval: Interval | None) -> str:
+    """An interval of a coefficient: `[0.90 to 0.99]`."""
+    if interval is None:
+        return ""
+    return f"[{coefficient(interval.low)} to {coefficient(interval.high)}]"
+
+
+def with_ends(value: float, interval: Interval | None) -> str:
+    """`0.97 [0.90 to 0.99]`, or the coefficient alone."""
+    return f"{coefficient(value)} {ends(interval)}".rstrip()
 
 
 def chance(p: float | None) -> str:

@@ -7,17 +7,18 @@ from math import factorial
 from typing import Final
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.analysis.findings import NO_ALPHA, coefficient, reach
+from engine.analysis.findings import NO_ALPHA, reach, with_ends
 from engine.analysis.validation_figures import (
     Floor,
     OrderChange,
+    ReorderedPair,
     Swap,
     TrackReport,
     ValidationReport,
 )
 from engine.benchmark import Role, Track
 from engine.display import plural
-from engine.statistics.agreement import Agreement, Coefficient
+from engine.statistics.agreement import Agreement
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 
@@ -127,9 +128,9 @@ def floor_words(report: ValidationReport, of: Track | None = None) -> Iterator[s
 
 def agreement_words(found: Agreement) -> str:
     """`agree 0.69 [0.61 to 0.76] · AC1 0.41 [0.25 to 0.55] · α …`"""
-    parts = [f"agree {_coefficient(found.percent)}"]
+    parts = [f"agree {with_ends(found.percent.value, found.percent.interval)}"]
     parts += [
-        NO_ALPHA if figure is None else f"{name} {_coefficient(figure)}"
+        NO_ALPHA if figure is None else f"{name} {with_ends(figure.value, figure.interval)}"
         for name, figure in (("AC1", found.ac1), ("α", found.alpha))
     ]
     return " · ".join(parts)
@@ -139,18 +140,8 @@ def order_words(track: TrackReport) -> str:
     return f"Kendall's tau-b {_correlation(track.tau_b)} · Spearman's rho {_correlation(track.rho)}"
 
 
-def _coefficient(found: Coefficient) -> str:
-    return coefficient(found.value) + _ends(found.interval)
-
-
 def _correlation(found: Correlation | None) -> str:
-    return "—" if found is None else coefficient(found.value) + _ends(found.scenarios)
-
-
-def _ends(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    return f" [{coefficient(interval.low)} to {coefficient(interval.high)}]"
+    return "—" if found is None else with_ends(found.value, found.scenarios)
 
 
 def _no_floor(swap: Swap, costs: str) -> str:
@@ -216,6 +207,18 @@ def _bound_words(track: TrackReport) -> str:
         f"That it holds is not shown: {between} may change by {_between(outside.interval)} points, "
         f"and the bound stated before is {bound}."
     )
+
+
+_TURNS: Final = {
+    OrderChange.TURNS: "{} was ahead of {} and is behind",
+    OrderChange.LEVELS: "{} was ahead of {} and is level",
+    OrderChange.PARTS: "{} and {} were level and are not",
+}
+
+
+def change_words(pair: ReorderedPair) -> str:
+    """What became of the order of two targets."""
+    return _TURNS[pair.turn].format(pair.left, pair.right)
 
 
 def _shift_words(report: ValidationReport, track: TrackReport) -> str:

@@ -7,9 +7,9 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from engine.analysis.findings import reach
-from engine.analysis.validation_figures import OrderChange, Shift, TrackReport, ValidationReport
-from engine.analysis.validation_words import agreement_words, floor_words, order_words
+from engine.analysis.findings import ends, reach
+from engine.analysis.validation_figures import Shift, TrackReport, ValidationReport
+from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
 from engine.benchmark import Role
 from engine.branches import STANCE
 from engine.cli.console import out, out_json, table, tell
@@ -39,7 +39,6 @@ from engine.pipeline.validation import (
     write_report,
 )
 from engine.statistics.agreement import Agreement, Flips
-from engine.statistics.distributions import Interval
 from engine.store.reader import Reader
 
 RATES = "rates in per cent"
@@ -253,13 +252,7 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
     yield order_words(track)
     if over := _over_targets(track):
         yield f"for other targets like these: {over}"
-    words = {
-        OrderChange.TURNS: "{} was ahead of {} and is behind",
-        OrderChange.LEVELS: "{} was ahead of {} and is level",
-        OrderChange.PARTS: "{} and {} were level and are not",
-    }
-    for pair in track.changed:
-        yield f"  {words[pair.turn].format(pair.left, pair.right)}"
+    yield from (f"  {change_words(pair)}" for pair in track.changed)
 
 
 def _shift_cells(shift: Shift) -> list[str]:
@@ -280,14 +273,10 @@ def _shift_cells(shift: Shift) -> list[str]:
 def _over_targets(track: TrackReport) -> str:
     """Nothing for so few targets that they say nothing of others."""
     return " · ".join(
-        f"{name} {_interval(found.targets)}"
+        f"{name} {ends(found.targets)}"
         for name, found in (("tau-b", track.tau_b), ("rho", track.rho))
         if found is not None and found.targets is not None
     )
-
-
-def _interval(interval: Interval) -> str:
-    return f"[{interval.low:.2f} to {interval.high:.2f}]"
 
 
 def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iterator[str]:

@@ -249,7 +249,7 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
         await pilot.press("left_curly_bracket")
         await pilot.pause()
         assert "[validation]" in on_screen(pilot)
-        assert "was ahead of pushover, and is behind" in on_screen(pilot)
+        assert "was ahead of pushover and is behind" in on_screen(pilot)
 
     theatre.perform(script, app=app_with(theatre, Sums(report)))
 

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
-from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
-from engine.analysis.findings import coefficient, percent, span
+from engine.analysis.calibration_words import (
+    beyond_chance,
+    confusion_words,
+    needed_words,
+    shares_of,
+)
+from engine.analysis.findings import percent, span
 from engine.display import one_line, plural
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement
@@ -73,26 +78,8 @@ def _share(name: str, share: Share, width: int) -> SheetRow:
 
 
 def _agreement(found: Agreement | None, width: int) -> Iterator[SheetRow]:
-    words = agreement_figures(found)
-    if words:
-        yield from paragraph(f"Agreement beyond chance: {', '.join(words)}.", width)
-
-
-def agreement_figures(found: Agreement | None) -> list[str]:
-    """AC1 and κ with their intervals, where they are known."""
-    if found is None:
-        return []
-    both = (("AC1", found.ac1), ("κ", found.kappa))
-    return [
-        f"{name} {coefficient(one.value)}"
-        + (
-            ""
-            if one.interval is None
-            else f" [{coefficient(one.interval.low)} to {coefficient(one.interval.high)}]"
-        )
-        for name, one in both
-        if one is not None
-    ]
+    if words := beyond_chance(found):
+        yield from paragraph(f"{words[0].upper()}{words[1:]}.", width)
 
 
 def _rates(one: Calibration, width: int) -> Iterator[SheetRow]:

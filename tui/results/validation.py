@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import NO_ALPHA, coefficient, percent, reach
+from engine.analysis.findings import NO_ALPHA, percent, reach, with_ends
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
-    OrderChange,
     Shift,
     TrackReport,
     ValidationReport,
 )
-from engine.analysis.validation_words import floor_words
+from engine.analysis.validation_words import change_words, floor_words
 from engine.benchmark import Role, Track
 from engine.display import one_line, plural
 from engine.report.scale import RATES
-from engine.statistics.agreement import Agreement, Coefficient, Flips
-from engine.statistics.distributions import Interval
-from engine.statistics.ranks import Correlation
+from engine.statistics.agreement import Agreement, Flips
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad_apart
@@ -84,7 +81,7 @@ def _floor(report: ValidationReport, width: int, of: Track | None = None) -> Ite
 def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]:
     sign = TRACK_SIGNS[track.track]
     figures = [
-        f"{name} {_correlation(figure)}"
+        f"{name} {with_ends(figure.value, figure.scenarios)}"
         for name, figure in (("τ", track.tau_b), ("ρ", track.rho))
         if figure is not None
     ]
@@ -102,13 +99,7 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
         label = pad_apart(one_line(shift.target), known, min(names, 24))
         yield _shift(one, track, shift, label, width)
     for pair in track.changed:
-        left, right = one_line(pair.left), one_line(pair.right)
-        words = {
-            OrderChange.TURNS: f"{left} was ahead of {right}, and is behind",
-            OrderChange.LEVELS: f"{left} was ahead of {right}, and is level",
-            OrderChange.PARTS: f"{left} was level with {right}, and is not",
-        }[pair.turn]
-        yield from paragraph(words, width, Piece("·", Ink.WARN))
+        yield from paragraph(change_words(pair), width, Piece("·", Ink.WARN))
 
 
 def _shift(one: Validated, track: TrackReport, shift: Shift, label: str, width: int) -> SheetRow:
@@ -136,7 +127,7 @@ def _behind(one: Validated, track: TrackReport, shift: Shift) -> VerdictScope:
 def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[SheetRow]:
     figures = [f"agree in {percent(agreement.percent.value)} of {plural(count, 'conversation')}"]
     figures += [
-        NO_ALPHA if figure is None else f"{name} {coefficient(figure.value)}{_interval(figure)}"
+        NO_ALPHA if figure is None else f"{name} {with_ends(figure.value, figure.interval)}"
         for name, figure in (("AC1", agreement.ac1), ("α", agreement.alpha))
     ]
     yield from paragraph("Both sides " + "; ".join(figures) + ".", width)
@@ -149,19 +140,6 @@ def _unscored(report: ValidationReport, width: int) -> Iterator[SheetRow]:
     if report.unscored_before or report.unscored_after:
         words = f"Unscored: {report.unscored_before:,} before, {report.unscored_after:,} after."
         yield from paragraph(words, width, Piece("·", Ink.WARN))
-
-
-def _correlation(figure: Correlation) -> str:
-    known = figure.scenarios
-    return coefficient(figure.value) + (f" {_ends(known)}" if known is not None else "")
-
-
-def _interval(figure: Coefficient) -> str:
-    return "" if figure.interval is None else f" {_ends(figure.interval)}"
-
-
-def _ends(interval: Interval) -> str:
-    return f"[{coefficient(interval.low)} to {coefficient(interval.high)}]"
 
 
 def _points(difference: float) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
 from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
-from engine.analysis.findings import coefficient, percent, span
+from engine.analysis.findings import coefficient, ends, percent, span
 from engine.display import plural
 from engine.report.html.page import environment
 from engine.report.html.view import GENERATOR
@@ -96,9 +96,7 @@ def _coefficients_of(part: Calibration | CalibrationPart) -> list[tuple[str, str
 def _coefficient(one: Coefficient | None) -> tuple[str, str]:
     if one is None:
         return "—", ""
-    known = one.interval
-    ends = "" if known is None else f"[{coefficient(known.low)} to {coefficient(known.high)}]"
-    return coefficient(one.value), ends
+    return coefficient(one.value), ends(one.interval)
 
 
 def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:
