@@ -92,6 +92,7 @@ def test_every_expression_is_in_the_list() -> None:
     assert sorted(map(ascii, expressions())) == LISTED.read_text("utf-8").splitlines()
 
 
+@pytest.mark.exhaustive
 def test_no_expression_takes_the_square_of_a_text_nor_long_over_the_longest_one() -> None:
     """8 kB of the worst take a linear one some hundred microseconds, and a quadratic one 70 ms."""
     used = uses()

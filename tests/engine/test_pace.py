@@ -116,6 +116,7 @@ CALL_S = 1.0
 FACTOR = 1.6
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("conversations", "at_once", "takes", "ends"),
     [

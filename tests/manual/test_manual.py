@@ -187,6 +187,7 @@ def test_every_table_of_the_store_and_every_column_has_its_place() -> None:
 # What it shows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", worked_pages(), ids=page_name)
 def test_a_worked_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
     text = page.read_text("utf-8")

@@ -105,6 +105,7 @@ def test_a_long_text_is_wrapped_in_no_time() -> None:
     assert_quick(lambda: wrap(text, 80), 1.0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [8, 24, 60])
 def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(width: int) -> None:
     """Each row is what fits, and no more: whatever came next would not have fitted."""

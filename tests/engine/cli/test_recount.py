@@ -76,6 +76,7 @@ def recounted(
     return Recounted(root, KINDS[request.param], read)
 
 
+@pytest.mark.exhaustive
 def test_no_figure_is_contradicted(recounted: Recounted) -> None:
     assert contradictions(recounted.found, recounted.rows) == []
 

@@ -47,6 +47,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     return play(tmp_path_factory.mktemp("sound"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("kind", "seed", "with_files", "expected"),
     CHOSEN,
@@ -94,6 +95,7 @@ def test_a_message_that_is_gone_is_not_taken_out_of_the_files_too(
     assert trial.outcome is Outcome.MENDED, str(trial)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("length", [0, 100, 16383])
 def test_of_a_store_cut_to_little_all_comes_from_the_files(
     sound: Sound, tmp_path: Path, length: int

@@ -54,6 +54,7 @@ def must_hold(place: Place, when: str) -> Place:
     return place
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("when", "rate"),
     [("anywhere", 1.0), ("at_the_end", 0.0), ("under_pressure", 0.0), ("every_reply", 0.0)],

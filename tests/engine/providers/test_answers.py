@@ -11,6 +11,7 @@ from tests.engine.providers.answers import ALL, SEGMENTATIONS, Outcome, outcomes
 from tests.waiting import PATIENCE_S
 
 
+@pytest.mark.exhaustive
 def test_every_answer_is_read_to_its_end_or_refused_in_whatever_pieces_it_comes() -> None:
     found = asyncio.run(outcomes(ConnectionPool, PATIENCE_S))
     assert len(found) == len(ALL) * len(SEGMENTATIONS)

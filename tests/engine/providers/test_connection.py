@@ -129,6 +129,7 @@ def test_a_reset_is_told_by_its_name_where_nothing_was_answered(
     run(test())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "whole", [sized(), chunked(WORDS[:20], WORDS[20:])], ids=["content-length", "chunked"]
 )

@@ -51,6 +51,7 @@ def test_two_benchmarks_are_written_by_hand_and_one_is_left_to_the_first_stage()
     assert sample("own-judgement").user_context
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 @pytest.mark.parametrize("track", Track)
 def test_the_steadfast_target_leads_and_the_pushover_trails(benchmark: str, track: Track) -> None:

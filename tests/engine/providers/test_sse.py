@@ -82,6 +82,7 @@ def test_a_stream_beyond_its_cap_is_refused_however_small_its_events() -> None:
         feed_all(EventDecoder(largest_stream=1000), [b": ping\n\n"] * 1000)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("piece", [b"\n", b":\n\n", b"data: {}\n\n"])
 def test_a_stream_of_next_to_nothing_is_refused(piece: bytes) -> None:
     decoder = EventDecoder()

@@ -21,6 +21,7 @@ WORLDS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("world", WORLDS, ids=str)
 def test_intervals_hold_the_truth_as_often_as_they_say(world: World) -> None:
     covered = cover(world, worlds=150)

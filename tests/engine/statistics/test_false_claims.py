@@ -16,6 +16,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "size"), CELLS, ids=[cell[0].name for cell in CELLS])
 def test_few_results_carry_a_false_mark_and_most_hold_every_rank(kind: Kind, size: Size) -> None:
     found = count(kind, size, worlds=300, checked=10)

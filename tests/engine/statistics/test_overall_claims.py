@@ -10,6 +10,7 @@ from tests.benchmarks.overall_claims import Cell, count
 CELLS = [Cell(2, 3, 6, 0.0), Cell(5, 2, 4, 0.1)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_marks_ranks_and_intervals_of_several_benchmarks_keep_their_promise(cell: Cell) -> None:
     found = count(cell, worlds=50)

@@ -144,6 +144,7 @@ def test_a_store_of_an_older_version_is_saved_whole(sound: Path, broken: Path) -
     assert whole_conversations(into, sound) == CONVERSATIONS
 
 
+@pytest.mark.exhaustive
 def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Path) -> None:
     pages = sound.stat().st_size // PAGE
     found = []

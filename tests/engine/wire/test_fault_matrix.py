@@ -259,6 +259,7 @@ def outcome_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutcomeOf]:
     without_faults.cache_clear()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("group", GROUPS, ids=str)
 def test_a_run_ends_and_its_rows_agree_with_what_it_says(
     group: Group, outcome_of: OutcomeOf
@@ -280,6 +281,7 @@ def check_run(outcome: Outcome) -> None:
             assert state.state is State.DONE
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("group", "fault"), CASES, ids=[f"{group}-{fault.value}" for group, fault in CASES]
 )

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 import sample_benchmarks
@@ -73,6 +74,7 @@ def each(number: int) -> When:
     return When(lambda count: count % whole == 10 * number + 1)
 
 
+@pytest.mark.exhaustive
 def test_faults_that_pass_change_no_byte_of_the_scores(place: Workplace, tmp_path: Path) -> None:
     name = SAMPLES[place.source]
     calm = sample(tmp_path / "calm", place)
