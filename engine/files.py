@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b, file_digest
-from io import BufferedReader, FileIO
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -27,9 +27,21 @@ def open_regular(path: Path) -> BufferedReader:
     return open(path, "rb", opener=_opened)
 
 
-def open_unbuffered(path: Path) -> FileIO:
-    """As `open_regular` does."""
-    return open(path, "rb", buffering=0, opener=_opened)
+def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
+    """What a file holds, in its order: most in one piece, which is the least that can be asked of
+    the system for each of many small files. Raises `OSError` as `open_regular` does, and of `ELOOP`
+    for a link where `links` are not gone after."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    descriptor = _opened(path, flags)
+    try:
+        left = os.fstat(descriptor).st_size
+        while piece := os.read(descriptor, asked := min(max(left, 0) + 1, _CHUNK)):
+            yield piece
+            left -= len(piece)
+            if not left and len(piece) < asked:
+                return  # nothing came behind what there was, so it need not be asked once more
+    finally:
+        os.close(descriptor)
 
 
 def read_regular(path: Path) -> bytes:

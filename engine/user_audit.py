@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from string import punctuation
 from typing import Final
 
@@ -88,7 +87,7 @@ class _RoleRule:
     what: str
 
     def may_find(self, text: str) -> bool:
-        return any(hint in text for hint in self.hints)
+        return any(map(text.__contains__, self.hints))
 
 
 _ROLE: Final = (
@@ -158,7 +157,7 @@ class UserAudit:
         # nearly always there is nothing: to ask all messages at once costs less than each
         everything = "\n".join(one.text for one in said)
         rules = [rule for rule in _ROLE if rule.may_find(everything)]
-        leaked = [words for words in self._hidden if words in everything]
+        leaked = list(filter(everything.__contains__, self._hidden))
         for one in said if rules or leaked else ():
             for rule in rules:
                 yield from self._found(rule, one)
@@ -185,14 +184,21 @@ class _Said:
         self.turn = turn
         self.words = _words(text[:LONGEST])
         self.text = " ".join(self.words)
+        # not cached properties, which take a lock each time they are made
+        self._vocabulary: frozenset[str] | None = None
+        self._threes: frozenset[tuple[str, ...]] | None = None
 
-    @cached_property
+    @property
     def vocabulary(self) -> frozenset[str]:
-        return frozenset(self.words)
+        if self._vocabulary is None:
+            self._vocabulary = frozenset(self.words)
+        return self._vocabulary
 
-    @cached_property
+    @property
     def threes(self) -> frozenset[tuple[str, ...]]:
-        return _sequences(self.words, 3)
+        if self._threes is None:
+            self._threes = _sequences(self.words, 3)
+        return self._threes
 
 
 def _repeated(messages: Sequence[_Said]) -> Iterator[UserFault]:

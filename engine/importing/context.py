@@ -17,7 +17,7 @@ from engine.importing.fields import Names, UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
 from engine.importing.known import FilesRead, KnownRows, digest_begun
 from engine.importing.report import BenchmarkReport, FileReport
-from engine.importing.source import Source, refuse_unfit
+from engine.importing.source import Source, pieces_of, refuse_unfit
 from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror, MirrorSources
@@ -58,7 +58,7 @@ class ImportContext:
     """What was read of the source's."""
     on_read: Callable[[int], None]
     """Hears how many bytes were read."""
-    inside: set[Path] = field(default_factory=set)
+    inside: set[str] = field(default_factory=set)
     """Folders of which it is known that no link leads out of `root` there."""
 
     @property
@@ -79,7 +79,7 @@ class ImportContext:
     def _rows(self, path: Path, file: FileReport, read: ReadRows) -> Iterator[JsonRow]:
         digest = digest_begun()
         try:
-            refuse_unfit(path, self.root, self.inside)
+            refuse_unfit(path, self.root)
             yield from read(path, self._hearing(digest))
             self.files.keep(path, digest.digest())
         except InputError as error:
@@ -89,8 +89,8 @@ class ImportContext:
         """What a small file holds; None where it cannot be read."""
         digest = digest_begun()
         try:
-            refuse_unfit(path, self.root, self.inside)
-            value = read_object(path, self._hearing(digest))
+            pieces = pieces_of(path, self.root, self.inside)
+            value = read_object(path, pieces, self._hearing(digest))
         except InputError as error:
             file.tell_all(error.problems)
             return None

@@ -94,14 +94,14 @@ class PendingScores:
         """Those whose conversation did not come."""
         yield from self._waiting.items()
 
-    def judged(self, take: FileTake, scores: Sequence[PendingScore], metric_id: str) -> FileTake:
-        """The take with what these rows say of it."""
+    def judge(self, take: FileTake, scores: Sequence[PendingScore], metric_id: str) -> None:
+        """Add to the take what these rows say of it."""
         if scores and not take.finished:
             what = "the conversation was not played to its end, so no verdict on it is kept"
             for score in scores:
                 score.place.drop(UnfitError("", what))
-            return take
-        return take.judged(self.verdicts(scores, metric_id))
+        elif scores:
+            take.judge(self.verdicts(scores, metric_id))
 
     def verdicts(self, scores: Sequence[PendingScore], metric_id: str) -> list[Verdict]:
         """What does not count comes first, so that the newest verdict is one that does."""
@@ -230,15 +230,16 @@ class Conversations:
         if empty := sum(take.transcript.empty_contents for take in takes):
             notes["messages whose content is null"] += empty
         scores = self.scores.of(theirs)
-        return [
-            self.scores.judged(take, scores, metric_id) if take.counts else take for take in takes
-        ]
+        for take in takes:
+            if take.counts:
+                self.scores.judge(take, scores, metric_id)
+        return takes
 
     def _is_first(self, key: ConversationKey, takes: list[FileTake], place: RowLocation) -> bool:
         """A conversation that is there twice is taken once. Raises `UnfitError` where the two
         are not the same."""
         # a number in place of the words of every conversation: it is compared within this process
-        said = hash(tuple(digest for take in takes for digest in take.digests))
+        said = hash(tuple(one.text for take in takes for one in take.transcript.messages))
         if key not in self._seen:
             self._seen[key] = (intern(place.file.path.name), place.index, said)
             return True
@@ -274,7 +275,7 @@ class Conversations:
         place.file.taken += 1
         if not (isinstance(row.get(OURS), dict) or "apart" in row):
             # ours tell themselves what was looked at
-            takes = self._audited(takes, self.scenario_import.played(before, key.scenario_id))
+            self._audit(takes, self.scenario_import.played(before, key.scenario_id))
         yield from before
         if there:
             yield from self._beside(key, there, takes)
@@ -284,18 +285,19 @@ class Conversations:
             yield self._whole(key, takes, calls, states)
         yield from after
 
-    def _audited(self, takes: list[FileTake], scenario: Scenario | None) -> list[FileTake]:
-        """With what the rules say of the user model, where somebody is to look."""
+    def _audit(self, takes: list[FileTake], scenario: Scenario | None) -> None:
+        """Add what the rules say of the user model, where somebody is to look."""
         if scenario is None or self.context.user_audit is UserAuditMode.OFF:
-            return takes
-        audit = self._audit(scenario)
-        found = [self._looked_at(take, audit) if take.finished else take for take in takes]
+            return
+        audit = self._audit_of(scenario)
+        for take in takes:
+            if take.finished:
+                self._look_at(take, audit)
         note = "conversations in which the user model did not do its part, by the rules"
-        if invalid := sum(bool(take.user_faults) for take in found):
+        if invalid := sum(bool(take.user_faults) for take in takes):
             self.context.report.notes[note] += invalid
-        return found
 
-    def _audit(self, scenario: Scenario) -> UserAudit:
+    def _audit_of(self, scenario: Scenario) -> UserAudit:
         """Made once for the conversations of many targets."""
         made, audit = self._audits.get(scenario.id, (None, None))
         if audit is None or made is not scenario:
@@ -305,11 +307,12 @@ class Conversations:
             self._audits[scenario.id] = scenario, audit
         return audit
 
-    def _looked_at(self, take: FileTake, audit: UserAudit) -> FileTake:
+    def _look_at(self, take: FileTake, audit: UserAudit) -> None:
         messages = take.transcript.messages
         said = [(one.turn, one.text) for one in messages if one.speaker is Speaker.USER]
-        faults = audit.faults(said, turns=self.context.turns, stop_reason=take.stop_reason)
-        return replace(take, user_faults=faults)
+        take.user_faults = audit.faults(
+            said, turns=self.context.turns, stop_reason=take.stop_reason
+        )
 
     def _whole(
         self,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
 import msgspec
 
 from engine.errors import InputError, Problem
-from engine.files import open_regular, open_unbuffered
+from engine.files import open_regular
 
 CHUNK: Final = 1 << 20
 LONGEST_ROW: Final = 256 << 20
@@ -245,11 +244,10 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
         yield JsonRow(number - 1, number, found[0])
 
 
-def read_object(path: Path, on_read: OnRead | None = None) -> object:
-    """The one value of a small file. Raises `InputError`."""
+def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = None) -> object:
+    """The one value of a small file, of which these are the pieces. Raises `InputError`."""
     try:
-        with open_unbuffered(path) as file:
-            raw = _whole(file)
+        raw = _whole(pieces)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     if on_read is not None:
@@ -260,15 +258,16 @@ def read_object(path: Path, on_read: OnRead | None = None) -> object:
     return problem[0]
 
 
-def _whole(file: RawIOBase) -> bytes:
-    """All of it, or one byte more than may be read. A buffer for as much at once would be made, and
-    given back, for each of many small files."""
-    pieces: list[bytes] = []
-    left = LONGEST_ROW + 1
-    while left and (piece := file.read(min(left, CHUNK))):
-        pieces.append(piece)
+def _whole(pieces: Iterable[bytes]) -> bytes:
+    """All of it, or more than may be read."""
+    found: list[bytes] = []
+    left = LONGEST_ROW
+    for piece in pieces:
+        found.append(piece)
         left -= len(piece)
-    return b"".join(pieces)
+        if left < 0:
+            break
+    return b"".join(found)
 
 
 def _object_problem(raw: bytes, path: Path) -> Problem | tuple[object]:

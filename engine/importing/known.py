@@ -16,11 +16,9 @@ from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Metric, Stage, State, Usage
 from engine.errors import InputError, Problem
-from engine.files import open_unbuffered
 from engine.identity import program_digest
-from engine.importing.json_rows import CHUNK
 from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
-from engine.importing.source import Source, refuse_unfit
+from engine.importing.source import Source, json_files, pieces_of
 from engine.importing.verdicts import check_identity, identity
 from engine.jury import Jury
 from engine.store.imports import ImportNote
@@ -190,15 +188,13 @@ def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
 
 def _read(files: FilesRead, root: Path) -> int | None:
     """How many bytes there are; None where a file cannot be read, which an import tells."""
-    size, buffer, inside = 0, memoryview(bytearray(CHUNK)), set[Path]()
+    size, inside = 0, set[str]()
     for path in _files(files.source):
         digest = digest_begun()
         try:
-            refuse_unfit(path, root, inside)
-            with open_unbuffered(path) as file:
-                while count := file.readinto(buffer):
-                    digest.update(buffer[:count])
-                    size += count
+            for piece in pieces_of(path, root, inside):
+                digest.update(piece)
+                size += len(piece)
         except (InputError, OSError):
             return None
         files.keep(path, digest.digest())
@@ -210,7 +206,7 @@ def _files(source: Source) -> Iterator[Path]:
     if source.published:
         for model in source.folder.iterdir():
             if model.is_dir() and not model.name.startswith("."):
-                yield from model.glob("*.json")
+                yield from json_files(model)
         return
     for name in _OF_A_BENCHMARK:
         yield from _if_there(source.folder / name)

@@ -12,6 +12,7 @@ from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import UnfitError, our_scenario_id
 from engine.importing.report import FileReport
 from engine.importing.scenarios import published_scenario
+from engine.importing.source import json_files
 from engine.store.bulk import BulkRow
 from engine.store.json_file import kind_of
 
@@ -96,7 +97,7 @@ class PublishedSite:
     def _model(self, folder: Path) -> Iterator[BulkRow]:
         """Thirty thousand files would be as many reports: each folder has one."""
         report = self.context.report.file(folder)
-        for path in sorted(folder.glob("*.json")):
+        for path in json_files(folder):
             file = FileReport(path, problems=report.problems)
             yield from self._file(path, file, folder.name)
             report.add(file)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import ELOOP
 from itertools import islice
 from pathlib import Path
-from stat import S_ISREG
 from typing import Final
 
 from engine.branches import VALIDATION, Branch, name_of
 from engine.errors import InputError, Problem
-from engine.files import read_regular
+from engine.files import read_pieces, read_regular
 
 CACHE: Final = ".cache"
 _LOOKED_AT: Final = 20
@@ -168,26 +169,31 @@ def _listed(place: Path) -> Iterator[Path]:
             yield one
 
 
-def refuse_unfit(path: Path, root: Path, inside: set[Path] | None = None) -> None:
-    """Raises `InputError` for what is no file, and for a link that leads out of the folder that is
-    imported. `inside` keeps the folders that do not: a file of one of them is looked at alone."""
-    if inside is not None and path.parent in inside and _is_plain(path):
+def pieces_of(path: Path, root: Path, inside: set[str]) -> Iterator[bytes]:
+    """What a file holds that `refuse_unfit` does not refuse. `inside` keeps the folders that do not
+    lead out of `root`: of a file of one of them it is asked only whether it is a link. Raises
+    `InputError`, and `OSError`."""
+    name = str(path)
+    folder, _, _ = name.rpartition(os.sep)
+    if folder not in inside:
+        # to resolve a path asks the system for each of its parts, so it is done once a folder
+        refuse_unfit(path, root)
+        if path.parent.resolve().is_relative_to(root.resolve()):
+            inside.add(folder)
+        yield from read_pieces(name)
         return
-    # to resolve a path asks the system for each of its parts, so it is done once a folder
-    _refuse_unfit(path, root)
-    if inside is not None and path.parent.resolve().is_relative_to(root.resolve()):
-        inside.add(path.parent)
-
-
-def _is_plain(path: Path) -> bool:
-    """A file, and no link to one."""
     try:
-        return S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False  # which is told where it is looked at whole
+        yield from read_pieces(name, links=False)
+    except OSError as error:
+        refuse_unfit(path, root)
+        if error.errno != ELOOP:
+            raise
+        yield from read_pieces(name)
 
 
-def _refuse_unfit(path: Path, root: Path) -> None:
+def refuse_unfit(path: Path, root: Path) -> None:
+    """Raises `InputError` for what is no file, and for a link that leads out of the folder that is
+    imported."""
     hint = "put the file itself there, not a link"
     try:
         inside = path.resolve(strict=True).is_relative_to(root.resolve())
@@ -207,19 +213,26 @@ def _refuse_unfit(path: Path, root: Path) -> None:
         raise InputError(Problem(f"expected a file, found {kind}", path))
 
 
+def json_files(folder: Path) -> list[Path]:
+    """Those that lie right in it, by their names."""
+    with os.scandir(folder) as found:
+        return [Path(name) for name in sorted(one.path for one in found) if name.endswith(".json")]
+
+
 def size_of(source: Source) -> int:
     """Bytes that will be read."""
     places = [source.folder, *([source.cache] if source.cache else [])]
-    return sum(map(_bytes, _files(places)))
+    return sum(_bytes_in(str(place)) for place in places)
 
 
-def _files(places: Sequence[Path]) -> Iterator[Path]:
-    for place in places:
-        yield from place.rglob("*.json")
-
-
-def _bytes(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def _bytes_in(folder: str) -> int:
+    """Of what cannot be looked at, none."""
+    size = 0
+    with suppress(OSError), os.scandir(folder) as found:
+        for one in found:
+            if one.is_dir(follow_symlinks=False):
+                size += _bytes_in(one.path)
+            elif one.name.endswith(".json"):
+                with suppress(OSError):
+                    size += one.stat().st_size
+    return size

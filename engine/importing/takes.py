@@ -23,7 +23,6 @@ from engine.importing.fields import (
 from engine.importing.verdicts import VerdictRules, verdicts_of
 from engine.store.bulk import GIVEN_LATER, WholeTake
 from engine.store.codec import storable
-from engine.store.inserts import storable_message
 from engine.store.json_file import kind_of
 from engine.store.mirror_rows import is_scripted
 from engine.store.tables import CheckRow, Depends, MessageRow, TakeRow, Verdict
@@ -56,7 +55,7 @@ class ParsedTranscript:
     @property
     def digests(self) -> list[bytes]:
         """Of its messages, in their order."""
-        return [one.digest or message_digest(one.speaker.value, one.text) for one in self.messages]
+        return [message_digest(one.speaker.value, one.text) for one in self.messages]
 
 
 def read_transcript(
@@ -93,14 +92,12 @@ def _message(
         what = f"expected a text or null, found {kind_of(content)}"
         raise UnfitError(f"{key}[{place}].content", what)
     turn = (place >> 1) + 1
-    text, digest = storable_message(speaker, content or "")
+    text = storable(content or "")
     if secrets:
-        text, digest = storable_message(speaker, cleaned(text, secrets))
+        text = cleaned(text, secrets)
     if not turns:
         finish = NO_CONTENT if content is None else UNKNOWN
-        return MessageRow(
-            take=GIVEN_LATER, turn=turn, speaker=speaker, text=text, finish=finish, digest=digest
-        )
+        return MessageRow(take=GIVEN_LATER, turn=turn, speaker=speaker, text=text, finish=finish)
     said = turns.get(turn, _NOTHING)
     is_user = speaker is Speaker.USER
     return MessageRow(
@@ -113,7 +110,6 @@ def _message(
         done=is_user and said.get("done") is True,
         finish=_finish(said, role, content),
         reasoning=None if is_user else _text(said.get("reasoning")),
-        digest=digest,
         served_by=_of(said.get("served_by"), role),
     )
 
@@ -161,7 +157,7 @@ def _reason(told: Mapping[str, Any], transcript: ParsedTranscript) -> StopReason
     return StopReason.UNKNOWN if reason and reason.after_reply and is_unanswered else reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileTake:
     """One take as a file tells it."""
 
@@ -194,8 +190,8 @@ class FileTake:
     def digests(self) -> list[bytes]:
         return self.transcript.digests
 
-    def judged(self, verdicts: Iterable[Verdict]) -> FileTake:
-        return replace(self, verdicts=(*self.verdicts, *verdicts))
+    def judge(self, verdicts: Iterable[Verdict]) -> None:
+        self.verdicts = (*self.verdicts, *verdicts)
 
     def whole(self, benchmark: str, key: ConversationKey, number: int) -> WholeTake:
         begun = TakeRow(
@@ -287,8 +283,9 @@ def listed_takes(
             user_faults=_user_faults(one, secrets),
             checks=tuple(_checks(one, secrets)),
         )
-        given = verdicts_of(objects(one.get("verdicts")), metric_id, rules)
-        yield take.judged(given) if take.finished else take
+        if take.finished:
+            take.judge(verdicts_of(objects(one.get("verdicts")), metric_id, rules))
+        yield take
 
 
 def _number(told: Mapping[str, Any]) -> int:

@@ -7,14 +7,15 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
 from engine.errors import StoreError
+from engine.identity import digest_of
 from engine.jury import Vote
-from engine.store.codec import Value, columns_of
+from engine.store.codec import Value, columns_of, storable
 from engine.store.imports import ImportNote, keep_import
-from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, message_decided
+from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert
 from engine.store.tables import (
     AttemptRow,
     CheckRow,
@@ -150,13 +151,28 @@ class Bulk:
 def _written(connection: sqlite3.Connection, rows: NumberedRows, before: int) -> int:
     """Write them; the last `seq`, or `before` where that is a later one."""
     if isinstance(rows, ColumnRows):
-        connection.executemany(INSERTS[rows.table], rows.values)
+        values = rows.values if rows.table != "message" else _with_digests(rows.values)
+        connection.executemany(INSERTS[rows.table], values)
         return max(before, int(rows.values[-1][_SEQ[rows.table]] or 0))
     if isinstance(rows.row, ImportNote):
         keep_import(connection, rows.row, seq=rows.seq, at=rows.at)
     else:
         insert(connection, rows.row, seq=rows.seq, at=rows.at)
     return max(before, rows.seq)
+
+
+_SPEAKER, _TEXT, _DIGEST = map(columns_of("message").index, ("speaker", "text", "digest"))
+
+
+def _with_digests(messages: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Value, ...]]:
+    """Each with that of its text: who makes rows in a process of its own has more to do than who
+    writes them."""
+    for row in messages:
+        if row[_DIGEST] is None:
+            digest = digest_of(row[_SPEAKER], row[_TEXT].encode())
+            yield (*row[:_DIGEST], digest, *row[_DIGEST + 1 :])
+        else:
+            yield row
 
 
 @dataclass(slots=True)
@@ -222,7 +238,7 @@ class Numbering:
             seq = self._put(take.begun, (self._scenario(take.begun),))
             # `decided` would look for an end before each: a take that begins here has none
             for message in take.messages:
-                self._put(message, message_decided(message, seq))
+                self._put(message, (seq, storable(message.text), message.digest))
             before.begin(take.messages)
             for row in take.behind_messages():
                 before.add(row, given := decided(row, before, seq))

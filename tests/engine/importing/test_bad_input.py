@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from engine.errors import InputError
+from engine.files import read_pieces
 from engine.importing.json_rows import _DECODER, _QUICK_DECODER, CHUNK, read_object, read_rows
-from engine.importing.source import refuse_unfit
+from engine.importing.source import pieces_of
 from tests.engine.importing.building import (
     Ours,
     Theirs,
@@ -279,14 +280,16 @@ def test_in_a_folder_that_is_known_each_link_is_still_looked_at(tmp_path: Path) 
     (root / "good.json").write_text("{}")
     (root / "out.json").symlink_to(tmp_path / "elsewhere.json")
     (root / "folder.json").mkdir()
-    inside: set[Path] = set()
+    (root / "in.json").symlink_to(root / "good.json")
+    inside: set[str] = set()
     for _ in range(2):
-        refuse_unfit(root / "good.json", root, inside)
-        assert inside == {root}
+        assert b"".join(pieces_of(root / "good.json", root, inside)) == b"{}"
+        assert inside == {str(root)}
+        assert b"".join(pieces_of(root / "in.json", root, inside)) == b"{}"
         with pytest.raises(InputError, match="leads out of the folder"):
-            refuse_unfit(root / "out.json", root, inside)
+            list(pieces_of(root / "out.json", root, inside))
         with pytest.raises(InputError, match="expected a file, found a folder"):
-            refuse_unfit(root / "folder.json", root, inside)
+            list(pieces_of(root / "folder.json", root, inside))
 
 
 def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path) -> None:
@@ -295,10 +298,10 @@ def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path)
     elsewhere.mkdir()
     (elsewhere / "good.json").write_text("{}")
     (root / "model").symlink_to(elsewhere)
-    inside: set[Path] = set()
+    inside: set[str] = set()
     for _ in range(2):
         with pytest.raises(InputError, match="leads out of the folder"):
-            refuse_unfit(root / "model" / "good.json", root, inside)
+            list(pieces_of(root / "model" / "good.json", root, inside))
     assert not inside
 
 
@@ -306,10 +309,10 @@ def test_a_file_of_many_parts_is_read_whole_and_a_small_one_takes_little(tmp_pat
     path = tmp_path / "one.json"
     value = {"said": "é" * (2 * CHUNK)}
     path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
-    assert read_object(path) == value
+    assert read_object(path, read_pieces(str(path))) == value
     path.write_text("{}")
     tracemalloc.start()
-    assert read_object(path) == {}
+    assert read_object(path, read_pieces(str(path))) == {}
     assert tracemalloc.get_traced_memory()[1] < 2 * CHUNK
     tracemalloc.stop()
 
