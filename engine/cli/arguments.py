@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from engine.benchmark import Stage
 from engine.branches import STANCE
-from engine.cli.cluster_arguments import add_cluster
+from engine.cli.cluster_arguments import add_cluster, add_workers
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
@@ -236,6 +236,7 @@ def _run(command: AddCommand) -> None:
         "exit with 1 where a target's pass rate is surely lower, with 5 where that is open",
     )
     _yes(run)
+    add_workers(run)
     _headless(run)
     _flag(run, "--json", "the result, or the plan, as JSON")
 

@@ -10,6 +10,27 @@ from typing import Final
 FOLDER: Final = Path("crosswind-cluster")
 
 
+def add_workers(command: argparse.ArgumentParser) -> None:
+    """Who makes the calls of a run."""
+    command.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="have so many processes of this machine make the calls; none is nearly always enough",
+    )
+    command.add_argument(
+        "--cluster",
+        type=Path,
+        metavar="DIR",
+        help="have the workers of this cluster make them (`crosswind cluster`)",
+    )
+    command.add_argument(
+        "--forward-keys",
+        action="store_true",
+        help="tell those the keys, over TLS; else they look them up where they run",
+    )
+
+
 def add_cluster(command: Callable[..., argparse.ArgumentParser]) -> None:
     cluster = command(
         "cluster",

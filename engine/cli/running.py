@@ -31,6 +31,7 @@ from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
 from engine.cli.reviewing import ahead_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
+from engine.cli.workers import agents_asked_for, stays_here
 from engine.commands import again_order, retry_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
@@ -133,7 +134,10 @@ def prepare_demo(arguments: argparse.Namespace) -> Prepared:
 
 def prepare_run(arguments: argparse.Namespace) -> Prepared:
     """Raises `InputError`."""
-    session = replace(open_session(arguments), anew=arguments.anew)
+    agents = agents_asked_for(arguments)
+    session = replace(open_session(arguments), anew=arguments.anew, agents=agents)
+    if agents is not None and (stays := stays_here(session.config)) is not None:
+        tell(f"note: {stays}")
     for warning in session.config.warnings:
         tell(f"note: {warning}")
     looks = arguments.dry_run or arguments.explain or session.config.run.dry_run

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
-from engine.service.spawning import EngineSettings
+from engine.service.spawning import AgentSettings, EngineSettings
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
 from engine.store.reader import Reader
@@ -51,11 +51,13 @@ class Session:
     """At which scripted models speak, where it is not the configuration's."""
     anew: bool = False
     """Whether a run may begin anew though files hold what a missing store held."""
+    agents: AgentSettings | None = None
+    """Who makes the calls, where the engine does not make them itself."""
 
     @property
     def place(self) -> EngineSettings:
         """Where an engine for it works."""
-        return EngineSettings(self.workspace.root, self.config.path, self.pace)
+        return EngineSettings(self.workspace.root, self.config.path, self.pace, self.agents)
 
     @property
     def handle(self) -> EngineHandle:
@@ -83,7 +85,7 @@ class Session:
             time.sleep(0.02)
 
     def paced(self, pace: Pace) -> Session:
-        return Session(self.workspace, self.config.at_pace(pace), pace, self.anew)
+        return replace(self, config=self.config.at_pace(pace), pace=pace)
 
     @property
     def store_path(self) -> Path:

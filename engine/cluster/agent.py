@@ -173,7 +173,7 @@ class Agent:
             self._environment = Environment(self._root, {**self._environ, **self._values})
         for number in batch.cancelled:
             self._cut_off(number)
-        if self._lapsed:
+        if self._lapsed or self._outbox is None:
             return
         for number, request in batch.calls.items():
             self._begin(number, self._call(number, request))
@@ -304,6 +304,29 @@ class Agent:
         body, secrets = filled_in(request.ask.extra_body, environment, where="extra_body")
         redact = Redactor([key, *headers.values(), *secrets])
         return _Filled(url, key, headers, replace(request.ask, extra_body=body), redact)
+
+
+class AgentActor:
+    """What Dask holds of an agent: once it lets go of it, as it does where the engine is gone,
+    nobody can hear the agent any more, and what it does is cut off."""
+
+    def __init__(self) -> None:
+        self._agent = Agent()
+
+    async def hello(self, greeting: bytes) -> bytes:
+        return await self._agent.hello(greeting)
+
+    async def submit(self, batch: bytes) -> None:
+        await self._agent.submit(batch)
+
+    async def events(self, wait_s: float) -> bytes:
+        return await self._agent.events(wait_s)
+
+    async def close(self) -> None:
+        await self._agent.close()
+
+    def __del__(self) -> None:
+        self._agent.abandon()
 
 
 def _host() -> str:

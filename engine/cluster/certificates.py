@@ -104,6 +104,23 @@ def check_certificate(path: Path) -> datetime:
     return ends
 
 
+def security_of_this_run() -> Security:
+    """TLS with a key that is new and in no file, for processes that are started from this one."""
+    pem = _pem(datetime.now(UTC)).decode("ascii")
+    begin = pem.index("-----BEGIN CERTIFICATE-----")
+    key, certificate = pem[:begin], pem[begin:]
+    return Security(
+        require_encryption=True,
+        tls_ca_file=certificate,
+        tls_client_cert=certificate,
+        tls_client_key=key,
+        tls_scheduler_cert=certificate,
+        tls_scheduler_key=key,
+        tls_worker_cert=certificate,
+        tls_worker_key=key,
+    )
+
+
 def security_from(path: Path) -> Security:
     """TLS in which both sides must show this certificate. Raises `ClusterError`."""
     check_certificate(path)

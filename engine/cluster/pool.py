@@ -386,13 +386,16 @@ class AgentPool:
         """From its first word to its last."""
         try:
             hello = await self._greeted(handle)
-        except CrosswindError as error:
-            self._refuse(handle.name, str(error))
+        except AgentLostError:
             await self._let_go(handle)
+            return
+        except CrosswindError as error:
+            # its handle stays open, so that it is not offered again
+            self._refuse(handle.name, str(error))
             return
         if hello.fault() is not None:
             self._refuse(handle.name, hello.fault() or "")
-            return  # its handle stays open, so that it is not offered again
+            return
         agent = _Agent(handle, hello, time.monotonic())
         self._refused.pop(handle.name, None)
         self._agents.append(agent)

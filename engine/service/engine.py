@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
+from engine.cluster.pool import AgentPool
 from engine.commands import again_order, asked_of_failed, key_of, retry_order
 from engine.display import plural
 from engine.errors import CrosswindError
@@ -126,7 +127,7 @@ class Engine:
         """Tell whoever watches, now or later."""
         self.attended: Callable[[], bool] = lambda: False
         """Whether somebody is there who can be asked."""
-        self.standing: Callable[[], tuple[AgentStanding, ...]] = tuple
+        self.agents: AgentPool | None = None
         """Who makes the calls, where this process does not."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._identity = Identity(os.getpid(), socket.gethostname(), datetime.now(UTC))
@@ -152,6 +153,8 @@ class Engine:
             self._orders.append(first)
         failed, stopped, whole = 0, False, False
         self._loop = asyncio.get_running_loop()
+        if self.agents is not None:
+            self.agents.start()
         try:
             while (order := await self._next()) is not None:
                 result = await self._do(order)
@@ -168,6 +171,8 @@ class Engine:
             self._now = EngineState.STOPPED
             if not whole and self.problem is None:
                 self.problem = BROKEN_OFF
+            if self.agents is not None:
+                await self.agents.close()
         return RunResult(failed, stopped)
 
     async def _next(self) -> Order | None:
@@ -217,7 +222,7 @@ class Engine:
         work = self._work
         if work is None:
             known = Board(self._state(), (), self.problem, engine=self._identity)
-            return replace(known, agents=self.standing())
+            return replace(known, agents=self._standing())
         pipeline = work.pipeline
         models = pipeline.models
         targets = [target.id for target in pipeline.config.targets]
@@ -242,7 +247,7 @@ class Engine:
             workspace_budget_usd=pipeline.config.workspace_budget,
             workspace_spent_usd=pipeline.workspace_spent_usd,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
-            agents=self.standing(),
+            agents=self._standing(),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
@@ -250,6 +255,9 @@ class Engine:
         speaks in it. From any thread."""
         work = self._work
         return None if work is None else work.pipeline.live.text(benchmark, key, cursor)
+
+    def _standing(self) -> tuple[AgentStanding, ...]:
+        return () if self.agents is None else self.agents.standing()
 
     def _state(self) -> EngineState:
         now = self._now

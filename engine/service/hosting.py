@@ -21,6 +21,7 @@ from engine.facts import NoteKind
 from engine.pipeline.fault_log import trace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
 from engine.service.protocol import parsed, read
@@ -99,9 +100,13 @@ def hosted(place: EngineSettings, *, linger: float) -> Iterator[Engine]:
     ):
         keep_file_private(place.root / LOG_FILE)
 
+        given = GivenValues()
+
         def open_pipeline() -> Pipeline:
             edits.read()
-            return Pipeline(workspace, place.config(), store.reader, store)
+            config, agents = place.config(), engine.agents
+            reader = store.reader
+            return Pipeline(workspace, config, reader, store, agents=agents, given=given)
 
         def warn(text: str) -> None:
             store.tell(NoteRow(kind=NoteKind.WARNING, benchmark="", stage=None, text=text))
@@ -112,6 +117,12 @@ def hosted(place: EngineSettings, *, linger: float) -> Iterator[Engine]:
             warn(MOVED.format(path, why))
         engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
         store.on_trouble(engine.trouble_from_afar)
+        if place.agents is not None:
+            # imports a hundred modules, which a run without agents does without
+            from engine.service.agents import open_agents, values_for
+
+            given = values_for(place.agents)
+            engine.agents = open_agents(place.root, place.agents, given, engine)
         yield engine
 
 

@@ -21,6 +21,18 @@ from engine.service.protocol import encode_value
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Which other processes make an engine's calls."""
+
+    workers: int = 0
+    """Started by the engine, on its machine."""
+    cluster: Path | None = None
+    """The folder of a cluster that others started; None where there is none."""
+    forwards_keys: bool = False
+    """Whether they are told the keys, which else they look up where they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Where an engine works, and how."""
 
@@ -28,6 +40,8 @@ class EngineSettings:
     config_path: Path
     pace: Pace | None = None
     """At which scripted models speak, where it is not the configuration's."""
+    agents: AgentSettings | None = None
+    """None where the engine makes its calls itself."""
 
     def config(self) -> Config:
         """As it is now. Raises `InputError`."""

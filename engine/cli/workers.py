@@ -1,0 +1,45 @@
+"""`--workers`, `--cluster` and `--forward-keys`: who makes the calls of a run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from engine.cluster.extra import require_extra
+from engine.cluster.folder import folder_of
+from engine.config.schema import Config, Target
+from engine.errors import InputError, Problem
+from engine.service.spawning import AgentSettings
+
+MOST_WORKERS: Final = 64
+
+
+def agents_asked_for(arguments: argparse.Namespace) -> AgentSettings | None:
+    """None where the engine makes its calls itself. Raises `InputError`."""
+    workers: int | None = arguments.workers
+    cluster: Path | None = arguments.cluster
+    if cluster is None and arguments.forward_keys:
+        what = "--forward-keys is for --cluster: without it nobody has to be told them"
+        raise InputError(Problem(what))
+    if workers is None and cluster is None:
+        return None
+    if workers is not None and cluster is not None:
+        what = "--workers starts processes of this machine, --cluster has others"
+        raise InputError(Problem(what, hint="leave one of the two out"))
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        what = f"--workers {workers}: expected a whole number from 1 to {MOST_WORKERS}"
+        raise InputError(Problem(what, hint="more than one for each core helps nobody"))
+    require_extra()
+    folder = None if cluster is None else folder_of(cluster).path.absolute()
+    return AgentSettings(workers or 0, folder, arguments.forward_keys)
+
+
+def stays_here(config: Config) -> str | None:
+    """What no worker has a part in; None where that is nothing."""
+    specs = [*config.helpers, *config.targets]
+    here = sum(spec.is_offline or (isinstance(spec, Target) and bool(spec.call)) for spec in specs)
+    if not here:
+        return None
+    rest = "workers make the calls of the others" if here < len(specs) else "workers have no part"
+    return f"scripted models and Python functions answer in the engine itself: {rest}"

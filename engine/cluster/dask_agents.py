@@ -1,0 +1,243 @@
+"""Agents on the workers of a Dask cluster. All that this program knows of Dask's client is here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import dask
+from distributed import Client, LocalCluster, Security
+
+from engine.cluster.agent import AgentActor
+from engine.cluster.certificates import security_from, security_of_this_run
+from engine.cluster.folder import ClusterFolder, scheduler_address
+from engine.cluster.pool import AgentHandle, AgentLostError
+from engine.errors import CrosswindError
+
+LOOK_S: Final = 0.5
+"""Between two looks at which workers there are."""
+CONNECT_S: Final = 10.0
+AGAIN_S: Final = 1.0
+RESOURCE: Final = "crosswind"
+"""What workers have that were started for agents; others of a shared cluster are left alone."""
+_LOGGERS: Final = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
+_QUIET: Final = {
+    # a profile of what a worker does, and a watch over its loop: they cost, and nobody looks
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.retry.count": 0,
+}
+
+
+@dataclass(eq=False)
+class DaskAgent:
+    """As `AgentHandle`: an actor on one worker, made when it is greeted."""
+
+    client: Client
+    address: str
+    name: str
+    on_closed: Callable[[str], None]
+    _future: Any = None
+    _actor: Any = None
+
+    async def hello(self, greeting: bytes) -> bytes:
+        # its key is what anybody sees of it; it is given nothing
+        key = f"crosswind-agent-{uuid.uuid4().hex[:12]}"
+        self._future = self.client.submit(
+            AgentActor,
+            actor=True,
+            key=key,
+            pure=False,
+            workers=[self.address],
+            allow_other_workers=False,
+        )
+        try:
+            self._actor = await self._future
+        except OSError as error:
+            raise AgentLostError(str(error)) from None
+        except ImportError as error:
+            why = f"Crosswind cannot be imported there: {error}; install it, the same version"
+            raise CrosswindError(why) from None
+        said: bytes = await self._answer("hello", greeting)
+        return said
+
+    async def submit(self, batch: bytes) -> None:
+        await self._answer("submit", batch)
+
+    async def events(self, wait_s: float) -> bytes:
+        said: bytes = await self._answer("events", wait_s)
+        return said
+
+    async def close(self) -> None:
+        try:
+            if self._actor is not None:
+                await self._answer("close")
+        finally:
+            if self._future is not None:
+                self._future.release()
+            self.on_closed(self.address)
+
+    async def _answer(self, method: str, *given: object) -> Any:
+        """Raises `AgentLostError`. To be cancelled while it waits does nothing to the worker."""
+        try:
+            # it finds out by this whose actor it is, as no client is everybody's
+            with self.client.as_current():
+                answer = getattr(self._actor, method)(*given)
+            return await answer
+        except CrosswindError:
+            raise
+        # whatever went wrong on the way or there comes up here, as the class that it had there
+        except Exception as error:  # noqa: BLE001
+            raise AgentLostError(f"{type(error).__name__}: {error}"[:200]) from None
+
+
+@dataclass(eq=False)
+class DaskSource:
+    """As `AgentSource`: workers of whatever scheduler `connect` finds, for as long as it lasts, and
+    then of the next one."""
+
+    connect: Callable[[], Awaitable[Client]]
+    hint: str
+    """What a person can do where there is no worker."""
+    root: str | None = None
+    every_worker: bool = False
+    """Whether all of its workers are for agents."""
+    cluster: LocalCluster | None = None
+    _client: Client | None = None
+    _held: set[str] = field(default_factory=set)
+    _why: str = ""
+
+    @property
+    def advice(self) -> str:
+        return f"{self._why}; {self.hint}" if self._why else self.hint
+
+    async def arriving(self) -> AsyncIterator[AgentHandle]:
+        while True:
+            try:
+                self._client = client = await self.connect()
+                self._why = ""
+                async for agent in self._workers(client):
+                    yield agent
+            except (OSError, CrosswindError, TimeoutError) as error:
+                self._why = _plain(error)
+            await self._let_go()
+            await asyncio.sleep(AGAIN_S)
+
+    async def _workers(self, client: Client) -> AsyncIterator[AgentHandle]:
+        """Raises `OSError` where its scheduler is gone."""
+        while True:
+            async with asyncio.timeout(CONNECT_S):
+                scheduler: Any = client.scheduler
+                found = await scheduler.identity(n_workers=-1)
+            workers: dict[str, Any] = found["workers"]
+            self._held.intersection_update(workers)
+            for address in self._new(workers):
+                self._held.add(address)
+                name = str(workers[address].get("name", address))
+                yield DaskAgent(client, address, name, self._held.discard)
+            await asyncio.sleep(LOOK_S)
+
+    def _new(self, workers: dict[str, Any]) -> Collection[str]:
+        mine = [
+            address
+            for address, one in workers.items()
+            if self.every_worker or RESOURCE in one.get("resources", {})
+        ]
+        return [address for address in mine if address not in self._held]
+
+    async def _let_go(self) -> None:
+        client, self._client = self._client, None
+        self._held.clear()
+        if client is not None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CONNECT_S):
+                    closing: Any = client.close()
+                    await closing
+
+    async def close(self) -> None:
+        await self._let_go()
+        if self.cluster is not None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CONNECT_S):
+                    closing: Any = self.cluster.close()
+                    await closing
+
+
+def agents_here(workers: int, root: Path, log: Path) -> DaskSource:
+    """Worker processes of this machine and this process, with which they end."""
+    source: DaskSource
+
+    async def connect() -> Client:
+        security = security_of_this_run()
+        if source.cluster is None:
+            source.cluster = await LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                protocol="tls://",
+                security=security,
+                asynchronous=True,
+                silence_logs=logging.ERROR,
+                dashboard_address=None,
+                # else it opens port 8787 for pages that nobody asked for
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                memory_limit=0,
+            )
+        return await _client(source.cluster.scheduler_address, security)
+
+    _be_quiet(log)
+    hint = "the worker processes of this run are being started"
+    source = DaskSource(connect, hint, str(root.absolute()), every_worker=True)
+    return source
+
+
+def agents_of_cluster(folder: ClusterFolder, log: Path) -> DaskSource:
+    """Workers that others started. Raises `ClusterError` for a key that cannot be used; that there
+    is no scheduler yet is waited for."""
+    security = security_from(folder.pem)
+
+    async def connect() -> Client:
+        # read anew: a scheduler that was started again is elsewhere
+        return await _client(scheduler_address(folder), security)
+
+    _be_quiet(log)
+    hint = f"start some with `crosswind cluster worker --cluster {folder.path}`"
+    return DaskSource(connect, hint)
+
+
+async def _client(address: str, security: Security) -> Client:
+    client: Client = await Client(
+        address,
+        security=security,
+        asynchronous=True,
+        direct_to_workers=True,
+        set_as_default=False,
+        timeout=CONNECT_S,
+        name="crosswind",
+    )
+    return client
+
+
+def _be_quiet(log: Path) -> None:
+    """What Dask has to say goes into the engine's log: a terminal may be somebody's screen."""
+    dask.config.set(_QUIET)
+    handler = logging.FileHandler(log, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.WARNING)
+
+
+def _plain(error: BaseException) -> str:
+    if isinstance(error, CrosswindError):
+        return str(error)
+    return f"its scheduler cannot be reached ({str(error)[:200] or type(error).__name__})"

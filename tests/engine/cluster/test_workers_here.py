@@ -1,0 +1,160 @@
+"""`run --workers`: real worker processes over TLS, as people start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.cli.main import main
+from tests.engine.wire import audit
+from tests.engine.wire.workplace import (
+    CANARY,
+    HEADER_CANARY,
+    VARIABLES,
+    Workplace,
+    metric,
+    scenario,
+)
+from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.settings import Settings
+from tests.waiting import Child, until
+
+ROWS = 8
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def server() -> Iterator[ProtocolServer]:
+    with ProtocolServer(Settings(latency_ms=400)) as running:
+        yield running
+
+
+def workplace(root: Path, server: ProtocolServer) -> Workplace:
+    place = Workplace(root, server, headers=True)
+    place.configure([{"id": "good", **place.model("steadfast")}])
+    place.define("bread", "About bread.", [metric(n, f"Honest {n}.") for n in range(1, ROWS + 1)])
+    place.stage("bread", [scenario(n) for n in range(1, ROWS + 1)])
+    env = place.root / ".env"
+    env.write_text("".join(f"{name}={value}\n" for name, value in VARIABLES.items()), "utf-8")
+    return place
+
+
+class Engine(Child):
+    """A headless run, whose words go into a file."""
+
+    def __init__(self, place: Workplace, *words: str) -> None:
+        self.told_in = place.root.with_suffix(".txt")
+        command = ["-m", "tui", "run", "--headless", "--yes", "--workspace", str(place.root)]
+        with self.told_in.open("w", encoding="utf-8") as told:
+            super().__init__(
+                [sys.executable, *command, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=told,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, "XDG_CACHE_HOME": str(place.root.parent / "cache")},
+            )
+
+    @property
+    def told(self) -> str:
+        return self.told_in.read_text("utf-8")
+
+    def workers(self) -> list[psutil.Process]:
+        below = psutil.Process(self.pid).children(recursive=True)
+        return [one for one in below if "spawn_main" in " ".join(one.cmdline())]
+
+
+def scores(place: Workplace) -> bytes:
+    return (place.folder("bread") / "runs" / "good" / "scores.json").read_bytes()
+
+
+def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    place, alone = workplace(tmp_path / "many", server), workplace(tmp_path / "alone", server)
+    with Engine(alone) as engine:
+        assert engine.wait(60) == 0, engine.told
+    usual = server.counters.calls
+    server.reset()
+    with Engine(place, "--workers", "2") as engine:
+        server.wait_until(lambda seen: seen.calls > 4, 60)
+        first, *_ = workers = engine.workers()
+        assert len(workers) == 2
+        processes = [psutil.Process(engine.pid), *workers]
+        listening = [
+            link.laddr.ip
+            for process in processes
+            for link in process.net_connections()
+            if link.status == psutil.CONN_LISTEN
+        ]
+        server.wait_until(lambda seen: seen.concurrent > ROWS / 2, 60)  # so that it has some
+        first.send_signal(signal.SIGKILL)
+        assert engine.wait(60) == 0, engine.told
+    assert set(listening) == {"127.0.0.1"}
+    assert usual < server.counters.calls <= usual + ROWS
+    assert "was lost, with" in engine.told
+    assert scores(place) == scores(alone)
+    with place.reader() as reader:
+        audit.check_store(reader, "bread")
+    for path in (engine.told_in, place.root / "crosswind.log", place.root / "crosswind.db"):
+        held = path.read_bytes() if path.exists() else b""
+        assert CANARY.encode() not in held
+        assert HEADER_CANARY.encode() not in held
+
+
+def test_with_the_engine_its_workers_end_and_nothing_more_is_asked(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    place = workplace(tmp_path / "many", server)
+    with Engine(place, "--workers", "2") as engine:
+        server.wait_until(lambda seen: seen.concurrent >= 2, 60)
+        workers = engine.workers()
+        engine.kill()
+        engine.wait(30)
+        until(lambda: not any(_runs(worker) for worker in workers))
+        asked = server.counters.calls
+        server.wait_until(lambda seen: seen.concurrent == 0)
+    assert server.counters.calls == asked
+
+
+def _runs(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+
+
+def test_a_run_without_workers_loads_nothing_of_theirs(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    place = workplace(tmp_path / "alone", server)
+    words = ["run", "--headless", "--yes", "--workspace", str(place.root)]
+    code = (
+        "import sys\nfrom engine.cli.main import main\n"
+        f"main({words!r})\nprint(sorted({{'distributed', 'dask', 'tornado'}} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert server.counters.calls
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--workers", "0"), "expected a whole number from 1 to 64"),
+        (("--workers", "2", "--cluster", "here"), "leave one of the two out"),
+        (("--forward-keys",), "--forward-keys is for --cluster"),
+        (("--cluster", "nowhere"), "there is no such folder, expected that of a cluster"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.yaml").write_text(json.dumps({}), "utf-8")
+    assert main(["run", *words, "--workspace", str(tmp_path)]) == 2
+    assert told in capsys.readouterr().err
