@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,6 +17,8 @@ from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel, real_model
 from engine.providers.retry import RetryPolicy
 from tests.protocol_server.server import ProtocolServer
+
+T = TypeVar("T")
 
 CANARY = "sk-canary-0123456789abcdefXYZ"
 
@@ -98,10 +100,18 @@ class Bench:
     def calls(self, count: int, **asked: Any) -> list[Call]:
         """Calls one after the other, with the same accounts."""
 
-        async def run() -> list[Call]:
+        async def run(accounts: Accounts, _model: RealModel) -> list[Call]:
+            return [await call(self.open(accounts), **asked) for _ in range(count)]
+
+        return self.play(run)
+
+    def play(self, script: Callable[[Accounts, RealModel], Coroutine[Any, Any, T]]) -> T:
+        """What a script does with accounts of its own and a model of theirs."""
+
+        async def run() -> T:
             accounts = self.accounts()
             try:
-                return [await call(self.open(accounts), **asked) for _ in range(count)]
+                return await script(accounts, self.open(accounts))
             finally:
                 await accounts.close()
 

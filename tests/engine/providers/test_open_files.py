@@ -12,10 +12,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from engine.providers.accounts import Accounts
 from engine.providers.http import pool
 from engine.providers.http.connection import HttpConnection
 from engine.providers.http.connector import Connector, failure_of
 from engine.providers.http.transport import ConnectionFailedError, Fault
+from engine.providers.real import RealModel
 from tests.engine.providers.conftest import Bench, call
 from tests.protocol_server.settings import Settings
 
@@ -33,9 +35,7 @@ def none_left() -> Iterator[None]:
 
 
 def test_a_call_waits_while_none_is_left_and_says_so(bench: Bench) -> None:
-    async def run() -> None:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(accounts: Accounts, model: RealModel) -> None:
         await accounts.account(model.endpoint.wire, model.endpoint.base_url, model.endpoint.key())
         with none_left():
             asked = asyncio.create_task(call(model))
@@ -50,9 +50,8 @@ def test_a_call_waits_while_none_is_left_and_says_so(bench: Bench) -> None:
         assert done.reply is not None, done.error
         assert done.outcomes == ["answer"]
         assert model.held() is None
-        await accounts.close()
 
-    asyncio.run(run())
+    bench.play(run)
 
 
 def test_a_connection_that_failed_for_want_of_one_is_no_try(
@@ -88,13 +87,11 @@ def test_all_accounts_together_keep_below_the_limit(
     monkeypatch.setattr(pool, "most_connections", lambda: 4)
     bench.server.settings = Settings(latency_ms=5)
 
-    async def run() -> None:
-        accounts = bench.accounts()
+    async def run(accounts: Accounts, _model: RealModel) -> None:
         models = [bench.open(accounts), bench.open(accounts, source="anthropic")]
         for model in (*models, *models):
             done = await asyncio.gather(*(call(model) for _ in range(20)))
             assert {one.outcomes == ["answer"] for one in done} == {True}
-        await accounts.close()
 
-    asyncio.run(run())
+    bench.play(run)
     assert bench.server.counters.concurrent_max <= 4

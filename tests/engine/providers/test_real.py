@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
+from engine.providers.accounts import Accounts
 from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, Message, Model, Speaks, TellsAttempts
 from engine.providers.protocols.base import PromptCache
@@ -68,15 +69,12 @@ def test_a_reply_is_heard_as_it_comes_and_counted(bench: Bench) -> None:
 
 
 def test_it_is_a_model_that_tells_its_attempts(bench: Bench) -> None:
-    async def run() -> None:
-        accounts = bench.accounts()
-        model: Model = bench.open(accounts)
+    async def run(_accounts: Accounts, model: Model) -> None:
         assert isinstance(model, TellsAttempts)
         assert (model.label, model.scripted) == ("target x", False)
         assert "canary" not in repr(model)
-        await accounts.close()
 
-    asyncio.run(run())
+    bench.play(run)
 
 
 @pytest.mark.parametrize(
@@ -244,17 +242,14 @@ def test_a_quota_that_is_used_up_is_not_waited_for(openai_bench: Bench) -> None:
 def test_a_parked_target_works_again_when_a_person_says_so(bench: Bench) -> None:
     bench.server.plan(Fault.UNAUTHORIZED, when=first)
 
-    async def run() -> tuple[str | None, Call]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(_accounts: Accounts, model: RealModel) -> tuple[str | None, Call]:
         await call(model)
         reason = model.parked()
         model.unpark()
         done = await call(model)
-        await accounts.close()
         return reason, done
 
-    reason, done = asyncio.run(run())
+    reason, done = bench.play(run)
     assert reason is not None
     assert reason.startswith("401: the key was refused")
     assert text(done) == WORDS.strip()
@@ -263,14 +258,12 @@ def test_a_parked_target_works_again_when_a_person_says_so(bench: Bench) -> None
 def test_a_new_key_is_not_parked_with_the_old_one(bench: Bench) -> None:
     bench.server.settings = Settings(key="sk-good-key")
 
-    async def run() -> tuple[Call, Call]:
-        accounts = bench.accounts()
+    async def run(accounts: Accounts, _model: RealModel) -> tuple[Call, Call]:
         bad = await call(bench.open(accounts))
         good = await call(bench.open(accounts, key="sk-good-key"))
-        await accounts.close()
         return bad, good
 
-    bad, good = asyncio.run(run())
+    bad, good = bench.play(run)
     assert bad.outcomes == ["fatal_target"]
     assert text(good) == WORDS.strip()
 
@@ -296,19 +289,16 @@ def test_a_server_that_stays_broken_is_given_up_after_eight_tries(bench: Bench) 
 def test_a_server_that_breaks_on_whatever_it_is_asked_is_tried_once_a_call_after_two_in_vain(
     bench: Bench,
 ) -> None:
-    async def run() -> list[Call]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(_accounts: Accounts, model: RealModel) -> list[Call]:
         bench.server.plan(Fault.SERVER_ERROR)
         done = [await call(model) for _ in range(4)]
         bench.server.reset()
         done.append(await call(model))
         bench.server.plan(Fault.SERVER_ERROR)
         done.append(await call(model))
-        await accounts.close()
         return done
 
-    done = asyncio.run(run())
+    done = bench.play(run)
     assert [len(one.attempts) for one in done] == [8, 8, 1, 1, 1, 8]
     assert "the same to every call so far: not tried again" in str(done[2].error)
     assert isinstance(done[2].error, ModelError)
@@ -326,9 +316,7 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
 ) -> None:
     bench.server.plan(Fault.RATE_LIMITED_SECONDS, when=first, detail=Detail(retry_after="12"))
 
-    async def run() -> str | None:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(accounts: Accounts, model: RealModel) -> str | None:
         seen: list[str | None] = []
         sleep = bench.time.sleep
 
@@ -338,10 +326,9 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
 
         object.__setattr__(accounts.clock, "sleep", watched)
         await call(model)
-        await accounts.close()
         return seen[0]
 
-    assert asyncio.run(run()) == "429: rate limit, again in 12 s"
+    assert bench.play(run) == "429: rate limit, again in 12 s"
     assert bench.time.slept == [12.0]
 
 
@@ -385,9 +372,7 @@ def test_a_server_that_has_too_much_to_do_is_left_alone_by_every_model(bench: Be
 def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:
     bench.server.plan(Fault.UNAVAILABLE, when=upto(2))
 
-    async def run() -> list[str | None]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(accounts: Accounts, model: RealModel) -> list[str | None]:
         seen: list[str | None] = [words(model)]
         sleep = bench.time.sleep
 
@@ -398,10 +383,9 @@ def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:
         object.__setattr__(accounts.clock, "sleep", watched)
         await call(model)
         seen.append(words(model))
-        await accounts.close()
         return seen
 
-    before, one, two, after = asyncio.run(run())
+    before, one, two, after = bench.play(run)
     assert before is after is None
     assert one is not None
     assert one.startswith("503: the server is not available (")
@@ -464,16 +448,13 @@ def test_calls_without_a_shape_do_not_make_a_lesson_forgotten(openai_bench: Benc
     bench = openai_bench
     bench.server.plan(Fault.BAD_REQUEST, match=lambda r: r.response_format is not None)
 
-    async def run() -> list[list[str]]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(_accounts: Accounts, model: RealModel) -> list[list[str]]:
         asked = [SHAPE, None, SHAPE, None, SHAPE]
         done = [await call(model, schema=schema) for schema in asked]
-        await accounts.close()
         return [one.outcomes for one in done if len(one.attempts) > 1 or one is done[-1]]
 
     tried_lower = ["fatal_request", "answer"]
-    assert asyncio.run(run()) == [tried_lower, tried_lower, ["answer"]]
+    assert bench.play(run) == [tried_lower, tried_lower, ["answer"]]
 
 
 def test_the_limit_that_nobody_wrote_follows_what_the_server_has_room_for(
@@ -497,14 +478,10 @@ def test_a_conversation_that_leaves_less_room_is_answered_in_what_is_left_and_th
     lengths = [100, 1500, 100, 1900]
     said = [[Message(Speaks.USER, "word " * length)] for length in lengths]
 
-    async def run() -> list[Call]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
-        done = [await call(model, messages=messages) for messages in said]
-        await accounts.close()
-        return done
+    async def run(_accounts: Accounts, model: RealModel) -> list[Call]:
+        return [await call(model, messages=messages) for messages in said]
 
-    *answered, full = asyncio.run(run())
+    *answered, full = bench.play(run)
     assert [one.reply.finish for one in answered if one.reply] == [Finish.STOP] * 3
     assert full.reply is not None
     assert full.reply.finish is Finish.CONTEXT_FULL
@@ -609,9 +586,7 @@ def test_prompts_are_cached_in_a_conversation(anthropic_bench: Bench) -> None:
 
 
 def test_a_server_that_goes_away_is_waited_for_without_spending_tries(bench: Bench) -> None:
-    async def run() -> Call:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(accounts: Accounts, model: RealModel) -> Call:
         await call(model)
         await asyncio.to_thread(bench.server.refuse)
         sleep = bench.time.sleep
@@ -622,11 +597,9 @@ def test_a_server_that_goes_away_is_waited_for_without_spending_tries(bench: Ben
             await sleep(seconds)
 
         object.__setattr__(accounts.reachability, "_sleep", back_after_a_while)
-        done = await call(model)
-        await accounts.close()
-        return done
+        return await call(model)
 
-    done = asyncio.run(run())
+    done = bench.play(run)
     assert text(done) == WORDS.strip()
     assert done.outcomes == ["transient", "transient", "transient", "answer"]
 
@@ -648,9 +621,7 @@ def test_connections_are_kept_and_shared(bench: Bench) -> None:
 def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
     bench.server.plan(Fault.STALL_MIDWAY)
 
-    async def run() -> tuple[Call, int]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(accounts: Accounts, model: RealModel) -> tuple[Call, int]:
         done, speaking = Call(), asyncio.Event()
         task = asyncio.create_task(
             model.telling(done.attempts.append).reply(
@@ -666,44 +637,24 @@ def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
             .limiter(model.endpoint.model)
             .window
         )
-        await accounts.close()
         return done, in_flight.in_flight
 
-    done, in_flight = asyncio.run(run())
+    done, in_flight = bench.play(run)
     assert done.outcomes == ["cancelled"]
     assert in_flight == 0
 
 
-def test_a_cap_of_the_server_is_found_and_kept(bench: Bench) -> None:
+@pytest.mark.parametrize("names", [["words-20"], ["words-20", "words-19"]], ids=["one", "two"])
+def test_a_cap_of_the_server_is_found_by_all_models_that_share_it_and_kept(
+    bench: Bench, names: list[str]
+) -> None:
     bench.server.settings = Settings(cap=8, latency_ms=2, tokens_per_second=2000)
 
-    async def run() -> list[Call]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
-        try:
-            return await asyncio.gather(*(call(model) for _ in range(120)))
-        finally:
-            await accounts.close()
+    async def run(accounts: Accounts, _model: RealModel) -> list[Call]:
+        models = [bench.open(accounts, model=name) for name in names]
+        return await asyncio.gather(*(call(models[n % len(models)]) for n in range(120)))
 
-    done = asyncio.run(run())
-    assert all(one.reply for one in done)
-    assert bench.server.counters.refusals <= 120
-    assert bench.server.counters.concurrent_max == 8
-
-
-def test_a_cap_that_two_models_share_is_found_by_both(bench: Bench) -> None:
-    bench.server.settings = Settings(cap=8, latency_ms=2, tokens_per_second=2000)
-
-    async def run() -> list[Call]:
-        accounts = bench.accounts()
-        models = [bench.open(accounts), bench.open(accounts, model="words-19")]
-        try:
-            return await asyncio.gather(*(call(models[n % 2]) for n in range(120)))
-        finally:
-            await accounts.close()
-
-    done = asyncio.run(run())
-    assert all(one.reply for one in done)
+    assert all(one.reply for one in bench.play(run))
     assert bench.server.counters.refusals <= 120
     assert bench.server.counters.concurrent_max == 8
 
@@ -711,9 +662,7 @@ def test_a_cap_that_two_models_share_is_found_by_both(bench: Bench) -> None:
 def test_calls_that_a_server_would_not_take_are_counted_while_they_wait(bench: Bench) -> None:
     bench.server.settings = Settings(latency_ms=2, tokens_per_second=2000)
 
-    async def run() -> list[tuple[int, int] | None]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(_accounts: Accounts, model: RealModel) -> list[tuple[int, int] | None]:
         await call(model)
         before = model.limit()
         calls = [asyncio.ensure_future(call(model)) for _ in range(20)]
@@ -722,11 +671,9 @@ def test_calls_that_a_server_would_not_take_are_counted_while_they_wait(bench: B
             limit = limit or model.limit()
             await asyncio.sleep(0)
         await asyncio.gather(*calls)
-        seen = [before, limit, model.limit()]
-        await accounts.close()
-        return seen
+        return [before, limit, model.limit()]
 
-    before, meanwhile, after = asyncio.run(run())
+    before, meanwhile, after = bench.play(run)
     assert before is after is None
     assert meanwhile is not None
     at_once, waiting = meanwhile
@@ -735,9 +682,7 @@ def test_calls_that_a_server_would_not_take_are_counted_while_they_wait(bench: B
 
 
 def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
-    async def run() -> set[int]:
-        accounts = bench.accounts()
-        model = bench.open(accounts)
+    async def run(accounts: Accounts, model: RealModel) -> set[int]:
         seen: set[int] = set()
         sleep = bench.time.sleep
 
@@ -753,10 +698,9 @@ def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
         [account] = accounts.at(model.endpoint.wire, model.endpoint.base_url)
         account.limiter(model.endpoint.model).close_for(12)
         await asyncio.gather(*(call(model) for _ in range(3)))
-        await accounts.close()
         return seen
 
-    assert max(asyncio.run(run())) == 3
+    assert max(bench.play(run)) == 3
 
 
 def test_half_a_character_in_a_message_is_no_obstacle(bench: Bench) -> None:
