@@ -204,9 +204,7 @@ def ranks(
         if len(scored) < 2:
             continue
         sure = [one for one in comparisons if one.track is track and one.sure]
-        above = [
-            (one.left, one.right) if one.difference > 0 else (one.right, one.left) for one in sure
-        ]
+        above = [(one.left, one.right) for one in (each.greater_first for each in sure)]
         for target, place in rank_ranges(scored, above).items():
             places[target][track] = place
     return dict(places)

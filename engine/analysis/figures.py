@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
 from engine.analysis.blind import GroupCheck
 from engine.analysis.exposure import Exposed, Exposure
@@ -215,26 +215,54 @@ class TargetResult:
         return sum(one.of for one in self.tracks.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One target against another on the scenarios that both were scored on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """One side against another on the same scenarios, and how sure the difference is."""
 
-    track: Track | None
-    """None for both together, which rests on twice as much."""
     left: str
     right: str
     difference: float
-    """`left` minus `right`, in rates: 0.1 is ten points."""
+    """`left` minus `right`, in rates of passing: 0.1 is ten points."""
     low: float | None
     high: float | None
     """The interval among all of the family; None where there are fewer than two scenarios."""
     p: float | None
-    """Of this comparison looked at alone."""
+    """Of this one looked at alone."""
     p_adjusted: float | None
     """Among all of the family, by the procedure of `low` and `high`."""
     base_scenarios: int
     rows: int
-    """Conversations of both, on scenarios (variants counted singly) that both were scored on."""
+    """Conversations that it rests on, of both sides."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is marked: the interval leaves 0 out."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+    def turned(self) -> Self:
+        """As seen from the other side."""
+        return replace(
+            self,
+            left=self.right,
+            right=self.left,
+            difference=-self.difference,
+            low=None if self.high is None else -self.high,
+            high=None if self.low is None else -self.low,
+        )
+
+    @property
+    def greater_first(self) -> Self:
+        """With the side on the left that passes more often."""
+        return self.turned() if self.difference < 0 else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Contrast):
+    """One target against another on the scenarios, variants counted singly, that both were scored
+    on."""
+
+    track: Track | None
+    """None for both together, which rests on twice as much."""
     error: float | None = None
     """Standard error of `difference`; None where there are fewer than two scenarios."""
     freedom: int = 0
@@ -242,40 +270,14 @@ class Comparison:
     benchmarks: int | None = None
     """Whose mean it is; None in the results of one benchmark."""
 
-    @property
-    def sure(self) -> bool:
-        """Whether it is marked: the interval leaves 0 out."""
-        return _without_zero(self.low, self.high)
 
-
-@dataclass(frozen=True, slots=True)
-class Gap:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap(Contrast):
     """One demographic value against another, within the same base scenarios."""
 
     axis: str
-    left: str
-    right: str
     target: str | None
     """None for all targets pooled."""
-    difference: float
-    """`left` minus `right`, in rates of passing."""
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    """All as of a `Comparison`."""
-    base_scenarios: int
-    rows: int
-    """Conversations that it rests on."""
-
-    @property
-    def sure(self) -> bool:
-        """As of a `Comparison`."""
-        return _without_zero(self.low, self.high)
-
-
-def _without_zero(low: float | None, high: float | None) -> bool:
-    return low is not None and high is not None and not low <= 0 <= high
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from engine.analysis.figures import (
     Analysis,
     Comparison,
     Concord,
+    Contrast,
     Estimate,
     Family,
     Gap,
@@ -139,12 +140,9 @@ def points(difference: float) -> str:
     return "1 point" if size == 1 else f"{size} points"
 
 
-def reach(low: float | None, high: float | None, *, turned: bool = False) -> str:
-    """An interval of a difference in points: `[9 to 47]`; `turned` as seen from the other side."""
-    if low is None or high is None:
-        return ""
-    first, last = (-high, -low) if turned else (low, high)
-    return f"[{_end(first)} to {_end(last)}]"
+def reach(low: float | None, high: float | None) -> str:
+    """An interval of a difference in points: `[9 to 47]`."""
+    return "" if low is None or high is None else f"[{_end(low)} to {_end(high)}]"
 
 
 def _end(rate: float) -> str:
@@ -254,14 +252,13 @@ def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
 
 
 def _difference(pair: Comparison, where: str) -> str:
-    turned = pair.difference < 0
-    first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
+    pair = pair.greater_first
     over = f"({_over(pair)})"
     if pair.difference == 0:
-        return f"{where}: {first} and {second} pass equally often {over}"
+        return f"{where}: {pair.left} and {pair.right} pass equally often {over}"
     text = (
-        f"{where}: {first} passes more often than {second}, by {points(pair.difference)} "
-        f"{reach(pair.low, pair.high, turned=turned)}"
+        f"{where}: {pair.left} passes more often than {pair.right}, by {points(pair.difference)} "
+        f"{reach(pair.low, pair.high)}"
     ).rstrip()
     if pair.sure:
         return text
@@ -285,7 +282,7 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
     for pair in pairs:
         compared += [pair.left, pair.right]
         if pair.sure:
-            behind.add(pair.right if pair.difference > 0 else pair.left)
+            behind.add(pair.greater_first.right)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
     return f"; marked behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
 
@@ -454,19 +451,18 @@ def _guessed(check: GroupCheck) -> str:
 
 
 def _gap(gap: Gap) -> str:
-    turned = gap.difference < 0
-    more, less = (gap.right, gap.left) if turned else (gap.left, gap.right)
+    gap = gap.greater_first
     who = gap.target or "all targets together"
     return (
-        f"{gap.axis}: {who} pass{'es' if gap.target else ''} more often with “{more}” than with "
-        f"“{less}”, by {points(gap.difference)} {reach(gap.low, gap.high, turned=turned)} "
+        f"{gap.axis}: {who} pass{'es' if gap.target else ''} more often with “{gap.left}” than "
+        f"with “{gap.right}”, by {points(gap.difference)} {reach(gap.low, gap.high)} "
         f"({rests_on(gap)})"
     )
 
 
-def rests_on(gap: Comparison | Gap) -> str:
+def rests_on(one: Contrast) -> str:
     """`409 scenarios, 818 rows`."""
-    return f"{plural(gap.base_scenarios, 'scenario')}, {plural(gap.rows, 'row')}"
+    return f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
 
 
 def _too_few(analysis: Analysis) -> Iterator[Finding]:

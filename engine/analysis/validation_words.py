@@ -232,7 +232,7 @@ def _shift_words(report: ValidationReport, track: TrackReport) -> str:
             f"{_between(found.interval)} points.{floor}"
         )
     rises = found.shift > 0
-    size = reach(found.interval.low, found.interval.high, turned=not rises).strip("[]")
+    size = _between(found.interval if rises else _turned(found.interval))
     verb = ("raise" if rises else "lower") + ("" if _are_several(report) else "s")
     return (
         f"{report.after}{_again(report.swap)} as {_NAMES[report.swap.role]} {verb} {passes} by "
@@ -248,6 +248,10 @@ def _floor_of_shift(floor: Floor | None, track: TrackReport) -> str:
     if found is None or found.together.interval is None:
         return ""
     return f" A replay alone moves them by {_between(found.together.interval)} points."
+
+
+def _turned(interval: Interval) -> Interval:
+    return Interval(-interval.high, -interval.low)
 
 
 def _between(interval: Interval) -> str:

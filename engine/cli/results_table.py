@@ -14,6 +14,7 @@ from engine.analysis.figures import (
     Analysis,
     Comparison,
     Concord,
+    Contrast,
     Estimate,
     Figure,
     Gap,
@@ -237,34 +238,30 @@ def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
 
 
 def _pairs(pairs: Sequence[Comparison], mark: str, page: TableLayout) -> str:
-    rows = []
-    for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference))):
-        turned = pair.difference < 0
-        rows.append(
-            [
-                _order(pair.left, pair.right, pair.difference),
-                f"{points(pair.difference)} {reach(pair.low, pair.high, turned=turned)}",
-                str(pair.base_scenarios),
-                chance(pair.p_adjusted),
-                mark if pair.sure else "may be chance",
-            ]
-        )
+    rows = [
+        [
+            _order(pair),
+            _by(pair),
+            str(pair.base_scenarios),
+            chance(pair.p_adjusted),
+            mark if pair.sure else "may be chance",
+        ]
+        for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference)))
+    ]
     return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page)
 
 
 def _gaps(gaps: Sequence[Gap], page: TableLayout) -> str:
-    rows = []
-    for gap in gaps:
-        turned = gap.difference < 0
-        rows.append(
-            [
-                _order(gap.left, gap.right, gap.difference),
-                gap.target or "all",
-                f"{points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}",
-                "✓" if gap.sure else "·",
-                f"{gap.base_scenarios:,} ({gap.rows:,})",
-            ]
-        )
+    rows = [
+        [
+            _order(gap),
+            gap.target or "all",
+            _by(gap),
+            "✓" if gap.sure else "·",
+            f"{gap.base_scenarios:,} ({gap.rows:,})",
+        ]
+        for gap in gaps
+    ]
     head = ["more often with > than", "target", "by", "", "over (rows)"]
     return _fitting(head, rows, {4}, page)
 
@@ -285,11 +282,15 @@ def _people(analysis: Analysis, page: TableLayout) -> str:
     return _fitting(["metric", "target", "people", "passes"], rows, set(), page)
 
 
-def _order(left: str, right: str, difference: float) -> str:
+def _order(one: Contrast) -> str:
     """The one that passes more often first."""
-    if difference == 0:
-        return f"{left} = {right}"
-    return f"{right} > {left}" if difference < 0 else f"{left} > {right}"
+    first = one.greater_first
+    return f"{first.left} {'>' if first.difference else '='} {first.right}"
+
+
+def _by(one: Contrast) -> str:
+    first = one.greater_first
+    return f"{points(first.difference)} {reach(first.low, first.high)}"
 
 
 def _all_concords(analysis: Analysis) -> list[Concord]:

@@ -359,23 +359,20 @@ def _family(family: Family) -> JsonObject:
 
 def _with(comparisons: Iterable[Comparison], target: str) -> list[JsonObject]:
     return [
-        _against(pair, turned=pair.right == target)
+        _against(pair.turned() if pair.right == target else pair)
         for pair in comparisons
         if target in (pair.left, pair.right)
     ]
 
 
-def _against(pair: Comparison, *, turned: bool) -> JsonObject:
-    """Positive where the row's own target passes more often."""
-    low, high = pair.low, pair.high
-    if turned:
-        low, high = (None if high is None else -high), (None if low is None else -low)
+def _against(pair: Comparison) -> JsonObject:
+    """Positive where the row's own target, on the left, passes more often."""
     return {
-        "with": pair.left if turned else pair.right,
+        "with": pair.right,
         "track": "all" if pair.track is None else str(pair.track),
-        "difference": _rounded(-pair.difference if turned else pair.difference),
-        "low": _rounded(low),
-        "high": _rounded(high),
+        "difference": _rounded(pair.difference),
+        "low": _rounded(pair.low),
+        "high": _rounded(pair.high),
         "p": _rounded(pair.p),
         "p_adjusted": _rounded(pair.p_adjusted),
         "marked": pair.sure,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from engine.analysis.figures import Analysis, Comparison, Gap
+from engine.analysis.figures import Analysis, Comparison, Contrast, Gap
 from engine.analysis.findings import chance, marks_mean, pairs_by_kind, points, reach
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
@@ -24,16 +24,16 @@ _WIDE: Final = 100
 class _Branch(NamedTuple):
     """One line of a forest; the greater side first, so that all reach to the right."""
 
-    greater: str
-    less: str
-    difference: float
-    low: float | None
-    high: float | None
-    sure: bool
-    p_adjusted: float | None
-    base_scenarios: int
-    rows: int
+    of: Contrast
     behind: VerdictScope
+
+    @property
+    def greater(self) -> str:
+        return one_line(self.of.left)
+
+    @property
+    def less(self) -> str:
+        return one_line(self.of.right)
 
 
 class _Block(NamedTuple):
@@ -83,66 +83,48 @@ def _no_gaps(analysis: Analysis) -> str:
 
 
 def _of_pair(pair: Comparison) -> _Branch:
-    turned = pair.difference < 0
-    first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
-    return _branch(pair, first, second, VerdictScope((first, second), track=pair.track))
+    pair = pair.greater_first
+    return _Branch(pair, VerdictScope((pair.left, pair.right), track=pair.track))
 
 
 def _of_gap(gap: Gap) -> _Branch:
-    turned = gap.difference < 0
-    first, second = (gap.right, gap.left) if turned else (gap.left, gap.right)
+    gap = gap.greater_first
     targets = () if gap.target is None else (gap.target,)
-    return _branch(gap, first, second, VerdictScope(targets, axis=gap.axis, people=(first, second)))
-
-
-def _branch(one: Comparison | Gap, greater: str, less: str, behind: VerdictScope) -> _Branch:
-    low, high = one.low, one.high
-    if one.difference < 0 and low is not None and high is not None:
-        low, high = -high, -low
-    return _Branch(
-        greater=one_line(greater),
-        less=one_line(less),
-        difference=abs(one.difference),
-        low=low,
-        high=high,
-        sure=one.sure,
-        p_adjusted=one.p_adjusted,
-        base_scenarios=one.base_scenarios,
-        rows=one.rows,
-        behind=behind,
-    )
+    return _Branch(gap, VerdictScope(targets, axis=gap.axis, people=(gap.left, gap.right)))
 
 
 def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
     """All blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
-    scale = scale_of(end for one in branches for end in (one.low, one.high, one.difference))
+    contrasts = [one.of for one in branches]
+    scale = scale_of(end for one in contrasts for end in (one.low, one.high, one.difference))
     wide = width >= _WIDE
-    right = max(cell_len(_said(one, wide=wide)) for one in branches)
+    right = max(cell_len(_said(one, wide=wide)) for one in contrasts)
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
     yield SheetRow(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
-        sure = sum(one.sure for one in block.branches)
+        sure = sum(one.of.sure for one in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} sure")
         known = tuple(name for one in block.branches for name in (one.greater, one.less))
         for one in block.branches:
-            ink = Ink.ACCENT if one.sure else Ink.MUTED
-            drawn = Whiskers(one.difference, one.low, one.high, sure=one.sure, ink=ink)
+            of = one.of
+            ink = Ink.ACCENT if of.sure else Ink.MUTED
+            drawn = Whiskers(of.difference, of.low, of.high, sure=of.sure, ink=ink)
             line = [
-                Piece(" ✓ " if one.sure else " · ", Ink.GOOD if one.sure else Ink.MUTED),
-                Piece(pad(_names(one, names, known), names), Ink.STRONG if one.sure else Ink.TEXT),
+                Piece(" ✓ " if of.sure else " · ", Ink.GOOD if of.sure else Ink.MUTED),
+                Piece(pad(_names(one, names, known), names), Ink.STRONG if of.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
-                Piece("  " + _said(one, wide=wide), Ink.TEXT if one.sure else Ink.MUTED),
+                Piece("  " + _said(of, wide=wide), Ink.TEXT if of.sure else Ink.MUTED),
             ]
             yield SheetRow(fitted(line, width), one.behind)
 
 
 def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) -> str:
     """`a > b`; where both have no room, each gives way as far as it has to."""
-    sign = f" {'>' if one.difference else '='} "
+    sign = f" {'>' if one.of.difference else '='} "
     greater, less = one.greater, one.less
     if width is not None:
         room = width - len(sign)
@@ -152,7 +134,7 @@ def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) 
     return greater + sign + less
 
 
-def _said(one: _Branch, *, wide: bool) -> str:
+def _said(one: Contrast, *, wide: bool) -> str:
     p = chance(one.p_adjusted) or "no p"
     if not wide:
         over = f"{one.base_scenarios:,} ({one.rows:,})"

@@ -119,17 +119,13 @@ class PairDifference:
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> PairDifference:
-        """Turned round where the right side passes more often, and its interval with it."""
-        more, less, low, high = one.left, one.right, one.low, one.high
-        if one.difference < 0:
-            more, less = less, more
-            low, high = None if high is None else -high, None if low is None else -low
-        size, p = abs(one.difference), one.p_adjusted
+        one = one.greater_first
         if isinstance(one, Comparison):
-            behind = {"target": more, "against": less, "type": one.track}
+            behind = {"target": one.left, "against": one.right, "type": one.track}
         else:
-            behind = {"target": one.target, "who": f"{one.axis}={more}"}
-        return cls(more, less, size, low, high, p, one.sure, rests_on(one), behind)
+            behind = {"target": one.target, "who": f"{one.axis}={one.left}"}
+        interval = (one.low, one.high, one.p_adjusted)
+        return cls(one.left, one.right, one.difference, *interval, one.sure, rests_on(one), behind)
 
     @property
     def ends(self) -> str:

@@ -36,7 +36,6 @@ def test_numbers_are_said_plainly() -> None:
     assert points(-0.284) == "28 points"
     assert points(0.002) == "less than a point"
     assert reach(-0.09, 0.47) == "[−9 to 47]"
-    assert reach(-0.09, 0.47, turned=True) == "[−47 to 9]"
     assert chance(0.0001) == "p < .001"
     assert chance(0.0341) == "p = .034"
     assert chance(1.0) == "p = 1"
@@ -44,7 +43,7 @@ def test_numbers_are_said_plainly() -> None:
 
 def test_rounding_takes_nothing_to_the_other_side() -> None:
     assert reach(0.004, 0.09) == "[0.4 to 9]"
-    assert reach(0.0004, 0.09, turned=True) == "[−9 to −0.04]"
+    assert reach(-0.09, -0.0004) == "[−9 to −0.04]"
     assert reach(-0.0049, 0.0) == "[−0.5 to 0]"
     assert reach(1e-9, 0.5) == "[0.001 to 50]"
     assert chance(0.0496) == "p = .0496"
