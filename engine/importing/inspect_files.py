@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Final, TypeVar
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from engine.errors import InputError, Problem
 from engine.files import open_regular
@@ -26,8 +25,11 @@ from engine.importing.inspect_shapes import (
     Evaluated,
     Header,
     Sample,
+    SampleParts,
     Versioned,
     decoded,
+    evaluated,
+    sample_of,
 )
 
 if sys.version_info >= (3, 14):
@@ -41,7 +43,9 @@ else:
 VERSION: Final = 2
 """Of Inspect's log format."""
 LARGEST_MEMBER: Final = 256 << 20
-"""Bytes of one sample, or of a log that is one document."""
+"""Bytes of one sample."""
+LARGEST_DOCUMENT: Final = 128 << 20
+"""Bytes of a log that is one document."""
 MOST_NAMES: Final = 16 << 20
 """Bytes of an archive's list of members."""
 EXPANSION: Final = 200
@@ -84,22 +88,17 @@ def is_log(path: Path) -> bool:
 
 
 def _document(path: Path, file: io.BufferedReader) -> OpenLog:
-    raw = file.read(LARGEST_MEMBER + 1)
-    if len(raw) > LARGEST_MEMBER:
-        what = f"has more than {LARGEST_MEMBER >> 20} MB, which is too much for one JSON document"
-        raise InputError(
-            Problem(what, path, hint="`inspect log convert --to eval` makes it an archive")
-        )
+    raw = file.read(LARGEST_DOCUMENT + 1)
+    if len(raw) > LARGEST_DOCUMENT:
+        what = f"has more than {LARGEST_DOCUMENT >> 20} MB, which is too much for one JSON document"
+        hint = "`inspect log convert --to eval` makes it an archive"
+        raise InputError(Problem(what, path, hint=hint))
     if not raw.lstrip()[:1] == b"{":
         raise InputError(Problem(f"is neither an archive nor a JSON object; {_NOT_A_LOG}", path))
-    document = _header(raw, Document, path, None)
+    document, about = _header(raw, Document, path, None)
     listed = document.samples or []
-    return OpenLog(path, document.eval, _in_document(path, listed))
-
-
-def _in_document(path: Path, listed: list[Raw]) -> Iterator[Sample | Problem]:
-    for place, one in zip(count(), listed):
-        yield _sample(bytes(one), path, f"samples[{place}]")
+    samples = (sample_of(one, path, f"samples[{place}]") for place, one in enumerate(listed))
+    return OpenLog(path, about, samples)
 
 
 # An archive
@@ -142,9 +141,9 @@ def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
     name = next((one for one in (_HEADER, _START) if one in names), None)
     if name is None:
         raise InputError(Problem(f"has neither {_HEADER} nor {_START}; {_NOT_A_LOG}", path))
-    header = _header(_unpacked(archive, names[name], path), Header, path, name)
+    _, about = _header(_unpacked(archive, names[name], path), Header, path, name)
     listed = [one for one in members if one.filename.startswith(_SAMPLES) and not one.is_dir()]
-    return OpenLog(path, header.eval, _in_archive(path, archive, listed))
+    return OpenLog(path, about, _in_archive(path, archive, listed))
 
 
 def _refuse_unfit(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -222,7 +221,7 @@ def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, path: Path) -> byt
 H = TypeVar("H", Header, Document)
 
 
-def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> H:
+def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H, Evaluated]:
     """Its version is looked at first: what follows may have another shape in a newer one."""
     found = decoded(raw, Versioned, path, key)
     if isinstance(found, Problem):
@@ -235,13 +234,15 @@ def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> H:
         hint = f"{age} Inspect wrote it; `inspect log convert` of one of your own may help"
         raise InputError(Problem(what, path, key=key, hint=hint))
     header = decoded(raw, shape, path, key)
-    if isinstance(header, Problem):
-        raise InputError(header)
-    if header.eval.shards is not None:
+    about = header if isinstance(header, Problem) else evaluated(header.eval, path, key)
+    if isinstance(header, Problem) or isinstance(about, Problem):
+        raise InputError([one for one in (header, about) if isinstance(one, Problem)][:1])
+    if about.shards is not None:
         what = "its samples are in several logs (shards), which it only lists"
         raise InputError(Problem(what, path, key=key, hint="import those logs themselves"))
-    return header
+    return header, about
 
 
 def _sample(raw: bytes, path: Path, key: str) -> Sample | Problem:
-    return decoded(raw, Sample, path, key[:200])
+    parts = decoded(raw, SampleParts, path, key[:200])
+    return parts if isinstance(parts, Problem) else sample_of(parts, path, key[:200])

@@ -15,6 +15,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from engine.errors import Problem
 
 CUT_OFF: Final = "was the file cut off?"
+LARGEST_VALUES: Final = 32 << 20
+"""Bytes of JSON that are made into values at once."""
 _NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|\bNaN\b|-?\bInfinity\b')
 """What Python writes where JSON has no word; texts are matched so that they are left alone."""
 
@@ -63,20 +65,46 @@ class Failed(Struct):
 
 class Sample(Struct):
     id: int | str
-    epoch: int = 1
+    epoch: int
+    input: str | list[Message]
+    messages: list[Message]
     uuid: str | None = None
-    input: str | list[Message] = ""
-    messages: list[Message] = []
     scores: dict[str, Score] | None = None
     metadata: dict[str, Any] = {}
-    events: Raw = Raw(b"[]")
-    events_data: Raw = Raw(b"null")
-    attachments: Raw = Raw(b"{}")
-    timelines: Raw = Raw(b"null")
     model_usage: dict[str, TokensUsed] = {}
     role_usage: dict[str, TokensUsed] = {}
     error: Failed | None = None
     limit: Reached | None = None
+    events: Raw = Raw(b"[]")
+    events_data: Raw = Raw(b"null")
+    attachments: Raw = Raw(b"{}")
+    timelines: Raw = Raw(b"null")
+
+
+class SampleParts(Struct):
+    """A sample of which nothing is a value yet: bytes become up to fifty times as large. What has
+    no default always stands there."""
+
+    id: Raw
+    epoch: Raw
+    input: Raw
+    target: Raw
+    messages: Raw
+    uuid: Raw = Raw(b"null")
+    scores: Raw = Raw(b"null")
+    metadata: Raw = Raw(b"null")
+    model_usage: Raw = Raw(b"null")
+    role_usage: Raw = Raw(b"null")
+    error: Raw = Raw(b"null")
+    limit: Raw = Raw(b"null")
+    events: Raw = Raw(b"[]")
+    events_data: Raw = Raw(b"null")
+    attachments: Raw = Raw(b"{}")
+    timelines: Raw = Raw(b"null")
+
+
+_EVENTS: Final = ("events", "events_data", "attachments", "timelines")
+_VALUES: Final = tuple(name for name in Sample.__struct_fields__ if name not in _EVENTS)
 
 
 class Scorer(Struct):
@@ -107,14 +135,14 @@ class Versioned(Struct):
 
 
 class Header(Struct):
-    eval: Evaluated
+    eval: Raw
 
 
 class Document(Struct):
     """A log that is one JSON document."""
 
-    eval: Evaluated
-    samples: list[Raw] | None = None
+    eval: Raw
+    samples: list[SampleParts] | None = None
 
 
 # JSON
@@ -142,6 +170,33 @@ def decoded(raw: bytes, shape: type[T], path: Path, key: str | None) -> T | Prob
 
 def _null(found: re.Match[bytes]) -> bytes:
     return found[0] if found[0].startswith(b'"') else b"null"
+
+
+def evaluated(raw: Raw, path: Path, key: str | None) -> Evaluated | Problem:
+    """What a header says, or what is wrong with it."""
+    if _size(raw) > LARGEST_VALUES:
+        return Problem(f"`eval` has more than {LARGEST_VALUES >> 20} MB", path, key=key)
+    return decoded(bytes(raw), Evaluated, path, key)
+
+
+def sample_of(parts: SampleParts, path: Path, key: str) -> Sample | Problem:
+    """Without its events where they are too many to be looked at."""
+    told: dict[str, Raw] = {name: getattr(parts, name) for name in _VALUES}
+    if sum(map(_size, told.values())) > LARGEST_VALUES:
+        what = f"what was said and found in it has more than {LARGEST_VALUES >> 20} MB"
+        return Problem(what, path, key=key)
+    there = [(name.encode(), bytes(raw)) for name, raw in told.items()]
+    members = (b'"%s":%s' % one for one in there if one[1] != b"null")
+    found = decoded(b"{%s}" % b",".join(members), Sample, path, key)
+    kept = {name: getattr(parts, name) for name in _EVENTS}
+    if isinstance(found, Sample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
+        for name, raw in kept.items():
+            setattr(found, name, raw)
+    return found
+
+
+def _size(raw: Raw) -> int:
+    return memoryview(raw).nbytes
 
 
 # Events, where messages are not the target's own

@@ -1,4 +1,5 @@
-"""Logs for Inspect, read by Inspect itself, which is installed in an environment of its own."""
+"""Logs for Inspect, read by Inspect itself, which is installed in an environment of its own, and
+logs that it wrote with its mock model, taken in."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from engine.cli.main import main
-from tests.engine.small_workspace import small_workspace
+from tests.engine.small_workspace import CONFIG, small_workspace
 
 INSPECT = "inspect_ai==0.3.285"
 READ = """
@@ -30,21 +33,107 @@ print(json.dumps({
     "evals": len(evals_df(sys.argv[1])),
 }))
 """
+WRITE = """
+import sys
+import tiktoken
+
+class Characters:
+    def encode(self, text, **more):
+        return list(text)
+
+# the real one fetches its tables from elsewhere
+tiktoken.get_encoding = tiktoken.encoding_for_model = lambda *names: Characters()
+
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageUser, ModelOutput, get_model
+from inspect_ai.scorer import Score, includes, mean, scorer
+from inspect_ai.solver import solver, system_message
+
+@scorer(metrics={"*": [mean()]})
+def judge():
+    async def score(state, target):
+        return Score(value={"polite": 0.75, "brief": float("nan")}, explanation="It was.")
+    return score
+
+@solver
+def talk():
+    async def solve(state, generate):
+        state = await generate(state)
+        state.messages.append(ChatMessageUser(content="Are you sure?"))
+        return await generate(state)
+    return solve
+
+def replies():
+    while True:
+        yield ModelOutput.from_content("mockllm/model", "It is 2.")
+
+eval(
+    Task(
+        dataset=[Sample(id=f"sum-{n}", input=f"What is {n}+1?", target=str(n + 1)) for n in (1, 2)],
+        solver=[system_message("Be brief."), talk()],
+        scorer=[includes(), judge()],
+        name="sums",
+    ),
+    model=get_model("mockllm/model", custom_outputs=replies()),
+    epochs=2,
+    log_dir=sys.argv[1],
+    log_format=sys.argv[2],
+    display="none",
+)
+"""
 
 
-def test_inspect_reads_what_is_exported(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One that has Inspect."""
+    folder = tmp_path_factory.mktemp("inspect")
+    found = str(folder / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    needed = ["-m", "pip", "install", "--quiet", INSPECT, "pandas", "pyarrow"]
+    subprocess.run([found, *needed], check=True)
+    return found
+
+
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
+    form: str, python: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs, root = tmp_path / "logs", tmp_path / "ours"
+    subprocess.run([python, "-c", WRITE, str(logs), form], check=True)
+    root.mkdir()
+    config = CONFIG.replace("id: holds", "id: mockllm-model")
+    root.joinpath("config.yaml").write_text(config, "utf-8")
+
+    def crosswind(*words: str) -> str:
+        assert main(["--workspace", str(root), *words]) == 0
+        return capsys.readouterr().out
+
+    said = crosswind("import", *map(str, logs.iterdir()))
+    assert "sums: added 12 conversations, 48 messages, 6 scenarios, 12 takes, 12 verdicts" in said
+    assert "sum-1.polite__mockllm-model" in crosswind("search", "are you sure")
+    judged = "sum-2.includes__mockllm-model__s1"
+    assert "offline:evaluator" not in crosswind("show", judged)
+    crosswind("evaluate", judged, "--yes")
+    out = crosswind("show", judged)
+    assert "verdict of includes" in out
+    assert "verdict of offline:evaluator, counts" in out
+    crosswind("export", "sums", "--format", "inspect", "--out", str(tmp_path / "out"))
+    words = [python, "-c", READ, str(tmp_path / "out")]
+    told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    found = json.loads(told.splitlines()[-1])
+    assert (found["samples"], found["messages"]) == (12, 48)
+
+
+def test_inspect_reads_what_is_exported(tmp_path: Path, python: str) -> None:
     place = small_workspace(tmp_path / "ours")
     place.run()
-    python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    needed = ["-m", "pip", "install", "--quiet", INSPECT, "pandas", "pyarrow"]
-    subprocess.run([str(python), *needed], check=True)
     found = {}
     for form in ("inspect", "inspect-json"):
         logs = tmp_path / form
         where = ["--workspace", str(place.root), "--out", str(logs)]
         assert main(["export", "--format", form, *where]) == 0
-        words = [str(python), "-c", READ, str(logs)]
+        words = [python, "-c", READ, str(logs)]
         said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
         found[form] = json.loads(said.splitlines()[-1])
     assert found["inspect"] == found["inspect-json"]

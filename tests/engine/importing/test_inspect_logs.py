@@ -310,6 +310,7 @@ def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: Said, ours: 
 
 SAMPLE = json.dumps(sample())
 HEADER = json.dumps(header())
+BAD_ID = SAMPLE.replace('"id": 1', '"id": []')
 GOOD = {"samples/1_epoch_1.json": SAMPLE, "header.json": HEADER}
 
 
@@ -378,7 +379,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         "samples/1_epoch_1: this sample is kept in pieces, which are not read here",
     ),
     "no sample": (
-        lambda path: packed(path, {**GOOD, "samples/1_epoch_1.json": '{"id": []}'}),
+        lambda path: packed(
+            path, {**GOOD, "samples/1_epoch_1.json": SAMPLE.replace('"id": 1', '"id": []')}
+        ),
         "samples/1_epoch_1.json: is not as Inspect writes it: Expected `int | str`, got `array`",
     ),
     "nobody spoke": (
@@ -425,7 +428,7 @@ def test_no_more_of_a_document_is_read_than_one_may_have(
     with path.open("wb") as file:
         file.write(b'{"version": 2, "samples": "')
         file.truncate(1 << 30)
-    monkeypatch.setattr(inspect_files, "LARGEST_MEMBER", 1 << 20)
+    monkeypatch.setattr(inspect_files, "LARGEST_DOCUMENT", 1 << 20)
     code, _, complained = take_in(path)
     assert code == 2
     assert f"{path}: has more than 1 MB, which is too much for one JSON document" in complained
