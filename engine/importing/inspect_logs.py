@@ -23,7 +23,8 @@ from engine.importing.inspect_files import OpenLog, is_log, open_log
 from engine.importing.inspect_rows import write_folder
 from engine.importing.inspect_samples import LogChoice, LoggedBenchmark, kept_of, target_of
 from engine.importing.inspect_scores import behaviour_of
-from engine.importing.report import ImportReport
+from engine.importing.inspect_shapes import Sample
+from engine.importing.report import FileReport, ImportReport
 from engine.importing.source import ImportableFolder, Source
 
 KIND: Final = "logs of Inspect"
@@ -108,32 +109,47 @@ def _read(
     choice: LogChoice,
 ) -> None:
     """All of a log or, where it raises `InputError`, nothing."""
-    about = log.about
     benchmark = _benchmark(log, into, benchmarks)
-    target = target_of(about)
     before = dict(benchmark.numbers)
+    # very many samples may be wrong in the same way
+    report = FileReport(log.path)
     with benchmark.kept.open("ab") as kept:
         start = kept.tell()
         try:
             for sample in log.samples:
-                if isinstance(sample, Problem):
-                    problems.append(sample)
-                    continue
-                try:
-                    row = kept_of(sample, about, target, benchmark, before, choice)
-                    line = None if row is None else msgspec.json.encode(as_object(row))
-                except UnfitError as error:
-                    name = f"sample {str(sample.id)[:100]}"
-                    problems.append(Problem(error.what, log.path, key=name, hint=error.hint))
-                    continue
-                if line is not None:
-                    kept.write(line + b"\n")
+                line = _line(sample, log, benchmark, before, choice)
+                if isinstance(line, Problem):
+                    report.dropped += 1
+                    report.tell(line)
+                else:
+                    kept.write(line)
         except InputError:
             kept.truncate(start)
             benchmark.logs.pop()
             if not benchmark.logs:
                 del benchmarks[benchmark.name]
             raise
+    problems += report.problems
+    if more := report.dropped - len(report.problems):
+        problems.append(Problem(f"and {more} more samples like these", log.path))
+
+
+def _line(
+    sample: Sample | Problem,
+    log: OpenLog,
+    benchmark: LoggedBenchmark,
+    before: Mapping[tuple[str, str], int],
+    choice: LogChoice,
+) -> bytes | Problem:
+    """What is kept of it, which may be nothing."""
+    if isinstance(sample, Problem):
+        return sample
+    try:
+        row = kept_of(sample, log.about, target_of(log.about), benchmark, before, choice)
+        return b"" if row is None else msgspec.json.encode(as_object(row)) + b"\n"
+    except UnfitError as error:
+        name = f"sample {str(sample.id)[:100]}"
+        return Problem(error.what, log.path, key=name, hint=error.hint)
 
 
 def _benchmark(log: OpenLog, into: Path, benchmarks: dict[str, LoggedBenchmark]) -> LoggedBenchmark:

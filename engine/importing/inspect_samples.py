@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from engine.benchmark import StopReason, base_id
 from engine.importing.fields import OURS, PARTIAL, UNKNOWN, fitting_name
-from engine.importing.inspect_scores import MOST, Metrics, given
+from engine.importing.inspect_scores import Metrics, given
 from engine.importing.inspect_shapes import Evaluated, Sample
 from engine.importing.inspect_speech import AUDITOR, TARGET, Spoken, asked, spoken
 
@@ -57,6 +57,7 @@ class LoggedBenchmark:
     """By target and sample: how many were taken from the logs before."""
     ids: dict[str, str] = field(default_factory=dict)
     """Of theirs: what a scenario's id begins with."""
+    used_ids: set[str] = field(default_factory=set)
 
     @property
     def kept(self) -> Path:
@@ -187,10 +188,10 @@ def _theirs(
     """None where nobody scored it: then there is no metric that its scenario could be made for."""
     scores: list[dict[str, Any]] = []
     for one in given(sample):
-        if isinstance(one.value, dict | list) or len(scores) >= MOST:
-            benchmark.notes["scores that are lists, or too many of one sample, left out"] += 1
+        measured = None if isinstance(one.value, dict | list) else benchmark.metrics.of(one, about)
+        if measured is None:
+            benchmark.notes["scores that are lists, or of too many metrics, left out"] += 1
             continue
-        measured = benchmark.metrics.of(one, about)
         if choice.metrics and one.name not in choice.metrics:
             benchmark.notes["scores that were not asked for, left out"] += 1
             continue
@@ -218,8 +219,9 @@ def _fitting(benchmark: LoggedBenchmark, theirs: str) -> str:
         fitting = fitting_name(theirs[:1_000]) or "sample"
         if base_id(fitting) != fitting:
             fitting = f"{base_id(fitting)}-{fitting[len(base_id(fitting)) + 1 :]}"
-        if len(fitting) > 40 or fitting in set(benchmark.ids.values()):
+        if len(fitting) > 40 or fitting in benchmark.used_ids:
             mark = blake2b(theirs.encode(errors="replace"), digest_size=4).hexdigest()
             fitting = f"{fitting[:30].rstrip('-._')}-{mark}"
         benchmark.ids[theirs] = fitting
+        benchmark.used_ids.add(fitting)
     return benchmark.ids[theirs]

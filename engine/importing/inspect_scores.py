@@ -21,7 +21,7 @@ _TEN: Final = (1.0, 10.0)
 _TOLD: Final = ("id", "name", "type", "definition", "when")
 """Texts of a metric of our own export."""
 MOST: Final = 200
-"""Scores of a sample; more would be data, and no judgements."""
+"""Metrics of a benchmark; more would be data, and no judgements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +155,12 @@ class Metrics:
     """By scorer and part: all that were met, those that nobody asked for as well."""
     _ids: set[str] = field(default_factory=set)
 
-    def of(self, one: Given, about: Evaluated) -> Measured:
+    def of(self, one: Given, about: Evaluated) -> Measured | None:
+        """None where there are too many."""
         key = (one.scorer, one.part)
-        if key not in self.by_key:
+        if key not in self.by_key and len(self.by_key) < MOST:
             self.by_key[key] = self._new(one, about)
-        return self.by_key[key]
+        return self.by_key.get(key)
 
     @property
     def taken(self) -> dict[str, Measured]:

@@ -421,6 +421,16 @@ def test_a_hostile_log_is_refused_in_words_and_harms_no_other(
     assert (ours.root / "crosswind.db").stat().st_size == before
 
 
+def test_what_is_wrong_with_very_many_samples_is_told_of_some(
+    take_in: Said, tmp_path: Path
+) -> None:
+    path = document(tmp_path / "many.json", header(), [{**sample(), "id": []}] * 3_000)
+    code, _, complained = take_in(path)
+    assert code == 2
+    assert len(complained.splitlines()) == 21
+    assert f"{path}: and 2980 more samples like these" in complained
+
+
 def test_no_more_of_a_document_is_read_than_one_may_have(
     take_in: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
