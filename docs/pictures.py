@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from textual.pilot import Pilot
 
 from engine.benchmark import Track
-from engine.cli.person_sample import PersonSample
+from engine.cli.person_labels import PersonSample
 from engine.cli.reviewing import ReviewDesk
 from engine.cli.running import prepare_demo
 from engine.cli.session import Session, open_session

@@ -41,8 +41,7 @@ from tui.themes import NO_OWN_THEMES, OwnThemes
 # never waits for it.
 
 if TYPE_CHECKING:
-    from engine.cli.person_disputes import PersonDisputes
-    from engine.cli.person_sample import PersonSample
+    from engine.cli.person_labels import PersonDisputes, PersonSample
     from engine.cli.piloting import PilotPage
     from engine.cli.reviewing import ReviewDesk
     from engine.cli.session import Session

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.analysis.overall import ALL
-from engine.cli.person_disputes import PersonDisputes
-from engine.cli.person_sample import PersonSample, person_named
+from engine.cli.person_labels import PersonDisputes, PersonSample, person_named
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
 from engine.cli.pricing import checked, confirmed
 from engine.cli.reviewing import ReviewDesk, ahead_of

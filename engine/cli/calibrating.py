@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.analysis.calibration import Calibration, Split
 from engine.analysis.calibration_words import calibration_lines, comparison_lines, confusion_words
 from engine.cli.console import out, out_json
-from engine.cli.person_sample import definition_of
+from engine.cli.person_labels import definition_of
 from engine.cli.reporting import page_path, unpublished_words, write_page
 from engine.cli.session import open_to_read
 from engine.errors import DONE, InputError, Problem

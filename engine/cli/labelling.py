@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.label_writing import write_labels
-from engine.cli.person_disputes import PersonDisputes
-from engine.cli.person_sample import PersonSample
+from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural

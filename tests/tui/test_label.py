@@ -13,8 +13,7 @@ from textual.pilot import Pilot
 
 from engine.cli.arguments import parse
 from engine.cli.main import main
-from engine.cli.person_disputes import PersonDisputes
-from engine.cli.person_sample import PersonSample
+from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.session import Session, open_session
 from engine.errors import StoreError
 from engine.jury import WITHDRAWN

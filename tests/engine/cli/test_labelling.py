@@ -440,7 +440,7 @@ def test_a_table_of_another_spreadsheet_is_read(crosswind: Crosswind, sheet: Pat
 def test_nobody_goes_on_under_the_name_of_another(
     crosswind: Crosswind, sheet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.cli.person_sample.this_account", lambda: "other@elsewhere")
+    monkeypatch.setattr("engine.cli.person_labels.this_account", lambda: "other@elsewhere")
     code, _, err = take_in(crosswind, sheet)
     assert code == 2
     assert "labels by 'Ann' were given by" in err

@@ -1,4 +1,5 @@
-"""One person's sample of conversations to label: drawn, gone on with, and stored."""
+"""What one person labels, drawn, gone on with and stored; and what several disagree on, for one who
+decides."""
 
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
-from engine.pipeline.label_requests import LabelRequest, NumberedLabel, SampleDraw
+from engine.pipeline.label_requests import Decision, LabelRequest, NumberedLabel, SampleDraw
 from engine.pipeline.labels import (
     MOST_LABELS,
     BlindItem,
+    Dispute,
     Labelling,
     blind_item,
     check_person,
+    disputes,
     judged_conversations,
     labelling,
 )
@@ -92,6 +95,38 @@ class PersonSample:
         is. Raises `CrosswindError`."""
         sample = self.labelling.sample.seq
         write_labels(self.session, LabelRequest(self.definition.name, sample=sample))
+
+
+@dataclass(frozen=True, slots=True)
+class PersonDisputes:
+    """What it does takes a while, and may be done on any thread."""
+
+    session: Session
+    definition: Definition
+    person: str
+    """Who decides."""
+    found: Sequence[Dispute]
+    """As it was when this was opened."""
+
+    @classmethod
+    def open(cls, session: Session, benchmark: str, by: str | None) -> PersonDisputes:
+        """Raises `CrosswindError`."""
+        definition = definition_of(session, benchmark)
+        with session.reader() as reader:
+            judged = judged_conversations(definition, session.config, reader)
+            found = disputes(judged, reader, definition)
+        return cls(session, definition, person_named(by), found)
+
+    def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None:
+        """Raises `CrosswindError`."""
+        self._ask(Decision(str(dispute.of.key), present, reason, self.person))
+
+    def take_back(self, dispute: Dispute) -> None:
+        """What this person decided of it. Raises `CrosswindError`."""
+        self._ask(Decision(str(dispute.of.key), None, "", self.person))
+
+    def _ask(self, decision: Decision) -> None:
+        write_labels(self.session, LabelRequest(self.definition.name, decision=decision))
 
 
 def definition_of(session: Session, name: str) -> Definition:
