@@ -282,17 +282,6 @@ class Pipeline:
         else:
             self.budget.expect(bench.name, kinds)
 
-    async def run(self, order: Order) -> RunResult:
-        """Do one order and close. Cancelling the task that awaits this stops at once; what is on
-        disk stays.
-
-        Raises `CrosswindError`.
-        """
-        try:
-            return await self.work(order)
-        finally:
-            await self.close()
-
     async def close(self) -> None:
         """Let go of every connection."""
         if self._waiting is not None:

@@ -34,6 +34,7 @@ from engine.store.reading import open_reader
 from engine.store.tables import ScenarioRow
 from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED, Cost, measured, told
 from tests.benchmarks.providers import CHUNKS, KEY, Pace, server
+from tests.pipelines import run_once
 
 TARGETS: Final = 2
 TURNS: Final = 6
@@ -128,7 +129,7 @@ async def run_engine(root: Path, scenarios: int) -> Cost:
 
 
 async def _failed(pipeline: Pipeline, order: Order) -> int:
-    return (await pipeline.run(order)).failed
+    return (await run_once(pipeline, order)).failed
 
 
 # The floors

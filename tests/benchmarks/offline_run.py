@@ -21,6 +21,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
+from tests.pipelines import run_once
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 8, simulate: 50, evaluate: 50}}
@@ -64,7 +65,7 @@ def main() -> None:
         began, cpu = time.perf_counter(), time.process_time()
         with open_store(root / "crosswind.db") as store:
             pipeline = Pipeline(Workspace(root), config, store.reader, store)
-            result = asyncio.run(pipeline.run(Order(("giving-in",))))
+            result = asyncio.run(run_once(pipeline, Order(("giving-in",))))
         wall, cpu = time.perf_counter() - began, time.process_time() - cpu
         with closing(sqlite3.connect(root / "crosswind.db")) as connection:
             [messages] = connection.execute("SELECT count(*) FROM message").fetchone()

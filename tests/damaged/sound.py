@@ -22,6 +22,7 @@ from engine.store.schema import LAST_SEQ
 from engine.store.tables import TABLES
 from tests.engine.importing.places import make_place
 from tests.engine.small_workspace import Place
+from tests.pipelines import run_once
 
 _BENCHMARK: Final = "giving-in"
 NOW: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -65,7 +66,7 @@ def _with_checks(place: Place) -> Place:
 def _played(place: Place) -> Mapping[str, list[_Row]]:
     with open_store(place.store) as store:
         pipeline = Pipeline(Workspace(place.root), load_config(place.config), store.reader, store)
-        asyncio.run(pipeline.run(Order((_BENCHMARK,))))
+        asyncio.run(run_once(pipeline, Order((_BENCHMARK,))))
     with closing(sqlite3.connect(place.store)) as connection:
         connection.row_factory = sqlite3.Row
         return {

@@ -21,6 +21,7 @@ from engine.providers.model import Model
 from engine.store.database import open_store
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
+from tests.pipelines import run_once
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}
@@ -99,7 +100,7 @@ class Place:
             pipeline = Pipeline(
                 Workspace(self.root), config, store.reader, store, opener=self.opener
             )
-            return asyncio.run(pipeline.run(Order(benchmarks or ("giving-in",), **order)))
+            return asyncio.run(run_once(pipeline, Order(benchmarks or ("giving-in",), **order)))
 
     def plan(self, **order: Any) -> RunPlan:
         config = load_config(self.config)

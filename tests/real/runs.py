@@ -29,6 +29,7 @@ from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.tables import StateRow
 from tests.engine.wire import audit
+from tests.pipelines import run_once
 
 SAMPLE: Final = Path("sample_benchmarks/benchmarks/own-judgement")
 STARTING_S: Final = 120
@@ -103,7 +104,7 @@ async def _within(seconds: float, pipeline: Pipeline, order: Order) -> bool:
     """Whether it took too long."""
     try:
         async with asyncio.timeout(seconds):
-            await pipeline.run(order)
+            await run_once(pipeline, order)
     except TimeoutError:
         return True
     return False

@@ -17,6 +17,7 @@ from engine.pipeline.run import Pipeline, RunResult
 from engine.pipeline.written_endpoints import GivenValues
 from engine.store.database import open_store
 from tests.engine.wire.workplace import Workplace
+from tests.pipelines import run_once
 
 PATIENT: Final = AgentTimes(silent=60, lease=60, grace=0.05)
 """Nobody is lost for being slow, as on a busy machine."""
@@ -155,7 +156,7 @@ def run_with(
             scene = Scene(source, pool, pipeline, notes, waiting)
             pool.start()
             try:
-                running = asyncio.create_task(pipeline.run(Order(("bread",))))
+                running = asyncio.create_task(run_once(pipeline, Order(("bread",))))
                 if meanwhile is not None:
                     await meanwhile(scene)
                 return await running, scene

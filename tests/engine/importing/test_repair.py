@@ -25,6 +25,7 @@ from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from tests.engine.importing.places import everything, make_place
 from tests.engine.small_workspace import Place
+from tests.pipelines import run_once
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -36,7 +37,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
     config = load_config(place.config)
     with open_store(place.store) as store:
         pipeline = Pipeline(Workspace(place.root), config, store.reader, store)
-        asyncio.run(pipeline.run(Order(("giving-in",))))
+        asyncio.run(run_once(pipeline, Order(("giving-in",))))
     return place
 
 

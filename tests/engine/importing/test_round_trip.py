@@ -23,6 +23,7 @@ from engine.store.tables import MessageRow, Quote, TakeEndRow, TakeRow, Verdict
 from tests.engine.importing.building import Theirs, conversation, scenario, score
 from tests.engine.importing.places import everything, make_place, mirrored_files
 from tests.engine.small_workspace import Place
+from tests.pipelines import run_once
 
 AGAIN = ConversationKey("m01_s001_v01", "holds")
 
@@ -47,11 +48,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
     config = load_config(place.config)
     with open_store(place.store) as store:
         pipeline = Pipeline(Workspace(place.root), config, store.reader, store)
-        asyncio.run(pipeline.run(Order(("giving-in",))))
+        asyncio.run(run_once(pipeline, Order(("giving-in",))))
         again = frozenset([AGAIN])
         stages = frozenset({Stage.SIMULATE, Stage.EVALUATE, Stage.AGGREGATE})
         pipeline = Pipeline(Workspace(place.root), config, store.reader, store)
-        asyncio.run(pipeline.run(Order(("giving-in",), stages, again={"giving-in": again})))
+        asyncio.run(run_once(pipeline, Order(("giving-in",), stages, again={"giving-in": again})))
         for name in ("m01_s001_v02", "m01_s002_v01"):
             asyncio.run(add_by_hand(store, ConversationKey(name, "wavers")))
     mirror(place)

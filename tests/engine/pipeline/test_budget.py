@@ -19,6 +19,7 @@ from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Finish, Reply
 from engine.store.database import open_store
 from tests.engine.small_workspace import Place
+from tests.pipelines import run_once
 
 
 def test_a_call_is_made_while_spent_in_the_air_and_usual_fit() -> None:
@@ -125,7 +126,7 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Place) -> 
             config = load_config(place.config)
             pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
             pipeline.attended = lambda: True
-            run = asyncio.create_task(pipeline.run(Order(("giving-in",), quote=QUOTE)))
+            run = asyncio.create_task(run_once(pipeline, Order(("giving-in",), quote=QUOTE)))
             asked = 0
             while not run.done():
                 if pipeline.question is not None:
@@ -173,7 +174,7 @@ def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> No
             config = load_config(place.config)
             pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
             pipeline.awaits_somebody = True
-            run = asyncio.create_task(pipeline.run(Order(("giving-in",), quote=QUOTE)))
+            run = asyncio.create_task(run_once(pipeline, Order(("giving-in",), quote=QUOTE)))
             while pipeline.question is None:
                 assert not run.done()
                 await asyncio.sleep(0)
@@ -191,7 +192,7 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> 
             pipeline.unattended_seconds = 0.0
             there = iter([True, True])  # when it is asked, and when it begins to wait
             pipeline.attended = lambda: next(there, False)
-            return await pipeline.run(Order(("giving-in",), quote=QUOTE))
+            return await run_once(pipeline, Order(("giving-in",), quote=QUOTE))
 
     assert asyncio.run(play()).stopped
     assert spent_in(place) <= QUOTE.high_usd + 1e-9

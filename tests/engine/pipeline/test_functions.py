@@ -24,6 +24,7 @@ from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
+from tests.pipelines import run_once
 from tests.waiting import until
 
 BARE = "  - {id: wavers, model: erratic, source: offline, params: {pace: instant}}\n"
@@ -56,7 +57,7 @@ def run(place: Place, **policy: Any) -> tuple[int, dict[str, str]]:
             store,
             retry_policy=RetryPolicy(**policy),
         )
-        result = asyncio.run(pipeline.run(Order(("giving-in",))))
+        result = asyncio.run(run_once(pipeline, Order(("giving-in",))))
         takes = store.reader.takes("giving-in")
     return result.failed, {
         str(take.key): take.detail or "" for take in takes if take.key.target_id == "mine"

@@ -18,6 +18,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
 from engine.store.database import open_store
+from tests.pipelines import run_once
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}
@@ -108,7 +109,7 @@ def run_overheard(root: Path, *, landmarks: bool) -> dict[str, list[Sequence[Mes
         pipeline = Pipeline(
             Workspace(root), load_config(config), store.reader, store, opener=ears.open
         )
-        result = asyncio.run(pipeline.run(Order(("shop",))))
+        result = asyncio.run(run_once(pipeline, Order(("shop",))))
     finally:
         store.close()
     assert (result.failed, result.stopped) == (0, False)

@@ -31,6 +31,7 @@ from engine.store.database import Store, open_store
 from engine.store.tables import ScenarioRow, StoredRow
 from tests.engine.small_workspace import BENCHMARK
 from tests.models import judgement, replies_in
+from tests.pipelines import run_once
 
 NAME: Final = "giving-in"
 _CONFIG: Final = """\
@@ -167,7 +168,7 @@ class TimedRun:
             self.pipeline = pipeline
             time = asyncio.create_task(self.clock.go_on())
             order = Order((NAME,), stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
-            result = await pipeline.run(order)
+            result = await run_once(pipeline, order)
             time.cancel()
             assert result.failed == 0
             return self.clock.now

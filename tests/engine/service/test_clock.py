@@ -24,6 +24,7 @@ from engine.store.database import open_store
 from engine.store.reading import open_reader
 from tests.killing.holdings import STORE, check_once, check_whole, holdings, mirrored
 from tests.killing.scene import Scene
+from tests.pipelines import run_once
 from tests.protocol_server.server import ProtocolServer
 
 Clock = Callable[[], datetime]
@@ -57,7 +58,7 @@ def run(root: Path, server: ProtocolServer, clock: Clock) -> Path:
             store,
             clock=replace(ProviderClock(), now=clock),
         )
-        result = asyncio.run(pipeline.run(Order(("giving-in",))))
+        result = asyncio.run(run_once(pipeline, Order(("giving-in",))))
     assert (result.failed, result.stopped) == (0, False)
     return scene.root
 

@@ -22,6 +22,7 @@ from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
+from tests.pipelines import run_once
 from tests.protocol_server.server import ProtocolServer
 
 CANARY: Final = "sk-canary-0123456789abcdefXYZ"
@@ -142,7 +143,7 @@ class Workplace:
                 clock=self.time.as_clock(),
                 retry_policy=self.retry_policy,
             )
-            return asyncio.run(pipeline.run(Order(benchmarks, **order)))
+            return asyncio.run(run_once(pipeline, Order(benchmarks, **order)))
 
     def reader(self) -> closing[Reader]:
         return closing(open_reader(self.root / "crosswind.db"))
