@@ -87,14 +87,6 @@ class SalvageReport:
         """How many rows of all tables were saved."""
         return sum(table.saved for table in self.tables.values())
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is missing that can be told."""
-        lost = any(self.tables[table].unreadable for table in _NO_FACTS)
-        dropped = any(table.dropped for table in self.tables.values())
-        whole = not (self.missing or self.is_cut_off or dropped or lost)
-        return whole and self.problem is None
-
 
 def set_aside(path: Path, now: datetime) -> Path:
     """Copy a store with its log, as it is, beside itself; the copy. Raises `StoreError`."""

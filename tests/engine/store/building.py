@@ -21,6 +21,7 @@ from engine.benchmark import (
 )
 from engine.facts import NoteKind
 from engine.store.database import Store
+from engine.store.salvage import SalvageReport
 from engine.store.tables import (
     AttemptRow,
     Depends,
@@ -195,3 +196,10 @@ def attempt(
         duration_ms=12,
         usage=usage or Usage(1, 100, 10, 20, 0.25),
     )
+
+
+def is_whole(report: SalvageReport) -> bool:
+    """Whether nothing is missing that can be told."""
+    lost = any(report.tables[table].unreadable for table in ("mirrored", "kept"))
+    dropped = any(table.dropped for table in report.tables.values())
+    return not (report.missing or report.is_cut_off or dropped or lost or report.problem)

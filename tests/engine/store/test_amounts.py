@@ -15,7 +15,7 @@ from engine.store.integrity import faults
 from engine.store.left_out import LeftOutRows
 from engine.store.reading import open_reader
 from engine.store.salvage import salvage
-from tests.engine.store.building import BENCHMARK, attempt, write
+from tests.engine.store.building import BENCHMARK, attempt, is_whole, write
 
 UNKNOWN = Usage(1, None, None, None, None)
 
@@ -78,7 +78,7 @@ def test_repair_finds_such_rows_and_makes_them_unknown(overfull: Path, tmp_path:
     assert faults(overfull) == ["4 attempts tell of more tokens or dollars than can be"]
     saved = tmp_path / "saved.db"
     report = salvage(overfull, saved, LeftOutRows(tmp_path / "left-out.jsonl"))
-    assert report.is_whole
+    assert is_whole(report)
     assert faults(saved) == []
     with closing(open_reader(saved)) as reader:
         assert reader.usage(BENCHMARK, Stage.SIMULATE) == Usage(4, None, None, None, None)

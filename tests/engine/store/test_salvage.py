@@ -23,6 +23,7 @@ from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,
+    is_whole,
     key,
     note,
     play,
@@ -104,7 +105,7 @@ def saved(broken: Path) -> tuple[Path, SalvageReport]:
 
 def test_a_sound_store_is_saved_whole(sound: Path, broken: Path) -> None:
     into, report = saved(broken)
-    assert report.is_whole
+    assert is_whole(report)
     with closing(open_reader(into)) as reader, closing(open_reader(sound)) as first:
         assert reader.facts(0, limit=10**6) == first.facts(0, limit=10**6)
         assert everything(reader) == everything(first)
@@ -121,7 +122,7 @@ def test_what_was_made_from_which_rows_is_forgotten_and_whose_files_are_ours_is_
         connection.executemany(insert, [(ours,), (note,)])
         connection.commit()
     into, report = saved(broken)
-    assert report.is_whole
+    assert is_whole(report)
     with closing(open_reader(into)) as reader:
         assert reader.mirrored(ours) is not None
         assert reader.mirrored(note) is None
@@ -140,7 +141,7 @@ def test_a_store_of_an_older_version_is_saved_whole(sound: Path, broken: Path) -
         connection.execute("PRAGMA user_version = 3")
         connection.commit()
     into, report = saved(broken)
-    assert report.is_whole
+    assert is_whole(report)
     assert whole_conversations(into, sound) == CONVERSATIONS
 
 
@@ -155,7 +156,7 @@ def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Pat
         zero(broken, page)
         into, report = saved(broken)
         found.append(whole_conversations(into, sound))
-        if report.is_whole:
+        if is_whole(report):
             assert found[-1] == CONVERSATIONS
     # a page with messages takes a few of the conversations, the root of a table all of its rows
     assert sorted(found)[-1] == CONVERSATIONS
@@ -183,7 +184,7 @@ def test_a_store_whose_pages_are_all_there_is_saved_whole(
     spoil(broken)
     into, report = saved(broken)
     assert whole_conversations(into, sound) == CONVERSATIONS
-    assert report.is_whole
+    assert is_whole(report)
 
 
 def test_of_a_store_that_was_cut_off_the_first_part_is_saved(sound: Path, broken: Path) -> None:
@@ -250,7 +251,7 @@ def test_what_a_log_holds_behind_a_place_that_came_to_harm_is_saved(
         assert reader.last_seq() < len(said)
     report = salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
     assert noted(tmp_path / "saved.db") == said
-    assert report.is_whole
+    assert is_whole(report)
 
 
 def test_what_an_old_log_left_behind_the_new_one_does_not_hide_what_is_newer(
@@ -284,7 +285,7 @@ def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> 
     assert 0 < there < 12
     assert report.acknowledged == [(there + 1, 12)]
     assert report.missing == 12 - there
-    assert not report.is_whole
+    assert not is_whole(report)
 
 
 def test_a_saved_store_takes_the_place_of_the_damaged_one(sound: Path, broken: Path) -> None:
