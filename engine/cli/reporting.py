@@ -233,7 +233,7 @@ def _write_csv(found: Mapping[str, Analysis]) -> None:
 
 _MADE_WITH: Final = (
     *("crosswind", "configuration", "prompts", "target_model", "user_model", "judges"),
-    *("first_at", "last_at", "left_out", "checkers"),
+    *("first_at", "last_at", "left_out", "checkers", "stances"),
 )
 
 
@@ -272,6 +272,7 @@ def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
         *(_defused(served_words(served)) for served in models),
         *(found.first_at, found.last_at, analysis.left_out.conversations),
         _defused(served_words(found.checkers)),
+        " ".join(found.stances),
     ]
 
 
