@@ -216,7 +216,7 @@ class TargetResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast:
+class MarkedDifference:
     """One side against another on the same scenarios, and how sure the difference is."""
 
     left: str
@@ -257,7 +257,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(Contrast):
+class Comparison(MarkedDifference):
     """One target against another on the scenarios, variants counted singly, that both were scored
     on."""
 
@@ -272,7 +272,7 @@ class Comparison(Contrast):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap(Contrast):
+class Gap(MarkedDifference):
     """One demographic value against another, within the same base scenarios."""
 
     axis: str

@@ -14,10 +14,10 @@ from engine.analysis.figures import (
     Analysis,
     Comparison,
     Concord,
-    Contrast,
     Estimate,
     Family,
     Gap,
+    MarkedDifference,
     Overall,
     TargetResult,
 )
@@ -460,7 +460,7 @@ def _gap(gap: Gap) -> str:
     )
 
 
-def rests_on(one: Contrast) -> str:
+def rests_on(one: MarkedDifference) -> str:
     """`409 scenarios, 818 rows`."""
     return f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
 

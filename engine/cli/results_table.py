@@ -14,10 +14,10 @@ from engine.analysis.figures import (
     Analysis,
     Comparison,
     Concord,
-    Contrast,
     Estimate,
     Figure,
     Gap,
+    MarkedDifference,
     Overall,
     TargetResult,
 )
@@ -282,13 +282,13 @@ def _people(analysis: Analysis, page: TableLayout) -> str:
     return _fitting(["metric", "target", "people", "passes"], rows, set(), page)
 
 
-def _order(one: Contrast) -> str:
+def _order(one: MarkedDifference) -> str:
     """The one that passes more often first."""
     first = one.greater_first
     return f"{first.left} {'>' if first.difference else '='} {first.right}"
 
 
-def _by(one: Contrast) -> str:
+def _by(one: MarkedDifference) -> str:
     first = one.greater_first
     return f"{points(first.difference)} {reach(first.low, first.high)}"
 

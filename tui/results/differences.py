@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from engine.analysis.figures import Analysis, Comparison, Contrast, Gap
+from engine.analysis.figures import Analysis, Comparison, Gap, MarkedDifference
 from engine.analysis.findings import chance, marks_mean, pairs_by_kind, points, reach
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
@@ -24,7 +24,7 @@ _WIDE: Final = 100
 class _Branch(NamedTuple):
     """One line of a forest; the greater side first, so that all reach to the right."""
 
-    of: Contrast
+    of: MarkedDifference
     behind: VerdictScope
 
     @property
@@ -96,10 +96,10 @@ def _of_gap(gap: Gap) -> _Branch:
 def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
     """All blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
-    contrasts = [one.of for one in branches]
-    scale = scale_of(end for one in contrasts for end in (one.low, one.high, one.difference))
+    found = [one.of for one in branches]
+    scale = scale_of(end for one in found for end in (one.low, one.high, one.difference))
     wide = width >= _WIDE
-    right = max(cell_len(_said(one, wide=wide)) for one in contrasts)
+    right = max(cell_len(_said(one, wide=wide)) for one in found)
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
@@ -134,7 +134,7 @@ def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) 
     return greater + sign + less
 
 
-def _said(one: Contrast, *, wide: bool) -> str:
+def _said(one: MarkedDifference, *, wide: bool) -> str:
     p = chance(one.p_adjusted) or "no p"
     if not wide:
         over = f"{one.base_scenarios:,} ({one.rows:,})"
