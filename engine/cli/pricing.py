@@ -265,6 +265,9 @@ def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]
     from engine.doctor.preflight import look_first
 
     called = [part.spec for priced in plans for calls in priced.plan.calls for part in calls.parts]
+    if session.agents is not None and session.agents.cluster is not None:
+        # keys and ways to servers are those of the workers: this machine may well have none
+        called = [spec for spec in called if not spec.is_remote]
     return look_first(called, session.config, session.workspace.root, os.environ)
 
 

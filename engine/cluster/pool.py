@@ -262,7 +262,7 @@ class AgentPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: dict[str, str] = {}
         self._silence: asyncio.TimerHandle | None = None
-        self._said_waiting = False
+        self._said_waiting: str | None = None
         self._notes = 0
 
     # From the engine
@@ -427,8 +427,6 @@ class AgentPool:
         if self._refused.get(name) != why:
             self._refused[name] = why
             self._on_note(f"the worker {name} is not used: {why}")
-            if self._said_waiting:
-                self._on_waiting(self.problem)
 
     async def _listen(self, agent: _Agent) -> None:
         """Until it is lost."""
@@ -481,10 +479,14 @@ class AgentPool:
         if not self._agents:
             loop = asyncio.get_running_loop()
             self._silence = loop.call_later(self._times.grace, self._say_waiting)
-        elif self._said_waiting:
-            self._said_waiting = False
+        elif self._said_waiting is not None:
+            self._said_waiting = None
             self._on_waiting(None)
 
     def _say_waiting(self) -> None:
-        self._said_waiting = True
-        self._on_waiting(self.problem)
+        """And again as soon as something else is the reason."""
+        loop = asyncio.get_running_loop()
+        self._silence = loop.call_later(self._times.grace, self._say_waiting)
+        if self._said_waiting != self.problem:
+            self._said_waiting = self.problem
+            self._on_waiting(self.problem)

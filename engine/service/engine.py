@@ -188,6 +188,8 @@ class Engine:
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
         self._now = work = _Work(pipeline, order, asyncio.create_task(pipeline.work(order)))
+        if self._troubles:
+            pipeline.control.pause()
         failed = 0
         try:
             result = await work.main
@@ -348,6 +350,8 @@ class Engine:
 
     def waiting_for_workers(self, why: str | None) -> None:
         """There is nobody to make a call; None where there is again."""
+        if why is not None and "workers" not in self._troubles:
+            self.warn(why)
         self.trouble(why, "workers")
         if self._stopping:
             self._end_without_workers()

@@ -1,0 +1,103 @@
+"""`run --cluster`: workers that others started, which come late, go, and come again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli.main import main
+from engine.errors import DONE, STOPPED
+from tests.engine.cluster.processes import ClusterProcess
+from tests.engine.cluster.test_workers_here import ROWS, Engine, workplace
+from tests.engine.wire import audit
+from tests.engine.wire.workplace import CANARY, HEADER_CANARY, VARIABLES, Workplace
+from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.settings import Settings
+from tests.waiting import until
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Workplace]:
+    """Without any key: those are where the workers are."""
+    with ProtocolServer(Settings(latency_ms=400)) as server:
+        place = workplace(tmp_path / "workspace", server)
+        (place.root / ".env").unlink()
+        yield place
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster"
+    assert main(["cluster", "init", "--out", str(path)]) == 0
+    return path
+
+
+def engine_of(place: Workplace, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `crosswind status` says of it; nothing where none is at work yet."""
+    capsys.readouterr()
+    main(["status", "--json", "--workspace", str(place.root)])
+    found: dict[str, Any] | None = json.loads(capsys.readouterr().out)["engine"]
+    return found or {}
+
+
+def until_it_waits(place: Workplace, capsys: pytest.CaptureFixture[str]) -> str:
+    def waits() -> str | None:
+        found = engine_of(place, capsys)
+        problem = str(found.get("problem") or "")
+        return problem if found.get("state") == "paused" and problem else None
+
+    return until(waits, every_s=0.1) or ""
+
+
+def test_a_run_outlives_its_scheduler_and_waits_for_workers(
+    place: Workplace, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack:
+        engine = stack.enter_context(Engine(place, "--cluster", str(folder)))
+        told = until_it_waits(place, capsys)
+        assert "waiting for workers" in told
+        assert "crosswind cluster scheduler" in told
+        scheduler = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
+        scheduler.until_told("scheduler at tls://")
+        worker = stack.enter_context(ClusterProcess(folder, "worker", "--name", "far", **VARIABLES))
+        place.server.wait_until(lambda seen: seen.concurrent > 1, 60)
+        [standing] = until(lambda: engine_of(place, capsys).get("agents", []))
+        assert standing["name"] == "far"
+        scheduler.kill()
+        assert "waiting for workers" in until_it_waits(place, capsys)
+        assert engine.poll() is None
+        again = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
+        assert engine.wait(100) == DONE, engine.told
+    with place.reader() as reader:
+        audit.check_store(reader, "bread")
+        assert len(audit.rows(reader, "bread")) == ROWS
+    shown = [path.read_bytes() for path in place.root.rglob("*") if path.is_file()]
+    shown += [one.told.encode() for one in (engine, scheduler, worker, again)]
+    for secret in (CANARY, HEADER_CANARY):
+        assert not any(secret.encode() in text for text in shown)
+    assert {call.headers["x-own-key"] for call in place.server.calls} == {HEADER_CANARY}
+
+
+def test_a_run_that_waits_for_workers_can_be_stopped(
+    place: Workplace, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stranger = tmp_path / "stranger"
+    assert main(["cluster", "init", "--out", str(stranger)]) == 0
+    with ExitStack() as stack:
+        scheduler = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
+        scheduler.until_told("scheduler at tls://")
+        # with another key, it is let in nowhere
+        shutil.copy(folder / "scheduler.json", stranger)
+        engine = stack.enter_context(Engine(place, "--cluster", str(stranger)))
+        assert "its scheduler cannot be reached" in until_it_waits(place, capsys)
+        main(["stop", "--workspace", str(place.root)])
+        assert engine.wait(30) == STOPPED, engine.told
+    assert place.server.counters.calls == 0
