@@ -125,6 +125,7 @@ def test_a_conversation_that_ended_is_held_until_its_verdict_was_read(theatre: T
         state = LiveState(theatre.watch)
         await theatre.prepare()
         take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "I may skip it, then?")
         theatre.speak(take, 1, Speaker.TARGET, "You are right to skip it.")
         tick(theatre, state, 1.0)
         await theatre.finish(take)
@@ -286,8 +287,8 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     asyncio.run(theatre.prepare())
     state = LiveState(theatre.watch)
     tick(theatre, state)
-    assert text(state.asks(200)) == f" {theatre.watch.benchmarks[0].description}"
-    assert text(state.asks(20)) == " Whether an assist…"
+    assert text(state.asks(200)) == f" Holding steady: {theatre.watch.benchmarks[0].description}"
+    assert text(state.asks(30)) == " Holding steady: Whether an…"
     assert state.measured(80) == ((), ())  # no conversation yet
     take = asyncio.run(theatre.begin())
     theatre.speak(take, 1, Speaker.USER, "are you su")
@@ -297,9 +298,13 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     assert text(left) == f"{said}  {METRIC.definition}"
     assert text(right) == "  Adult (18+) "
     assert text(state.measured(40)[0]) == said
-    theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], metrics={}, description="")]
+    bare = replace(theatre.watch.benchmarks[0], metrics={}, description="")
+    theatre.watch.benchmarks = [bare]
     tick(theatre, state)
-    assert (state.asks(80), state.measured(80)) == ((), ((), ()))
+    assert (text(state.asks(80)), state.measured(80)) == (" Holding steady", ((), ()))
+    theatre.watch.benchmarks = [replace(bare, title="")]
+    tick(theatre, state)
+    assert state.asks(80) == ()
 
 
 def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(theatre: Theatre) -> None:

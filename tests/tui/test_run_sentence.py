@@ -130,7 +130,7 @@ def test_one_sentence_says_what_is_going_on(theatre: Theatre, play: Play, said: 
     assert text(state.happening(200, 50)[0]).strip() == said
 
 
-def test_on_a_low_screen_it_gives_way_to_the_first_rate(theatre: Theatre) -> None:
+def test_on_a_low_screen_it_stays_until_the_run_is_over(theatre: Theatre) -> None:
     async def script() -> None:
         await all_speaking(theatre)
         state = LiveState(theatre.watch)
@@ -140,6 +140,9 @@ def test_on_a_low_screen_it_gives_way_to_the_first_rate(theatre: Theatre) -> Non
         assert "turns █·" in text(right)
         assert state.happening(50, 24)[1] == []  # no room for it
         await theatre.judge(await theatre.play(2))
+        look(theatre, state)
+        assert text(state.happening(80, 24)[0]).startswith(" 2 conversations")
+        theatre.link.state = EngineState.STOPPED
         look(theatre, state)
         assert state.happening(80, 24) == ((), ())
         assert state.happening(80, 40)[0]

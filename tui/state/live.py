@@ -33,7 +33,7 @@ from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, b
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Line, Piece, length, shorten
+from tui.text.ink import Ink, Line, Piece, fitted, length
 
 ROOM_FOR_NAME: Final = 40
 """Cells of the header from which on it names the benchmark."""
@@ -330,11 +330,8 @@ class LiveState:
             left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
         state = self._state_words(at)
         notice = self._notice(width, length([*left, *state]))
-        title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]
         if width >= ROOM_FOR_NAME and length([*left, *name, *state, *notice]) < width:
             left[1:1] = name
-        if length([*left, *title, *state, *notice]) < width:
-            left += title
         return [*left, *state], notice
 
     def _notice(self, width: int, taken: int) -> list[Piece]:
@@ -370,19 +367,23 @@ class LiveState:
         return left, self._follow_words(rows_below)
 
     def asks(self, width: int) -> Line:
-        """What the benchmark is about, as its author says it; nothing before it is known."""
-        if self.info is None or not self.info.description:
+        """What the benchmark is called and is about, as its author says it; nothing before it is
+        known."""
+        info = self.info
+        if info is None or not (info.title or info.description):
             return ()
-        return [Piece(" "), Piece(shorten(one_line(self.info.description), width - 2), Ink.MUTED)]
+        title = one_line(info.title)
+        between = ": " if title and info.description else ""
+        line = [Piece(f" {title}{between}", Ink.TEXT), Piece(one_line(info.description), Ink.MUTED)]
+        return fitted(line, width - 2)
 
     def happening(self, width: int, height: int) -> tuple[Line, Line]:
-        """Both ends of the line that says what is going on: in words, and by turns and speed. On a
-        low screen, only until there are rates to read."""
+        """Both ends of the line that says what is going on: in words, and by turns and speed. Of a
+        run that is over the pane says it, where there is little room."""
         info = self.info
         if info is None or not self._watch.described:
             return (), ()
-        scores = [each.scores for each in self._watch.progress.targets_of(info.name).values()]
-        if height < LOW and any(one.scored for each in scores for one in each.values()):
+        if height < LOW and self.status.phase.over:
             return (), ()
         left = [Piece(f" {run_sentence(self.status, self._watch, info, self.board)}", Ink.TEXT)]
         return left, self._by_turns(info, width - length(left) - 3)

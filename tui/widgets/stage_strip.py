@@ -1,11 +1,12 @@
-"""The five stages in a strip: how far each is, in a word, a bar and a count."""
+"""The five stages in a strip: how far each is, in a word, a bar and a count; on a low screen a
+count alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tui.state.board import StageState, StageView
-from tui.text.ink import Ink, Line, Piece, length, pad
+from tui.text.ink import Ink, Line, Piece, fitted, length, pad
 from tui.widgets.base import LineView
 
 ROOMY = 21
@@ -13,7 +14,8 @@ ROOMY = 21
 
 
 class StageStrip(LineView):
-    """Two rows, the width shared by the stages."""
+    """Two rows, the width shared by the stages; or where it has one row alone, one after the other,
+    as wide as each is."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -35,6 +37,8 @@ class StageStrip(LineView):
     def row(self, index: int) -> Line:
         if not self._stages:
             return []
+        if self.size.height == 1:
+            return fitted(_in_one_row(self._stages), self.line_width)
         cell, spare = divmod(self.line_width - 1, len(self._stages))
         line = [Piece(" ")]
         for number, stage in enumerate(self._stages):
@@ -42,6 +46,21 @@ class StageStrip(LineView):
             drawn = (_upper if index == 0 else _lower)(stage, width - 2)
             line += [*drawn, Piece(" " * (width - length(drawn)))]
         return line
+
+
+def _in_one_row(stages: Sequence[StageView]) -> list[Piece]:
+    line = []
+    for place, stage in enumerate(stages):
+        begun = stage.state is not StageState.WAITING
+        line += [
+            Piece("  " if place else " "),
+            Piece(f"{stage.state.glyph} ", stage.state.ink),
+            Piece(stage.name, Ink.STRONG if begun else Ink.MUTED),
+        ]
+        # of what is done, that it is done says enough
+        if begun and (stage.failed or stage.state is not StageState.DONE):
+            line.append(Piece(f" {stage.count}", Ink.BAD if stage.failed else Ink.MUTED))
+    return line
 
 
 def _upper(stage: StageView, width: int) -> list[Piece]:

@@ -216,7 +216,7 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
     left = target.left_about if layout.roomy else target.left
     left = "" if left == UNKNOWN else f"  {left} left"
     lower = [
-        Piece(" " * (layout.name_width + 2)),
+        Piece(pad(" passes", layout.name_width + 2), Ink.MUTED),
         *_rates(target, layout),
         *_pace(target, layout),
     ]
