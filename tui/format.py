@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Speaker, Stage, StopReason, Track
+from rich.cells import cell_len
+
+from engine.benchmark import ConversationKey, Speaker, Stage, StopReason, Track
 from engine.display import one_line
 from engine.progress import TrackScore
+from tui.text.ink import MEANINGFUL, told_apart
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -99,6 +103,16 @@ def percent(share: float) -> str:
     if 0.995 <= share < 1:
         return "99"
     return "1" if 0 < share < 0.005 else f"{share * 100:.0f}"
+
+
+def conversation_id(key: ConversationKey, targets: Sequence[str], width: int) -> str:
+    """Where it is too long its target gives way, as targets are what such ids differ in; `targets`
+    are those that are shown with it."""
+    text, target = one_line(str(key)), one_line(key.target_id)
+    room = width - cell_len(text) + cell_len(target)
+    if cell_len(text) <= width or room < MEANINGFUL:
+        return text
+    return text.replace(target, told_apart((*targets, target), room)[target])
 
 
 def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a switch)

@@ -22,6 +22,7 @@ SOURCES = sorted(ROOT.rglob("*.py"))
 CLEANERS = {"clean", "drawn", "one_line"}
 """What makes a text fit to be drawn."""
 HARMLESS = {
+    "conversation_id",
     "len",
     "cell_len",
     "plural",
@@ -115,7 +116,7 @@ WITHIN = {
     "widgets/stage_strip.py": {"stage"},
     "results/text.py": {"cell"},
     "screens/scenario.py": {"label", "state"},
-    "state/verdicts.py": {"found", "_id()"},  # counts; an id that was cleaned
+    "state/verdicts.py": {"found"},  # counts
     "widgets/heat_map.py": {"row"},
     "text/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},

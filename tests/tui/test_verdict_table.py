@@ -179,3 +179,27 @@ def test_a_row_has_the_words_that_show_the_behaviour(
     quotes = (Quote("not to be found", None), Quote("as it was said", 2))
     row = replace(ManyRows(1).verdict(0), passed=passed, track=track, quotes=quotes)
     assert row.quote == quote
+
+
+def test_ids_that_are_cut_keep_what_they_differ_in() -> None:
+    names = ["openai-gpt-large-2026-05-01-preview", "openai-gpt-small-2026-05-01-preview"]
+
+    class Two(ManyRows):
+        def key(self, index: int) -> ConversationKey:
+            return ConversationKey("m01_s00001_v01", names[index])
+
+        def verdict(self, index: int) -> VerdictRow:
+            return replace(super().verdict(index), key=self.key(index))
+
+    async def script() -> None:
+        app = TableApp(Two(2))
+        async with app.run_test(size=(50, 5)) as pilot:
+            table = app.table
+            table.tell_apart(names)
+            table.show(())
+            await pilot.pause()
+            lines = ["".join(piece.text for piece in table.row(row)) for row in (0, 1)]
+            assert "large" in lines[0]
+            assert "small" in lines[1]
+
+    asyncio.run(script())

@@ -12,7 +12,7 @@ from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, whose
 from engine.display import one_line
 from engine.report.scale import RATES
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted, pad, pad_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
@@ -58,8 +58,9 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[SheetRow]:
         head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
     yield SheetRow(fitted(head, width))
+    known = [_name(one) for one in concords]
     for one in concords:
-        line = [Piece(" " + pad(_name(one), names, middle=True) + "  ", Ink.STRONG)]
+        line = [Piece(" " + pad_apart(_name(one), known, names) + "  ", Ink.STRONG)]
         if bar >= 10:
             drawn = Whiskers(one.percent.value, one.percent.low, one.percent.high)
             line += whiskers(drawn, RATES, bar)

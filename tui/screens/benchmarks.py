@@ -248,8 +248,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         done = sum(tally.done for tally in tallies)
         total = sum(tally.total for tally in tallies)
         filled = 0 if not total else done * BAR // 2 // total
+        names = (one_line(each.name) for each in self.watched.benchmarks)
         left = [
-            Piece(" " + pad(one_line(info.name), 24, middle=True), Ink.STRONG),
+            Piece(" " + pad_apart(one_line(info.name), names, 24), Ink.STRONG),
             Piece(" " + "━" * filled, Ink.GOOD if done == total else Ink.ACCENT),
             Piece("─" * (BAR // 2 - filled), Ink.RULE),
             Piece("  " + pad(state, 24), ink),

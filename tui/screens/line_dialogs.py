@@ -25,7 +25,7 @@ from tui.services.palette import matching, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
 from tui.state.transcript import PatternFault
-from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread
+from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread, told_apart
 from tui.widgets.lines import ChoiceList, OneLine
 
 
@@ -186,7 +186,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
             return
         self._found = found
         width = max(min(WIDTH, self.app.size.width) - 6, 1)
-        self._list.show([_line(each, typed.strip(), width) for each in found])
+        self._list.show(_lines(found, typed.strip(), width))
         self._say(_words(typed, len(found)))
 
 
@@ -199,9 +199,16 @@ def _words(typed: str, found: int) -> str:
     return f"{more}Enter opens, Tab completes, Esc closes"
 
 
-def _line(found: FoundId, typed: str, width: int) -> Line:
-    of = f"  {found.kind} of {one_line(found.benchmark, 24)}"
-    name = shorten_middle(one_line(found.id), max(width - 2 - cell_len(of), LEAST))
+def _lines(found: Sequence[FoundId], typed: str, width: int) -> list[Line]:
+    of = [f"  {each.kind} of {one_line(each.benchmark, 24)}" for each in found]
+    room = max(width - 2 - max(map(cell_len, of), default=0), LEAST)
+    names = told_apart(tuple({one_line(each.id) for each in found}), room)
+    return [
+        _line(names[one_line(each.id)], words, typed) for each, words in zip(found, of, strict=True)
+    ]
+
+
+def _line(name: str, of: str, typed: str) -> Line:
     start = max(name.lower().find(typed.lower()), 0)
     end = start + len(typed)
     return [

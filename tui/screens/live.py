@@ -160,7 +160,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._strip.show(state.stages())
         if state.info is not None:
             self._read_scores(state.info)
-            self._targets.show(state.targets(state.info, moment.at), state.spending(state.info))
+            targets = state.targets(state.info, moment.at)
+            self._targets.show(targets, state.spending(state.info))
+            self._table.tell_apart([target.name for target in targets])
         happening = state.happening(width, height)
         self._happening.set_class(not happening[0], "-nothing")
         self._happening.show(*happening)

@@ -26,7 +26,7 @@ from engine.store.browsing import Browser
 from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
-from tui.format import verdict
+from tui.format import conversation_id, verdict
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import Overlay
 from tui.services.shell_commands import ShellCommand, judging_again
@@ -93,6 +93,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         takes = Browser(shell.watch.reader).takes_that_count(subjects)
         self._subjects = {takes[each]: each for each in subjects if each in takes}
         """By the take that is judged."""
+        self._targets = sorted({one_line(each.key.target_id) for each in self._subjects.values()})
+        self._id_width = _WIDTH[1]
         self._pairs: dict[int, _Pair] = {}
         """Of those that were judged since."""
         self._failed: dict[WorkRow, str] = {}
@@ -241,9 +243,10 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     def _columns(self) -> list[Heading]:
         low, high = _WIDTH
         longest = max((len(str(subject.key)) for subject in self._subjects.values()), default=low)
+        self._id_width = max(min(longest, high), low)
         return [
             Heading("", "before → now", 23),
-            Heading("", "conversation", max(min(longest, high), low), in_middle=True),
+            Heading("", "conversation", self._id_width, in_middle=True),
             Heading("", "what counts", 18),
             Heading("", "judged now by", 22),
             Heading("", "because", 0),
@@ -253,7 +256,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         return {take: self._row(take) for take in rows}
 
     def _row(self, take: int) -> Cells:
-        name = Piece(one_line(str(self._subjects[take].key)))
+        name = Piece(conversation_id(self._subjects[take].key, self._targets, self._id_width))
         pair = self._pairs.get(take)
         if pair is None or pair.new is None:
             why = self._failed.get(WorkRow.of(*self._subjects[take]))

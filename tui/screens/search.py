@@ -26,7 +26,7 @@ from tui.services.ticker import begin, begin_instead
 from tui.state.related import MessageRef, Subject
 from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Ink, Piece, Styled, pad, painted
+from tui.text.ink import Ink, Piece, Styled, pad, painted, told_apart
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
@@ -216,7 +216,8 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._fault = str(error)
         else:
             self._hits, self._searched, self._fault = hits, bool(what.words), None
-            self._list.show([_entry(hit) for hit in hits])
+            ids = told_apart(tuple({one_line(str(hit.key)) for hit in hits}), _ID_WIDTH)
+            self._list.show([_entry(hit, ids[one_line(str(hit.key))]) for hit in hits])
             self._draw_detail()
         self._searching = False
         self._draw_note()
@@ -263,12 +264,15 @@ def _needle(hit: Hit) -> str:
     return hit.snippet[slice(*hit.spans[0])] if hit.spans else ""
 
 
-def _entry(hit: Hit) -> Entry:
+_ID_WIDTH: Final = 31
+
+
+def _entry(hit: Hit, conv_id: str) -> Entry:
     ink = Ink.USER if hit.speaker is Speaker.USER else Ink.TARGET
     left = [
         Piece(pad(SPEAKER_NAMES[hit.speaker], 7), ink),
         Piece(pad(f"turn {hit.turn}", 8), Ink.MUTED),
-        Piece(pad(one_line(str(hit.key)), 31, middle=True) + " ", Ink.STRONG),
+        Piece(pad(conv_id, _ID_WIDTH) + " ", Ink.STRONG),
         *_snippet(hit),
     ]
     return Entry(hit.seq, left)

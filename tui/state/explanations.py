@@ -16,7 +16,7 @@ from tui.format import SCRIPTED, interval_rate, rate
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, RunStatus
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, pad
+from tui.text.ink import Ink, pad, pad_apart
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -145,7 +145,7 @@ def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Bl
             _rate(standings.get((target.id, track)), scores[track], track)
             for track in (Track.POSITIVE, Track.NEGATIVE)
         )
-        text = f"{pad(name, width, middle=True)}   {pad(positive, 24)}  {negative}"
+        text = f"{pad_apart(name, names, width)}   {pad(positive, 24)}  {negative}"
         rates.append(Passage(("rate", name), "", text, ink=Ink.STRONG, close=True))
     blocks: list[Block] = [
         _say("counts", "\n".join(lines)),

@@ -6,9 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from rich.cells import cell_len
-
-from engine.benchmark import ConversationKey
 from engine.display import one_line
 from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.store.browsing import (
@@ -21,12 +18,12 @@ from engine.store.browsing import (
     Sorting,
 )
 from engine.watch import BenchmarkInfo
-from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
+from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict
 from tui.state.filters import parse
 from tui.state.related import Subject
 from tui.state.run_status import Missed
 from tui.state.transcript import MOST_TURNS, arc
-from tui.text.ink import MEANINGFUL, VERDICT_INKS, Ink, Line, Piece, told_apart
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, told_apart
 from tui.text.wrap import Cells, Heading
 
 AGAIN_AFTER: Final = 1.0
@@ -306,15 +303,6 @@ def _judges(row: BrowsedRow, known: Sequence[str]) -> str:
     return told_apart((*known, judge), JUDGE_WIDTH - len(others))[judge] + others
 
 
-def _id(key: ConversationKey, names: KnownNames, width: int) -> str:
-    """Where it is too long its target gives way, as targets are what such ids differ in."""
-    text, target = one_line(str(key)), one_line(key.target_id)
-    room = width - cell_len(text) + cell_len(target)
-    if cell_len(text) <= width or room < MEANINGFUL:
-        return text
-    return text.replace(target, told_apart((*names.targets, target), room)[target])
-
-
 def _cells(
     row: BrowsedRow,
     *,
@@ -335,7 +323,7 @@ def _cells(
     cells = [
         Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
         Piece(
-            marks + _id(given.key, names, names.id_width - len(marks)),
+            marks + conversation_id(given.key, names.targets, names.id_width - len(marks)),
             (Ink.MUTED if read else Ink.TEXT) if row.counts else Ink.FAINT,
         ),
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),

@@ -14,7 +14,7 @@ from textual.message import Message
 from engine.benchmark import ConversationKey
 from engine.display import one_line, plural
 from engine.store.records import VerdictRow
-from tui.format import TRACK_SIGNS, verdict
+from tui.format import TRACK_SIGNS, conversation_id, verdict
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 from tui.text.wrap import Cells, Heading, laid_out
 from tui.widgets.table import PAGE, PagedTable
@@ -50,6 +50,8 @@ class VerdictTable(PagedTable):
         super().__init__(self._cells, id=id)
         self._source = source
         self._empty = _NOTHING
+        self._targets: Sequence[str] = ()
+        """Those that the verdicts are on, told apart where ids are cut."""
 
     @property
     def cursor(self) -> ConversationKey | None:
@@ -63,6 +65,12 @@ class VerdictTable(PagedTable):
 
     def place_of(self, row: int) -> int | None:
         return row if row < len(self._rows) else None
+
+    def tell_apart(self, targets: Sequence[str]) -> None:
+        """Verdicts are on these."""
+        if targets != self._targets:
+            self._targets = targets
+            self.redraw()
 
     def show(self, changed: Sequence[int]) -> None:
         """Rows may have been added at the end, and those at `changed` are not what they were."""
@@ -93,6 +101,10 @@ class VerdictTable(PagedTable):
         width = self.line_width - 1
         headings = _headings(self.line_width)
         chosen = [cells[_ORDER.index(heading.name)] for heading in headings]
+        place = next(at for at, one in enumerate(headings) if one.name == "conversation")
+        room = headings[place].width or width - sum(one.width + one.gap for one in headings)
+        name = conversation_id(self._source.key(row), self._targets, room)
+        chosen[place] = chosen[place]._replace(text=name)
         return [Piece(" "), *(piece for _, piece in laid_out(headings, chosen, width))]
 
     def on_resize(self, event: events.Resize) -> None:
