@@ -177,14 +177,15 @@ def _rate(target: TargetView, track: Track, intervals: bool) -> str:  # noqa: FB
 
 
 def _heading(layout: _Layout) -> Line:
+    passes = "passes, " if layout.intervals else ""
     cells = [
         pad("target", layout.name_width),
         pad("simulated", layout.bar_width + 10),
         pad(layout.running, 7, right=True),
         pad("failed", 6, right=True),
         pad("judged", 9, right=True),
-        " " + pad("positive", layout.rate_width),
-        pad("negative", layout.rate_width),
+        " " + pad(f"{passes}positive", layout.rate_width),
+        pad(f"{passes}negative", layout.rate_width),
         pad("tok/s", 5, right=True),
         pad("spend", 7, right=True),
         pad("left", 7, right=True),
