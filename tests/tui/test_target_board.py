@@ -96,9 +96,9 @@ def test_each_conversation_has_a_cell_where_there_is_room(
 ) -> None:
     target = TargetView("a", played, 8, running, 0, scored, 8, TrackScore(passed, scored))
     assert "".join(piece.text for piece in field_of(target, 8)) == field
-    assert "".join(piece.text for piece in field_of(target, 10)) == f"{field}──"
+    assert "".join(piece.text for piece in field_of(target, 10)) == f"{field}  "
     twice = "".join(sign * 2 for sign in field)
-    assert "".join(piece.text for piece in field_of(target, 17)) == f"{twice}─"
+    assert "".join(piece.text for piece in field_of(target, 17)) == f"{twice} "
 
 
 def test_what_there_is_of_a_kind_is_seen_be_it_less_than_a_cell() -> None:

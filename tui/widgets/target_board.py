@@ -30,6 +30,9 @@ USUAL_RATE: Final = 21
 """Cells that a rate takes with its interval: what comes first may be shorter, and would move."""
 LONGEST_NAME: Final = 20
 SHORT_NAME: Final = 14
+LONG_BAR: Final = 28
+LONGEST_BAR: Final = 80
+"""Where so many conversations or fewer have a cell each."""
 
 
 class TargetBoard(CursorView):
@@ -163,7 +166,8 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     cut_off = any(target.at_rest and target.running for target in targets)
     held = any(target.paused for target in targets)
     running = "cut off" if cut_off else "held" if held else "running"
-    bar_width = min(max(width - rest, 4), 28)
+    most = max((target.to_simulate for target in targets), default=0)
+    bar_width = min(max(width - rest, 4), max(LONG_BAR, min(most, LONGEST_BAR)))
     roomy = width >= DENSE
     names = [target.name for target in targets]
     return _Layout(heading, intervals, names, name, bar_width, running, column, roomy)
@@ -251,7 +255,8 @@ def field_of(target: TargetView, width: int) -> list[Piece]:
         end = min(max(end, begun + (count > 0)), cells)
         pieces.append(Piece(sign * (end - begun), ink))
         begun = end
-    return [piece for piece in pieces if piece.text] + [Piece("─" * (width - begun), Ink.RULE)]
+    rest = [Piece("─" * (cells - begun), Ink.RULE), Piece(" " * (width - cells))]
+    return [piece for piece in [*pieces, *rest] if piece.text]
 
 
 _FIELD: Final = (("█", Ink.GOOD), ("▓", Ink.BAD), ("▒", Ink.ACCENT), ("░", Ink.ACCENT))

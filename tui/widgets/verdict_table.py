@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
@@ -66,6 +67,13 @@ class VerdictTable(PagedTable):
     def place_of(self, row: int) -> int | None:
         return row if row < len(self._rows) else None
 
+    @property
+    def _longest_id(self) -> int:
+        """In cells, as far as can be told from the first one and the targets."""
+        first = cell_len(one_line(str(self._source.key(0))))
+        own = cell_len(one_line(self._source.key(0).target_id))
+        return first + max([0, *(cell_len(target) - own for target in self._targets)]) + _SAMPLE
+
     def tell_apart(self, targets: Sequence[str]) -> None:
         """Verdicts are on these."""
         if targets != self._targets:
@@ -99,7 +107,7 @@ class VerdictTable(PagedTable):
             waiting = Piece(" " + pad("· waiting", 11), Ink.MUTED)
             return [waiting, Piece(one_line(str(self._source.key(row))), Ink.MUTED)]
         width = self.line_width - 1
-        headings = _headings(self.line_width)
+        headings = _headings(self.line_width, self._longest_id)
         chosen = [cells[_ORDER.index(heading.name)] for heading in headings]
         place = next(at for at, one in enumerate(headings) if one.name == "conversation")
         room = headings[place].width or width - sum(one.width + one.gap for one in headings)
@@ -139,12 +147,16 @@ _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAIN
 _ORDER: Final = ("outcome", "track", "metric", "conversation", "turns", "because")
 
 
-def _headings(width: int) -> list[Heading]:
+_SAMPLE: Final = len("__s1")
+
+
+def _headings(width: int, longest_id: int) -> list[Heading]:
     """The columns that there is room for in so many cells."""
     least = [Heading("outcome", "", 10), Heading("track", "", 1)]
     if width < ROOM_FOR_WHY:
         return [*least, Heading("conversation", "", 0, gap=0, in_middle=True)]
-    name = Heading("conversation", "", min(max(width - 64, 27), 36), in_middle=True)
+    room = min(max(width - 64, 27), 36, longest_id)
+    name = Heading("conversation", "", room, in_middle=True)
     turns = [Heading("turns", "", 9, gap=0)] if width >= ROOM_FOR_TURNS else []
     return [*least, Heading("metric", "", 5, gap=0), name, *turns, Heading("because", "", 0, gap=0)]
 
