@@ -179,7 +179,8 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
         await pilot.app.push_screen(SearchScreen(shell(pilot)))
         await pilot.press(*"nurse by:target")
         await settled(theatre, pilot)
-        assert "4 messages, the newest first" in on_screen(pilot)
+        assert "4 messages, the newest first; Enter leads to them" in on_screen(pilot)
+        assert "/ find" not in on_screen(pilot)  # it is typed into the line
         assert "\x1b" not in on_screen(pilot)
         await pilot.press("enter", "down", "enter")
         await settled(theatre, pilot)

@@ -202,7 +202,7 @@ def _words(typed: str, found: int) -> str:
 def _lines(found: Sequence[FoundId], typed: str, width: int) -> list[Line]:
     of = [f"  {each.kind} of {one_line(each.benchmark, 24)}" for each in found]
     room = max(width - 2 - max(map(cell_len, of), default=0), LEAST)
-    names = told_apart(tuple({one_line(each.id) for each in found}), room)
+    names = told_apart(tuple(one_line(each.id) for each in found), room)
     return [
         _line(names[one_line(each.id)], words, typed) for each, words in zip(found, of, strict=True)
     ]

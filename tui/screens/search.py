@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
@@ -146,6 +147,10 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
     def action_back(self) -> None:
         self.shell.navigator.back()
 
+    def on_descendant_focus(self) -> None:
+        super().on_descendant_focus()
+        self._draw_note()
+
     def on_entries_opened(self, message: Entries.Opened) -> None:
         hit = self._hit
         if hit is None:
@@ -216,8 +221,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._fault = str(error)
         else:
             self._hits, self._searched, self._fault = hits, bool(what.words), None
-            ids = told_apart(tuple({one_line(str(hit.key)) for hit in hits}), _ID_WIDTH)
-            self._list.show([_entry(hit, ids[one_line(str(hit.key))]) for hit in hits])
+            self._list.show(_entries(hits))
             self._draw_detail()
         self._searching = False
         self._draw_note()
@@ -242,7 +246,8 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         if not self._hits:
             return "Nobody said that.", Ink.WARN
         more = " or more" if len(self._hits) >= self._limit else ""
-        return f"{plural(len(self._hits), 'message')}{more}, the newest first", Ink.GOOD
+        leads = "; Enter leads to them" if self._line.has_focus else ""
+        return f"{plural(len(self._hits), 'message')}{more}, the newest first{leads}", Ink.GOOD
 
     def _draw_detail(self) -> None:
         self._detail.show_another(_detail_blocks(self._hit), follow=False)
@@ -267,12 +272,19 @@ def _needle(hit: Hit) -> str:
 _ID_WIDTH: Final = 31
 
 
+def _entries(hits: Sequence[Hit]) -> list[Entry]:
+    names = [one_line(str(hit.key)) for hit in hits]
+    shown = told_apart(tuple(names), _ID_WIDTH)
+    width = max(map(cell_len, shown.values()), default=0)
+    return [_entry(hit, pad(shown[name], width)) for hit, name in zip(hits, names, strict=True)]
+
+
 def _entry(hit: Hit, conv_id: str) -> Entry:
     ink = Ink.USER if hit.speaker is Speaker.USER else Ink.TARGET
     left = [
         Piece(pad(SPEAKER_NAMES[hit.speaker], 7), ink),
         Piece(pad(f"turn {hit.turn}", 8), Ink.MUTED),
-        Piece(pad(conv_id, _ID_WIDTH) + " ", Ink.STRONG),
+        Piece(conv_id + "  ", Ink.STRONG),
         *_snippet(hit),
     ]
     return Entry(hit.seq, left)
@@ -281,6 +293,8 @@ def _entry(hit: Hit, conv_id: str) -> Entry:
 def _snippet(hit: Hit) -> list[Piece]:
     """From a little before what was found, with that marked; each piece is cleaned by itself."""
     start = max(hit.spans[0][0] - BEFORE, 0) if hit.spans else 0
+    if start:  # at the beginning of a word, where one begins
+        start = hit.snippet.find(" ", start, hit.spans[0][0]) + 1 or start
     styles = [Styled(*span, Ink.EVIDENCE) for span in hit.spans]
     pieces = painted(hit.snippet, start, len(hit.snippet), styles, Ink.TEXT)
     dots = [Piece("… ", Ink.FAINT)] if start or hit.cut_before else []

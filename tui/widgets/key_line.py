@@ -11,7 +11,7 @@ from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import Screen
 
-from tui.bindings import Hinting, key_name
+from tui.bindings import KEY_NAMES, Hinting, key_name
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import LineView
 
@@ -124,7 +124,10 @@ class _Possible(NamedTuple):
 def _is_typed(key: str, screen: Screen[object]) -> bool:
     """Whether it only puts a letter into what has the focus. Textual says so of built-in keys."""
     focused = screen.focused
-    return focused is not None and focused.check_consume_key(key, key_to_character(key))
+    # `slash` and its like are no names of Unicode, by which Textual would know what they type
+    character = KEY_NAMES.get(key, "")
+    typed = character if len(character) == 1 and character.isascii() else key_to_character(key)
+    return focused is not None and focused.check_consume_key(key, typed)
 
 
 class KeyLine(LineView):
