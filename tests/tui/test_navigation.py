@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from engine.benchmark import Stage
+from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, shell
 from tui.app import CrosswindApp
+from tui.bindings import PaletteCommand, deeds
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
@@ -18,6 +21,7 @@ from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
+from tui.services.palette import commands, matching
 
 
 def where(pilot: Pilot[None]) -> str:
@@ -265,6 +269,35 @@ def test_the_palette_knows_benchmarks_targets_and_themes(
         assert shown in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(), passed=False)
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+        for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "3 r", "2 w"):
+            await pilot.press(*keys.split())
+            await theatre.tick(pilot)
+            known = commands(pilot.app, pilot.app.screen)
+            for deed in deeds([pilot.app.screen, pilot.app]):
+                action = deed.action.partition("(")[0]
+                can = deed.node.check_action(action, ()) and deed.meaning != deed.description
+                if can and action not in WITHOUT_A_NAME:
+                    act = next((one for one in known if leads_to(one) == deed.action), None)
+                    assert act is not None, (keys, deed)
+                    assert matching(known, act.name)[0] == act
+            await pilot.press("escape")
+
+    theatre.perform(script)
+
+
+WITHOUT_A_NAME = {"command_palette", "focus_next", "focus_previous", "leave_root", "open"}
+"""What is a key's matter alone, or leads to the palette."""
+
+
+def leads_to(command: PaletteCommand) -> object:
+    return command.act.args[0] if isinstance(command.act, partial) and command.act.args else None
 
 
 def test_each_screen_of_the_registry_is_there() -> None:
