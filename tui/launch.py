@@ -22,7 +22,6 @@ from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, InputError
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
-from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.store.integrity import unread_results, unread_words
 from engine.store.reader import Reader
@@ -41,12 +40,7 @@ from tui.themes import NO_OWN_THEMES, OwnThemes
 # never waits for it.
 
 if TYPE_CHECKING:
-    from engine.cli.person_labels import PersonDisputes, PersonSample
-    from engine.cli.piloting import PilotPage
-    from engine.cli.reviewing import ReviewDesk
     from engine.cli.session import Session
-    from engine.pipeline.ahead import Ahead
-    from engine.pipeline.report import Report
     from tui.orders import AppRun, Orders
 
 
@@ -116,13 +110,8 @@ def open_app(arguments: argparse.Namespace) -> int:
     face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
-    if arguments.command == "label":
+    if arguments.command in {"label", "adjudicate"}:
         return _label(arguments, face=face)
-    if arguments.command == "adjudicate":
-        from engine.cli.labelling import opened_disputes
-
-        found = opened_disputes(arguments)
-        return _look(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
     if arguments.command not in {"demo", "run"}:
         return _look(arguments, face=face)
     from tui.orders import prepare
@@ -134,8 +123,11 @@ def open_app(arguments: argparse.Namespace) -> int:
 def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
     # before the app is there, so that what is wrong is told on the terminal, and what the other
     # screens tell is not seen
-    from engine.cli.labelling import opened_sample, progress_lines
+    from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
 
+    if arguments.command == "adjudicate":
+        found = opened_disputes(arguments)
+        return _look(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
     sample = opened_sample(arguments)
     code = _look(arguments, face=face, first=OpenedScreen("label", (sample,)))
     for line in progress_lines(sample.now()):
@@ -277,55 +269,19 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
 
         return Orders(session(), watch.reader.path)
 
-    def start(order: Order | None) -> int:
-        return orders().start(order)
-
-    def cost(order: Order) -> PricedOrder | None:
-        return orders().cost(order)
-
-    def make(name: str) -> BenchmarkInfo:
-        return orders().make(name)
-
-    def report(benchmark: str) -> Report:
-        return orders().report(benchmark)
-
-    def describe(name: str) -> BenchmarkInfo:
-        return orders().describe(name)
-
-    def is_template(name: str) -> bool:
-        return orders().is_template(name)
-
-    def stale(benchmark: str) -> Mapping[int, str]:
-        return orders().stale(benchmark)
-
-    def label(benchmark: str) -> PersonSample:
-        return orders().label(benchmark)
-
-    def disputes(benchmark: str) -> PersonDisputes:
-        return orders().disputes(benchmark)
-
-    def review() -> ReviewDesk:
-        return orders().review()
-
-    def ahead(benchmark: str) -> Ahead:
-        return orders().ahead(benchmark)
-
-    def pilot(benchmark: str) -> PilotPage:
-        return orders().pilot(benchmark)
-
     return Backend(
-        start,
-        cost,
-        make,
-        report,
-        describe,
-        is_template,
-        stale,
-        label,
-        disputes,
-        review,
-        ahead,
-        pilot,
+        start=lambda order: orders().start(order),
+        cost=lambda order: orders().cost(order),
+        make=lambda name: orders().make(name),
+        report=lambda benchmark: orders().report(benchmark),
+        describe=lambda name: orders().describe(name),
+        is_template=lambda name: orders().is_template(name),
+        stale=lambda benchmark: orders().stale(benchmark),
+        label=lambda benchmark: orders().label(benchmark),
+        disputes=lambda benchmark: orders().disputes(benchmark),
+        review=lambda: orders().review(),
+        ahead=lambda benchmark: orders().ahead(benchmark),
+        pilot=lambda benchmark: orders().pilot(benchmark),
     )
 
 
