@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,8 +24,6 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
     if not 0 < arguments.width < 1:
         raise InputError(Problem("--width: expected a share above 0 and below 1, such as 0.1"))
-    if arguments.compare is not None and arguments.html is not None:
-        raise InputError(Problem("--compare is told in lines or as --json, and on no page yet"))
     definition = definition_of(session, arguments.benchmark)
     page = None if arguments.html is None else page_path(arguments.html, _PAGE)
     with session.reader() as reader:
@@ -34,12 +32,13 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if labelled is None:
         hint = f"`crosswind label {definition.name}` draws a sample"
         raise InputError(Problem(f"nobody has labelled {definition.name} yet", hint=hint))
-    if arguments.compare is not None:
+    if arguments.compare is not None and page is None:
         return _compare(labelled, arguments)
     judges = [arguments.judge] if arguments.judge else labelled.judges
-    found = [labelled.calibration(one, arguments.width) for one in judges]
+    compared = list(_compared_lines(labelled, *arguments.compare)) if arguments.compare else []
+    found = [labelled.calibration(one, arguments.width) for one in arguments.compare or judges]
     if page is not None:
-        write_page(page, _page(labelled, found), hidden)
+        write_page(page, _page(labelled, found, compared), hidden)
     elif arguments.json:
         out_json([_as_json(one, labelled) for one in found])
     else:
@@ -47,11 +46,11 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _page(labelled: LabelledJudges, found: Sequence[Calibration]) -> str:
+def _page(labelled: LabelledJudges, found: Sequence[Calibration], compared: Sequence[str]) -> str:
     # 22 ms for the templates, which lines do without
     from engine.report.html.calibration_page import calibration_page
 
-    notes = list(labelled.notes())
+    notes = [*compared, *labelled.notes()]
     now = datetime.now(UTC)
     return calibration_page(labelled.title, found, notes, now, scripted=labelled.scripted)
 
@@ -73,14 +72,17 @@ def _compare(labelled: LabelledJudges, arguments: argparse.Namespace) -> int:
     if arguments.json:
         out_json({"left": left, "right": right, "splits": [asdict(each) for each in found]})
         return DONE
-    for line in comparison_lines(left, right, found):
+    for line in (*_compared_lines(labelled, left, right), labelled.people.rule):
         out(line)
-    out(
+    return DONE
+
+
+def _compared_lines(labelled: LabelledJudges, left: str, right: str) -> Iterator[str]:
+    yield from comparison_lines(left, right, labelled.compared(left, right))
+    yield (
         f"{Split.DEV} and {Split.TEST} are halves of the base scenarios by a hash of their names: "
         f"develop a judge on {Split.DEV}, report {Split.TEST}"
     )
-    out(labelled.people.rule)
-    return DONE
 
 
 def _as_json(one: Calibration, labelled: LabelledJudges) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from engine.analysis.calibration import (
     calibrate,
     compare_judges,
 )
+from engine.analysis.calibration_words import comparison_lines
 from engine.benchmark import base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
@@ -28,6 +29,10 @@ from engine.store.tables import Verdict
 
 COUNTING: Final = "what counts"
 """The judges of the configuration together."""
+
+
+_COMPARED: Final = 4
+"""Judges that are compared unasked; `calibrate --compare` takes any two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,14 @@ class LabelledJudges:
     def report(self) -> CalibrationReport:
         """Of all judges."""
         found = [self.calibration(judge) for judge in self.judges]
-        return CalibrationReport(found, list(self.notes()))
+        return CalibrationReport(found, [*self._comparisons(), *self.notes()])
+
+    def _comparisons(self) -> Iterator[str]:
+        """Of every other judge with the first of the configuration."""
+        first, *_ = [name for name in self.judges if name != COUNTING] or [COUNTING]
+        for name in sorted(self._known - {first})[:_COMPARED]:
+            for line in comparison_lines(first, name, self.compared(first, name)):
+                yield f"{first} and {name} on the same labels, {line}"
 
     def notes(self) -> Iterator[str]:
         """Who labelled, what was left out, and whether people's verdicts count."""
@@ -116,13 +128,18 @@ class LabelledJudges:
             yield f"{number} labelled under an earlier definition, and held against it all the same"
         yield self.people.rule
 
-    def _rows(self, judge: str) -> dict[tuple[int, str], JudgedRow]:
-        known = {
+    @property
+    def _known(self) -> set[str]:
+        """Everybody who has judged any of it."""
+        return {
             verdict.judge
             for one in self.judged
             for verdict in one.verdicts
             if verdict.source != HUMAN
         }
+
+    def _rows(self, judge: str) -> dict[tuple[int, str], JudgedRow]:
+        known = self._known
         if judge not in known | {COUNTING}:
             shown = judge if len(judge) <= 40 else f"{judge[:39]}…"
             named = ", ".join(sorted(known)) or "nobody"

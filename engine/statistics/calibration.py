@@ -13,7 +13,7 @@ from math import ceil, comb, sqrt
 from typing import Final
 
 from engine.statistics.clusters import Cluster, Stratum, stratified_error
-from engine.statistics.distributions import Interval, critical, wilson
+from engine.statistics.distributions import Interval, clopper_pearson, critical, wilson
 
 _EXPECTED_FREEDOM: Final = 4
 """Clusters' worth that independent labels weigh against the spread that the clusters show: few
@@ -21,6 +21,10 @@ clusters may happen to be alike (as in `rates`)."""
 _IMAGINED: Final = 1
 """Errors of the judge that are imagined beside those that were seen: none among a few labels is not
 a judge without error."""
+
+
+_FEW: Final = 5
+"""Labels of the rarer kind from which on Wilson's interval alone holds the truth often enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,9 @@ def _share(
     (1992), result 5.6.1), moderated by what independent labels would give.
 
     Errors can only come from the labels `could_be_wrong`. Where few were met and each stands for
-    many conversations, that is what is not known: one error more is imagined among them.
+    many conversations, that is what is not known: one error more is imagined among them. Of one
+    to four errors, or so few that are right, Wilson's interval may say that there are hardly fewer:
+    there it reaches at least as far as the exact one.
     """
     if not found:
         return None
@@ -115,6 +121,10 @@ def _share(
         if floor:
             effective = min(effective, drawn * (1 - drawn) / floor)
     interval = wilson(value, effective, critical(own))
+    trues = sum(true for _, true in found)
+    if 0 < min(trues, len(found) - trues) < _FEW:
+        exact = clopper_pearson(value, effective)
+        interval = Interval(min(interval.low, exact.low), max(interval.high, exact.high))
     return Share(value, interval, len(found))
 
 

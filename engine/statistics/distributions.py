@@ -51,6 +51,31 @@ def wilson(rate: float, n: float, critical: float = Z95) -> Interval:
     )
 
 
+def clopper_pearson(rate: float, n: float) -> Interval:
+    """The exact interval of C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404-413, for
+    `rate` (0 to 1) over `n` observations; `n` may be a fraction, as an effective sample size is:
+    E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193-201. [0, 1] where it is not
+    above 0."""
+    if n <= 0:
+        return Interval(0.0, 1.0)
+    true, false, tail = rate * n, (1 - rate) * n, (1 - LEVEL) / 2
+    return Interval(
+        0.0 if true <= 0 else _beta_quantile(tail, true, false + 1),
+        1.0 if false <= 0 else _beta_quantile(1 - tail, true + 1, false),
+    )
+
+
+def _beta_quantile(probability: float, a: float, b: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        if incomplete_beta(middle, a, b) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
 _TINY: Final = 1e-300
 _PRECISION: Final = 1e-15
 

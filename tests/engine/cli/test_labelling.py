@@ -349,6 +349,9 @@ def test_two_judges_are_compared_on_both_halves_of_the_scenarios(
     assert [one["split"] for one in splits] == ["dev", "test"]
     assert sum(one["labels"] for one in splits) == 12
     assert {one["contest"]["p"] for one in splits} == {1.0}
+    page = sheet.with_name("compared.html")
+    assert crosswind("calibrate", "giving-in", *same, "--html", str(page))[0] == 0
+    assert all(str(escape(line)) in page.read_text() for line in out.splitlines())
     code, _, err = crosswind("calibrate", "giving-in", "--judge", "nobody")
     assert code == 2
     assert "no judge 'nobody' has judged this: offline:evaluator has" in err

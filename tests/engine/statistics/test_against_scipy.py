@@ -15,6 +15,7 @@ from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster, clustered_error
 from engine.statistics.demographics import Fit, VariantScore
 from engine.statistics.distributions import (
+    clopper_pearson,
     incomplete_beta,
     student_cdf,
     student_quantile,
@@ -25,6 +26,15 @@ from engine.statistics.paired import Difference, drawn_error
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 
 SEEDS = range(8)
+
+
+def test_clopper_and_pearsons_is_that_of_statsmodels() -> None:
+    for n in (1, 7, 60):
+        for passed in range(n + 1):
+            found = clopper_pearson(passed / n, n)
+            expected = proportion.proportion_confint(passed, n, method="beta")
+            low, high = (passed > 0) * expected[0], 1.0 if passed == n else expected[1]
+            assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
 
 
 def test_wilson_is_that_of_statsmodels() -> None:
