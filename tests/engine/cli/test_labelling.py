@@ -17,11 +17,19 @@ import pytest
 from markupsafe import escape
 
 from engine.analysis.calibration import Split
+from engine.cli.arguments import parse
 from engine.cli.main import main
+from engine.cli.person_sample import PersonSample
+from engine.cli.session import open_session
 from engine.host import EngineThread
 from engine.jury import People
 from engine.link import Command, EngineState, Request
-from engine.pipeline.label_requests import LabelRequest, NumberedLabel
+from engine.pipeline.label_requests import (
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    NumberedLabel,
+)
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import EngineSettings
@@ -184,6 +192,21 @@ def test_labels_are_in_the_files_at_once(crosswind: Crosswind, sheet: Path, plac
     assert labels_in_files() == 0
     take_in(crosswind, fill(sheet, by_number))
     assert labels_in_files() == 12
+
+
+def test_labels_that_no_file_has_yet_are_in_them_after_the_next_run(
+    crosswind: Crosswind, place: Place
+) -> None:
+    """As where the screen is killed: it writes files when it is left, and stores each label."""
+    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    sample = PersonSample.open(session, "giving-in", "Ann", 12, "7", new=False)
+    absent = GivenLabel(LabelAnswer.ABSENT)
+    sample.store([NumberedLabel(number, absent) for number in (1, 2, 3)])
+    assert len(PersonSample.open(session, "giving-in", "Ann", 12, "7", new=False).now().given) == 3
+    assert not any('"label":' in path.read_text() for path in place.folder.rglob("*.json"))
+    assert crosswind("run", "--headless")[0] == 0
+    found = (path.read_text() for path in place.folder.rglob("*.json"))
+    assert sum(text.count('"label":') for text in found) == 3
 
 
 def test_who_asks_for_another_sample_is_told_that_one_is_not_labelled_yet(
