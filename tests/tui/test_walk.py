@@ -103,3 +103,16 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
 
         one.press("i", "an id, or any part")
         one.press("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")
+
+        # what a model wrote, and the conversations once more, blind
+        one.press("6", "Review", "to review")
+        one.press("a", "approved")
+        one.press("u", "undone: approve")
+        one.press(":", "a command, a benchmark")
+        one.press("label\r", "0 of 24 labelled", gone="Review")
+        one.press("n", "1 of 24 labelled")
+        one.press("u", "0 of 24 labelled")
+        one.press("q", "Review")
+        one.press(":", "a command, a benchmark")
+        one.press("adjudicate\r", "There is nothing to decide")
+        one.press("q", "Review")
