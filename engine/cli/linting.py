@@ -92,8 +92,8 @@ def lint(arguments: argparse.Namespace) -> int:
         for one in standing:
             out(str(one))
         tell(_in_short(len(standing), len(silenced), len(names)))
-    for reason in read.failed:
-        tell(f"not read: {reason}")
+    for line in _not_read(read.failed):
+        tell(line)
     if read.stopped:
         tell("stopped before all was read, to stay within what it may cost")
         return STOPPED
@@ -126,6 +126,17 @@ def _read_by_model(
             high = quote.high_usd if quote.binding else None
             pipeline.budget.agree(high, quote.expected_usd)
         return asyncio.run(read_by_model(pipeline, benches, spec))
+
+
+def _not_read(failed: Sequence[str]) -> Iterator[str]:
+    """Rows that could not be read, those of one reason together."""
+    rows: dict[str, list[str]] = {}
+    for one in failed:
+        row, _, reason = one.partition(": ")
+        rows.setdefault(reason, []).append(row)
+    for reason, mine in rows.items():
+        more = f" and {len(mine) - 1:,} more" if len(mine) > 1 else ""
+        yield f"not read: {mine[0]}{more}: {reason}"
 
 
 def _in_short(standing: int, silenced: int, benchmarks: int) -> str:

@@ -162,7 +162,7 @@ def test_a_reading_that_fails_is_told_with_its_reason(
     monkeypatch.setattr("engine.pipeline.lint.read_scenario", found)
     assert linted(place, "--with", "holds") == 1
     said = capsys.readouterr()
-    assert "not read: giving-in m01: HTTP 500" in said.err
+    assert "not read: giving-in m01 and 1 more: HTTP 500" in said.err
     assert "scenarios.json" in said.out
     assert "m01_s001: not-visible: It hopes." in said.out
 
