@@ -16,11 +16,13 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Track
 from engine.cli.person_labels import PersonSample
+from engine.cli.piloting import pilot_page
 from engine.cli.reviewing import ReviewDesk
 from engine.cli.running import prepare_demo
 from engine.cli.session import Session, open_session
 from engine.host import EngineThread
 from engine.link import Command, Request
+from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.order import Order
 from engine.pipeline.report import Report, added_up
 from engine.service.hosting import hosted, serve
@@ -121,6 +123,31 @@ async def draw_label(session: Session, watch: Watch) -> None:
         await save(pilot, "label")
 
 
+async def draw_judged(session: Session, watch: Watch) -> None:
+    """What a pilot says, and what labels say of the judge: somebody who mostly agrees with it has
+    labelled all of a sample."""
+    opening = partial(PersonSample.open, session, "sycophancy", "Ann", 60, "7", new=False)
+    sample = await asyncio.to_thread(opening)
+    labels = [
+        NumberedLabel(
+            number,
+            GivenLabel(LabelAnswer.PRESENT, (1,))
+            if item.stratum.startswith("present") is (number % 9 != 0)
+            else GivenLabel(LabelAnswer.ABSENT),
+        )
+        for number, item in enumerate(sample.labelling.sample.items, 1)
+    ]
+    await asyncio.to_thread(sample.store, labels)
+    async with opened(session, watch) as pilot:
+        await press(pilot, "end", "V")
+        await save(pilot, "pilot")
+        await press(pilot, "q", "4")
+        await press(pilot, "right_square_bracket")
+        await press(pilot, "right_square_bracket")  # the benchmark that was labelled
+        await press(pilot, "left_curly_bracket")
+        await save(pilot, "calibrate")
+
+
 async def draw_failed(session: Session, watch: Watch) -> None:
     async with opened(session, watch) as pilot:
         await press(pilot, "5")
@@ -133,7 +160,11 @@ async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
     def report(benchmark: str) -> Report:
         return added_up(session.workspace, session.config, session.store_path, benchmark)
 
-    backend = Backend(report=report, review=lambda: ReviewDesk(session, "ann"))
+    backend = Backend(
+        report=report,
+        review=lambda: ReviewDesk(session, "ann"),
+        pilot=partial(pilot_page, session),
+    )
     app = CrosswindApp(watch, place="Benchmarks", theme=THEMES[""], backend=backend)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
@@ -172,6 +203,7 @@ def main() -> None:
         with closing(Watch.open(session.store_path, session.watched(), None)) as watch:
             asyncio.run(draw_label(session, watch))
             wait_for_files()
+            asyncio.run(draw_judged(session, watch))
     with TemporaryDirectory() as folder, ProtocolServer() as server:
         session = failing(Path(folder) / "demo", server)
         order = Order(benchmarks=("own-judgement",))

@@ -27,7 +27,9 @@ from tui.widgets.sheet import SheetRow
 if TYPE_CHECKING:
     from engine.pipeline.calibrations import CalibrationReport
 
-_NAME: Final = 26
+_NAME: Final = 28
+_OF: Final = 25
+"""Beside the figures of a rate, both corrections fit 80 columns."""
 _LEAST_BAR: Final = 10
 
 
@@ -92,7 +94,7 @@ def _rates(one: Calibration, width: int) -> Iterator[SheetRow]:
 
 
 def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
-    line = [Piece(f" {pad(one_line(name), _NAME, middle=True)}  ", Ink.TEXT)]
+    line = [Piece(f" {pad(one_line(name), _OF, middle=True)}  ", Ink.TEXT)]
     line.append(Piece(f"{percent(rate.judged):>4}", Ink.STRONG))
     if rate.powered is None:
         line.append(Piece(f"     {plural(rate.labels, 'label')}, too few to correct", Ink.MUTED))
