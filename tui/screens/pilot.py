@@ -29,7 +29,7 @@ def _lines(page: PilotPage, width: int) -> list[Line]:
     head, *table = map(drawn, page.table)
     lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
     lines += [fitted([Piece(row)], width) for row in table]
-    for sentence in map(drawn, page.sentences):
+    for sentence in (drawn(one).strip() for one in page.sentences):
         ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT
         rows = wrap(sentence, width)
         lines += [[], *([Piece(sentence[row.start : row.end], ink)] for row in rows)]

@@ -19,7 +19,7 @@ from markupsafe import escape
 from engine.analysis.calibration import Split
 from engine.cli.arguments import parse
 from engine.cli.main import main
-from engine.cli.person_sample import PersonSample
+from engine.cli.person_labels import PersonSample
 from engine.cli.session import open_session
 from engine.host import EngineThread
 from engine.jury import People
