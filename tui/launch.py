@@ -269,6 +269,7 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
 
         return Orders(session(), watch.reader.path)
 
+    # no bound methods: to have one is to have loaded the class, which takes 0.9 s
     return Backend(
         start=lambda order: orders().start(order),
         cost=lambda order: orders().cost(order),

@@ -123,20 +123,16 @@ def kept_in(environ: Mapping[str, str]) -> PreflightCache:
 
 
 async def preflight(
-    models: Sequence[ModelInUse],
-    config_path: Path,
-    kept: PreflightCache,
-    *,
-    longest_s: float = LONGEST_S,
+    models: Sequence[ModelInUse], config_path: Path, kept: PreflightCache
 ) -> PreflightResult:
-    """Asks every account for its models, all at once and each for `longest_s` at most."""
+    """Asks every account for its models, all at once and each for `LONGEST_S` at most."""
     problems = [problem for model in models for problem in _missing(model)]
     warnings: list[str] = []
     wanted = _wanted(models)
     kept.read()
     # who was well lately is not asked again: the look stands in front of every run that is paid for
     new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
-    asked = await _ask(list(new), longest_s)
+    asked = await _ask(list(new), LONGEST_S)
     for (place, names), said in zip(new.items(), asked, strict=True):
         wrong, doubts = _judged(place, names, said, config_path)
         problems += wrong

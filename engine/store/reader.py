@@ -566,14 +566,15 @@ class Reader:
             (benchmark, stage.value, target),
         )
 
-    def used_calls(self, limit: int = USED_CALLS) -> list[AttemptRow]:
+    def used_calls(self) -> list[AttemptRow]:
         """The newest that were answered, of all benchmarks."""
         rows = self.connection.all(
-            "SELECT * FROM attempt WHERE outcome = 'answer' ORDER BY seq DESC LIMIT ?", (limit,)
+            "SELECT * FROM attempt WHERE outcome = 'answer' ORDER BY seq DESC LIMIT ?",
+            (USED_CALLS,),
         )
         return read_all(AttemptRow, rows)
 
-    def faults(self, limit: int = USED_CALLS) -> dict[str, float]:
+    def faults(self) -> dict[str, float]:
         """By the label of the model, of the newest calls: how many ended in a fault for each that
         was answered."""
         rows = self.connection.all(
@@ -581,7 +582,7 @@ class Reader:
             " total(outcome = 'answer') AS answers FROM"
             " (SELECT model, outcome FROM attempt ORDER BY seq DESC LIMIT ?)"
             " GROUP BY model HAVING answers",
-            (limit,),
+            (USED_CALLS,),
         )
         return {row["model"]: row["faults"] / row["answers"] for row in rows}
 
