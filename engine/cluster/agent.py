@@ -46,9 +46,9 @@ MOST_AT_ONCE: Final = 500
 """Calls of one agent: a core hears about a thousand streams."""
 ENDS_S: Final = 0.005
 """For so long what has ended waits for others, to be reported with them."""
-BEGINS_S: Final = 0.02
 TEXT_S: Final = 0.1
-"""Between two reports of what is still being said."""
+"""Between two reports of what has begun and is still being said: each report costs the engine as
+much as several words."""
 _NOWHERE: Final = Path("/nonexistent")
 
 
@@ -88,14 +88,16 @@ class _Outbox:
             heard.text, heard.voided = "", True
         else:
             heard.text += words
+        self._soon()
+
+    def _soon(self) -> None:
         if self._text_due == float("inf"):
             self._text_due = asyncio.get_running_loop().time() + TEXT_S
             self._by(self._text_due)
 
     def accepted(self, number: int) -> None:
         self._of(number).accepted = True
-        self._urgent.add(number)
-        self._by(asyncio.get_running_loop().time() + BEGINS_S)
+        self._soon()
 
     def ended(self, number: int, outcome: Outcome) -> None:
         self._of(number).outcome = outcome
