@@ -19,6 +19,7 @@ from engine.cluster.agent import AgentActor
 from engine.cluster.certificates import security_from, security_of_this_run
 from engine.cluster.folder import ClusterFolder, scheduler_address
 from engine.cluster.pool import AgentHandle, AgentLostError
+from engine.cluster.reaching import scheduler_identity
 from engine.errors import CrosswindError
 from engine.providers.http.transport import LOOPBACK
 
@@ -192,7 +193,7 @@ def agents_here(workers: int, root: Path, log: Path) -> DaskSource:
                 scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 memory_limit=0,
             )
-        return await _client(source.cluster.scheduler_address, security)
+        return await _client(source.cluster.scheduler_address, security, direct=True)
 
     _be_quiet(log)
     hint = "the worker processes of this run are being started"
@@ -207,19 +208,23 @@ def agents_of_cluster(folder: ClusterFolder, log: Path) -> DaskSource:
 
     async def connect() -> Client:
         # read anew: a scheduler that was started again is elsewhere
-        return await _client(scheduler_address(folder), security)
+        address = scheduler_address(folder)
+        scheduler = await scheduler_identity(folder, address, security)
+        # reached by another address than its own, as through a tunnel, it is the only one that is
+        return await _client(address, security, direct=scheduler["address"] == address)
 
     _be_quiet(log)
     hint = f"start some with `crosswind cluster worker --cluster {folder.path}`"
     return DaskSource(connect, hint)
 
 
-async def _client(address: str, security: Security) -> Client:
+async def _client(address: str, security: Security, *, direct: bool) -> Client:
+    """`direct` says whether workers can be reached, or the scheduler alone."""
     client: Client = await Client(
         address,
         security=security,
         asynchronous=True,
-        direct_to_workers=True,
+        direct_to_workers=direct,
         set_as_default=False,
         timeout=CONNECT_S,
         name="crosswind",
