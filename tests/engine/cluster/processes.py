@@ -39,8 +39,7 @@ class ClusterProcess(Child):
     def processes(self) -> list[psutil.Process]:
         """This one and the one that makes the calls, where it is a worker."""
         own = psutil.Process(self.pid)
-        below = [one for one in own.children() if "spawn_main" in " ".join(one.cmdline())]
-        return [own, *below]
+        return [own, *(one for one in own.children() if _makes_calls(one))]
 
     def end(self) -> int:
         """As a terminal or Kubernetes would."""
@@ -58,3 +57,10 @@ class ClusterProcess(Child):
         for process in below:
             if process.is_running():
                 process.kill()
+
+
+def _makes_calls(process: psutil.Process) -> bool:
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return False

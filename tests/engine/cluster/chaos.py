@@ -1,0 +1,97 @@
+"""A run on a real cluster whose workers are killed, one after the other."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import psutil
+
+from engine.cli.main import main
+from tests.engine.cluster.processes import ClusterProcess
+from tests.engine.cluster.test_workers_here import Engine, scores
+from tests.engine.wire import audit
+from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
+from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.settings import Settings
+from tests.waiting import until
+
+WORKERS: Final = 3
+
+
+class Chaos(NamedTuple):
+    """What came of it."""
+
+    kills: int
+    usual: int
+    """Calls without workers."""
+    calls: int
+    """Calls with them."""
+
+
+def workers_killed(root: Path, *, kills: int, rows: int, latency_ms: float) -> Chaos:
+    """A run of so many conversations whose workers are killed so often, held against one without
+    workers: fails where a fact differs."""
+    with ProtocolServer(Settings(latency_ms=latency_ms)) as server, ExitStack() as stack:
+        alone, many = (_workplace(root / name, server, rows) for name in ("alone", "many"))
+        with Engine(alone) as engine:
+            assert engine.wait() == 0, engine.told
+        usual = server.counters.calls
+        server.reset()
+        folder = root / "cluster"
+        assert main(["cluster", "init", "--out", str(folder)]) == 0
+        scheduler = ClusterProcess(folder, "scheduler", "--port", "0", "--host", "127.0.0.1")
+        stack.enter_context(scheduler).until_told("scheduler at ")
+        workers = [
+            stack.enter_context(ClusterProcess(folder, "worker", **VARIABLES))
+            for _ in range(WORKERS)
+        ]
+        scheduler.until_told(" has come", WORKERS)
+        engine = stack.enter_context(Engine(many, "--cluster", str(folder)))
+        killed = _kill(engine, workers, server, kills)
+        assert engine.wait() == 0, engine.told
+        assert scores(many) == scores(alone)
+        with many.reader() as reader:
+            audit.check_store(reader, "bread")
+        return Chaos(killed, usual, server.counters.calls)
+
+
+def _kill(engine: Engine, workers: list[ClusterProcess], server: ProtocolServer, most: int) -> int:
+    """Each time one that has calls in hand, as long as the run goes on."""
+    chance, killed = random.Random(57), 0
+
+    def busy() -> list[psutil.Process]:
+        return [
+            process
+            for worker in workers
+            for process in worker.processes()[1:]
+            if asks(process, server)
+        ]
+
+    while killed < most and engine.poll() is None:
+        until(lambda: busy() or engine.poll() is not None)
+        found = busy()
+        if found and engine.poll() is None:
+            chance.choice(found).kill()
+            killed += 1
+    return killed
+
+
+def asks(process: psutil.Process, server: ProtocolServer) -> bool:
+    try:
+        links = process.net_connections()
+    except psutil.Error:  # it ended meanwhile
+        return False
+    return any(link.raddr and link.raddr.port == server.port for link in links)
+
+
+def _workplace(root: Path, server: ProtocolServer, rows: int) -> Workplace:
+    place = Workplace(root, server, headers=True)
+    place.configure([{"id": "good", **place.model("steadfast")}], simulate=24, evaluate=24)
+    place.define("bread", "About bread.", [metric(n, f"Honest {n}.") for n in range(1, rows + 1)])
+    place.stage("bread", [scenario(n) for n in range(1, rows + 1)])
+    env = place.root / ".env"
+    env.write_text("".join(f"{name}={value}\n" for name, value in VARIABLES.items()), "utf-8")
+    return place
