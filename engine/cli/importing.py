@@ -37,7 +37,7 @@ def import_files(arguments: argparse.Namespace) -> int:
         ):
             report = _imported(session, found, arguments, watcher, maker)
             if logs is not None:
-                logs.tell(report)
+                logs.tell(report, session.config.generation.num_samples)
     except KeyboardInterrupt:
         tell("stopped: benchmarks that were complete are in, nothing of the one at work; import")
         tell("again to have the rest")

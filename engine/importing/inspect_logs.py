@@ -39,15 +39,21 @@ class LogFolder:
     made: Mapping[str, LoggedBenchmark]
     """By the name of a benchmark."""
 
-    def tell(self, report: ImportReport) -> None:
+    def tell(self, report: ImportReport, num_samples: int) -> None:
         """Complete a report of the folder's import: it is about logs, not about what was made of
-        them."""
+        them. `num_samples` of a scenario count in the workspace."""
         report.problems[:0] = self.problems
         sources = {source.name: source for source in self.found.sources}
         for one in report.benchmarks:
             source = sources[one.name]
             one.notes.update(+self.made[one.name].notes)
             one.read_as += self.made[one.name].read_as
+            most = max(self.made[one.name].numbers.values(), default=0)
+            if most > num_samples:
+                one.read_as.append(
+                    f"there are up to {most} samples of a scenario, of which {num_samples} will "
+                    f"count: write `num_samples: {most}` under `generation:` in config.yaml"
+                )
             one.refused = [_of_log(problem, source) for problem in one.refused]
             for file in one.files:
                 file.problems = [_of_log(problem, source) for problem in file.problems]

@@ -112,7 +112,7 @@ def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
     said = crosswind("import", *map(str, logs.iterdir()))
     assert "sums: added 12 conversations, 48 messages, 6 scenarios, 12 takes, 12 verdicts" in said
     assert "sum-1.polite__mockllm-model" in crosswind("search", "are you sure")
-    judged = "sum-2.includes__mockllm-model__s1"
+    judged = "sum-2.includes__mockllm-model"
     assert "offline:evaluator" not in crosswind("show", judged)
     crosswind("evaluate", judged, "--yes")
     out = crosswind("show", judged)
