@@ -11,6 +11,7 @@ from typing import Any, Final
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
+from textual._context import active_app
 from textual._wait import SLEEP_GRANULARITY, wait_for_idle
 
 from tests.waiting import PATIENCE_S
@@ -64,7 +65,7 @@ class Idleness:
             # from when nothing was left to do: what took longer than a frame may have asked for one
             frame = loop.time() + SLEEP_GRANULARITY
             due = min((one.when() for one in loop._scheduled if not one.cancelled()), default=frame)
-            if due >= frame:
+            if due >= frame or _is_leaving():
                 return
             await asyncio.sleep(max(due - loop.time(), 0))
 
@@ -77,6 +78,12 @@ class Idleness:
             if len(running) <= Gate.held:
                 return
             await asyncio.wait(running, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _is_leaving() -> bool:
+    """An app that is leaving asks for frames that it no longer draws."""
+    app = active_app.get(None)
+    return app is not None and app._exit
 
 
 @contextmanager
