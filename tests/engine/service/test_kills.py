@@ -22,7 +22,7 @@ from tests.killing.case import (
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 
-RANDOM_KILLS: Final = 20
+RANDOM_KILLS: Final = 10
 SEED: Final = 4
 SLACK: Final = 5.0
 """How much longer a restart may take to its first call than a first start: other work shares the
