@@ -29,9 +29,8 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
 from engine.errors import STOPPED, InputError, Problem
-from engine.pipeline.estimate import CostEstimate
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.plan import plan_run
+from engine.pipeline.plan import PricedPlan, plan_run
 from engine.pipeline.planner import total_words
 from engine.pipeline.power import Detectable, power_sentences
 from engine.pipeline.results import counted_of
@@ -99,7 +98,7 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
                     "power": [asdict(one) for one in powers],
                 }
                 continue
-            page = _page(name, piloted, left, powers)
+            page = _page(name, piloted, priced, powers)
             out("\n".join(page.table))
             for sentence in page.sentences:
                 _wrapped(sentence)
@@ -159,18 +158,19 @@ def pilot_page(session: Session, name: str) -> PilotPage:
     rest = plans_of(session, Order((name,)), powers=True)
     with session.reader() as reader:
         piloted = _piloted(session, reader, name)
-    page = _page(name, piloted, rest.total, rest.powers[0])
+    page = _page(name, piloted, rest.plans[0], rest.powers[0])
     waits = [f"! {waiting_sentence(name, plan.waiting)}"] if plan.waiting else []
     return PilotPage(page.table, [*waits, *page.sentences], not plan.work)
 
 
-def _page(name: str, found: Pilot, left: CostEstimate, powers: Sequence[Detectable]) -> PilotPage:
+def _page(name: str, found: Pilot, rest: PricedPlan, powers: Sequence[Detectable]) -> PilotPage:
     head = f"{name}: {plural(found.conversations, 'conversation')} played to an end"
     return PilotPage(
         [head, *_table(found).splitlines()],
         [
             *_lines(found),
-            f"the rest of it: {total_words(left)}",
+            f"the rest of it: {total_words(rest.total)}"
+            + (", and what follows from what waits for a person" if rest.plan.waiting else ""),
             *(f"  {sentence}" for sentence in power_sentences(powers)),
         ],
     )
