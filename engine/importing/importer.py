@@ -222,14 +222,15 @@ class Importer:
             return given
         standing = load_definition(ours)
         other = [] if given is None else list(_other_metrics(standing, given))
+        hint = "import into another workspace, or rename one of the two folders"
         if source.origin is not None:
             # what was made of a log is to be put right by a person, whose word stands
             ids = {metric.id for metric in standing.metrics}
             metrics = () if given is None else given.metrics
             other = [f"it has no {metric.id}" for metric in metrics if metric.id not in ids]
+            hint = "import all logs of the task at once, into another workspace; or some --metric"
         if other:
             what = f"the workspace's benchmark has other metrics: {', '.join(other)}"
-            hint = "import into another workspace, or rename one of the two folders"
             raise InputError(Problem(what, theirs, hint=hint))
         return standing
 

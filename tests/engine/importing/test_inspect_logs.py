@@ -173,6 +173,11 @@ def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
     defined.write_text(defined.read_text("utf-8").replace("positive", "negative"), "utf-8")
     assert take_in(path, "--metric", "a", "--present-from", "60")[0] == 0
     assert verdicts(ours, "sums")["1.a__mockllm-model"] == ("a", True, False)
+    code, report, _ = take_in(path)
+    [refused] = report["benchmarks"][0]["refused"]
+    assert code == 1
+    assert refused.startswith(f"{path}: the workspace's benchmark has other metrics: it has no b")
+    assert "import all logs of the task at once" in refused
 
 
 def test_what_is_no_speech_of_either_side_is_told_and_never_said(
