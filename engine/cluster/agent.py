@@ -44,7 +44,7 @@ from engine.providers.redaction import Redactor
 
 MOST_AT_ONCE: Final = 500
 """Calls of one agent: a core hears about a thousand streams."""
-ENDS_S: Final = 0.005
+ENDS_S: Final = 0.02
 """For so long what has ended waits for others, to be reported with them."""
 TEXT_S: Final = 0.1
 """Between two reports of what has begun and is still being said: each report costs the engine as

@@ -34,6 +34,9 @@ from engine.providers.http.transport import HostPort
 
 RATE_S: Final = 10.0
 """Calls per second are those of so many seconds."""
+GATHER_S: Final = 0.01
+"""For so long a request waits for others, to go to its agent together: each message costs half a
+call, and a reply takes seconds."""
 MOST_COUNTED: Final = 20_000
 MOST_NOTES: Final = 20
 """Lost agents that a person is told of; the board shows who is there."""
@@ -443,6 +446,7 @@ class AgentPool:
         with suppress(AgentLostError):
             while True:
                 await agent.to_send.wait()
+                await asyncio.sleep(GATHER_S)
                 agent.to_send.clear()
                 values = {
                     name: value for name, value in self._values.items() if name not in agent.told
