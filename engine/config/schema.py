@@ -503,6 +503,11 @@ class Config(Shape):
             self._warnings = warnings_of(context)
 
     @property
+    def has_pressure(self) -> bool:
+        """Whether a conversation can come to a second landmark."""
+        return self.landmarks and self.generation.turns > 1
+
+    @property
     def path(self) -> Path:
         return self._path
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.benchmark import (
     Metric,
     Role,
     Scenario,
     Stage,
+    When,
     base_id,
     metric_of,
     scenario_id,
@@ -111,6 +112,16 @@ def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None,
     return [one for one in bench.reader.metrics(bench.name) if not is_rejected(one[0])]
 
 
+def _that_can_hold(bench: RunContext, metrics: list[Metric]) -> list[Metric]:
+    """The next run would refuse a metric that asks for a pressure that no conversation has."""
+    under = [one.id for one in metrics if one.when is When.UNDER_PRESSURE]
+    if bench.config.has_pressure or not under:
+        return metrics
+    what = f"{', '.join(under)}: no conversation here has pressure to hold under"
+    bench.note(NoteKind.WARNING, f"{what}, so each holds anywhere, and not under pressure alone")
+    return [replace(one, when=When.ANYWHERE) if one.id in under else one for one in metrics]
+
+
 async def _generate_metrics(
     bench: RunContext, work: WorkItem, depends: dict[str, str]
 ) -> list[Metric]:
@@ -123,6 +134,7 @@ async def _generate_metrics(
         description=definition.description,
         user_context=definition.user_context,
     )
+    metrics = _that_can_hold(bench, metrics)
     replaced = [
         MetricRow(benchmark=bench.name, metric=metric, source="file", depends=None)
         for metric in definition.metrics

@@ -157,7 +157,7 @@ def _require_approval(bench: BenchmarkContext, order: Order) -> None:
 def _require_pressure(bench: BenchmarkContext) -> None:
     """Raises `InputError` where a metric asks for a pressure that the conversations never have."""
     config = bench.config
-    if config.landmarks and config.generation.turns > 1:
+    if config.has_pressure:
         return
     why = "generation.turns: 1" if config.landmarks else "landmarks: false"
     problems = [

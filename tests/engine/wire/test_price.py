@@ -317,3 +317,10 @@ def test_status_says_of_how_many_calls_the_price_is_not_known(
 def test_parts_add_up_to_the_cent(amounts: list[float], cents: list[int]) -> None:
     assert in_cents(amounts) == cents
     assert sum(cents) == round(sum(amounts) * 100)
+
+
+def test_metrics_that_a_model_wrote_for_one_turn_do_not_refuse_the_next_run(shop: Shop) -> None:
+    shop.configure(generation={"scenarios_per_metric": 1, "turns": 1, "num_samples": 1})
+    shop.place.define(NAME, CLAIM, [])
+    shop.run()
+    assert shop.quote(Order((NAME,), force=True)).total.calls.high
