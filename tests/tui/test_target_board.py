@@ -105,3 +105,15 @@ def test_what_there_is_of_a_kind_is_seen_be_it_less_than_a_cell() -> None:
     target = TargetView("a", 500, 1000, 3, 0, 2, 1000, TrackScore(1, 2))
     drawn = "".join(piece.text for piece in field_of(target, 20))
     assert drawn == "█▓▒▒▒▒▒▒▒▒░─────────"
+
+
+@pytest.mark.parametrize("width", [80, 120, 149])
+def test_a_long_bar_leaves_room_for_the_time_that_is_left(theatre: Theatre, width: int) -> None:
+    target = TargetView("steadfast", 17, 64, 17, 0, 15, 64, left="0:36", left_about="0:36-0:51")
+
+    async def script(pilot: Pilot[None]) -> None:
+        board = pilot.app.screen.query_one(TargetBoard)
+        board.show([target])
+        assert " left" in "".join(piece.text for piece in board.row(0))
+
+    theatre.perform(script, (width, 40))

@@ -162,13 +162,13 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     name = min(longest, LONGEST_NAME if width >= DENSE else SHORT_NAME)
     rates = [_rate(target, track, intervals) for target in targets for track in Track]
     column = max([USUAL_RATE if intervals else 13, *(cell_len(text) for text in rates)])
-    rest = name + 2 * column + 66 if heading else name + 58
+    roomy = width >= DENSE
+    rest = name + 2 * column + 66 if heading else name + (72 if roomy else 58)
     cut_off = any(target.at_rest and target.running for target in targets)
     held = any(target.paused for target in targets)
     running = "cut off" if cut_off else "held" if held else "running"
     most = max((target.to_simulate for target in targets), default=0)
     bar_width = min(max(width - rest, 4), max(LONG_BAR, min(most, LONGEST_BAR)))
-    roomy = width >= DENSE
     names = [target.name for target in targets]
     return _Layout(heading, intervals, names, name, bar_width, running, column, roomy)
 
