@@ -19,6 +19,8 @@ from tests.protocol_server.settings import Settings
 from tests.waiting import until
 
 WORKERS: Final = 3
+BETWEEN: Final = 8
+"""Answers between two kills."""
 
 
 class Chaos(NamedTuple):
@@ -59,7 +61,8 @@ def workers_killed(root: Path, *, kills: int, rows: int, latency_ms: float) -> C
 
 
 def _kill(engine: Engine, workers: list[ClusterProcess], server: ProtocolServer, most: int) -> int:
-    """Each time one that has calls in hand, as long as the run goes on."""
+    """Each time one that has calls in hand, once some more were answered: a call whose workers die
+    again and again is taken for the reason of it, and fails."""
     chance, killed = random.Random(57), 0
 
     def busy() -> list[psutil.Process]:
@@ -71,6 +74,8 @@ def _kill(engine: Engine, workers: list[ClusterProcess], server: ProtocolServer,
         ]
 
     while killed < most and engine.poll() is None:
+        answered = server.counters.successes + BETWEEN
+        until(lambda: server.counters.successes >= answered or engine.poll() is not None)  # noqa: B023  (it is over before the next)
         until(lambda: busy() or engine.poll() is not None)
         found = busy()
         if found and engine.poll() is None:
