@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import dask
 from distributed import Client, LocalCluster, Security
@@ -21,7 +20,6 @@ from engine.cluster.folder import ClusterFolder, scheduler_address
 from engine.cluster.pool import AgentHandle, AgentLostError
 from engine.cluster.reaching import scheduler_identity
 from engine.errors import CrosswindError
-from engine.providers.http.transport import LOOPBACK
 
 LOOK_S: Final = 0.5
 """Between two looks at which workers there are."""
@@ -229,16 +227,7 @@ async def _client(address: str, security: Security, *, direct: bool) -> Client:
         timeout=CONNECT_S,
         name="crosswind",
     )
-    scheduler: Any = client.scheduler
-    own = (await scheduler.identity())["address"]
-    if _is_here(address) and not _is_here(own):
-        # through a tunnel, which leads to the scheduler alone: it passes on what is for workers
-        client.direct_to_workers = False
     return client
-
-
-def _is_here(address: str) -> bool:
-    return urlsplit(address).hostname in LOOPBACK
 
 
 def _be_quiet(log: Path) -> None:
