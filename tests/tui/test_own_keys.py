@@ -177,33 +177,33 @@ def app_with(theatre: Theatre, path: Path) -> CrosswindApp:
 def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
     theatre: Theatre, tmp_path: Path
 ) -> None:
-    path = written(tmp_path, "pause: V\ngo_live: F6\nback: K\n")
+    path = written(tmp_path, "pause: Y\ngo_live: F6\nback: K\n")
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
-        assert "V pause" in footer
+        assert "Y pause" in footer
         assert "1 3-6 F6 screens" in footer
         assert "P pause" not in footer
         assert footer.endswith("K quit")
         assert {each.name: each.keys for each in commands(pilot.app, pilot.app.screen)}[
             "pause"
-        ] == "V P"
+        ] == "Y P"
         await pilot.press("question_mark")
-        assert "  V  P " in help_text(pilot)
-        await pilot.press("q", "V")
+        assert "  Y  P " in help_text(pilot)
+        await pilot.press("q", "Y")
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.PAUSE]
         await pilot.press("P")
         await theatre.answered(pilot)
         assert len(theatre.link.commands) == 2
-        await pilot.press("slash", "V", "K")
+        await pilot.press("slash", "Y", "K")
         await theatre.tick(pilot)
         assert shows(pilot, SearchScreen)
         assert len(theatre.link.commands) == 2, "a letter is a letter where words are typed"
         footer = on_screen(pilot).splitlines()[-1]
-        assert "V pause" not in footer
+        assert "Y pause" not in footer
         assert "K back" not in footer
         await pilot.press("escape")
         await theatre.tick(pilot)
@@ -213,7 +213,7 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
 
 
 def test_with_a_faulty_file_the_built_in_keys_hold(theatre: Theatre, tmp_path: Path) -> None:
-    path = written(tmp_path, "pause: V\npuase: F2\ncopy: q\n")
+    path = written(tmp_path, "pause: Y\npuase: F2\ncopy: q\n")
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -224,7 +224,7 @@ def test_with_a_faulty_file_the_built_in_keys_hold(theatre: Theatre, tmp_path: P
             "`crosswind keys`"
         )
         assert "P pause" in on_screen(pilot).splitlines()[-1]
-        await pilot.press("V")
+        await pilot.press("Y")
         await theatre.answered(pilot)
         assert theatre.link.commands == []
 
