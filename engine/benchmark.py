@@ -328,6 +328,10 @@ def variant_id(base: str, number: int) -> str:
     return f"{base}_v{number:02d}"
 
 
+BASE_SCENARIO: Final = "base scenario"
+"""Of all that a variant is made from, the name of its base."""
+
+
 def base_id(variant: str) -> str:
     """`m01_s002` for `m01_s002_v01`; an id without a variant is its own base."""
     return re.sub(r"_v\d+$", "", variant)

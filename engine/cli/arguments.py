@@ -671,7 +671,8 @@ def _repair(command: AddCommand) -> None:
         "repair",
         "put a damaged store right, from what can be read of it and the files under benchmarks/",
         "The damaged store is kept beside the new one. A store that is whole is left alone.\n"
-        "Exit codes: 0 nothing is missing · 1 something is, and `crosswind run` does it again.",
+        "Exit codes: 0 nothing is missing · 1 something is; what was played or judged, "
+        "`crosswind run` does again.",
     )
     _flag(repair, "--yes", "do not ask")
     _flag(repair, "--json", "what was done, for a script")

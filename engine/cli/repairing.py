@@ -162,7 +162,7 @@ def _told(done: Repair) -> Iterator[str]:
         for line in report_lines(done.filled):
             yield f"  {line}"
     if done.missing:
-        yield "missing still; `crosswind run` does it again:"
+        yield "missing still; what was played or judged, `crosswind run` does again:"
         for line in done.missing:
             yield f"  {line}"
     else:

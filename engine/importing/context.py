@@ -42,6 +42,8 @@ class ImportContext:
     """Those that the workspace has, by id."""
     removed: frozenset[str]
     """Ids of those that a person took out of it."""
+    lost_bases: frozenset[str]
+    """Ids of those that its store lost, though variants of them stand."""
     known: KnownRows
     names: Names
     models: Mapping[str, str]

@@ -202,6 +202,7 @@ class Importer:
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
+            lost_bases=self.reader.lost_bases(name) if self.reader else frozenset(),
             known=KnownRows(self.reader, name),
             names=Names(),
             models=models,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from engine.store.reading import open_reader, refuse_unfit
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.schema import OlderStoreError
 from engine.store.search import INDEX_NAME
+from engine.store.tables import without_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ async def repair(
             if done.left_out is not None:  # from the files, some of them are back
                 done.left_out_rows = without_what_is_there(done.left_out, path)
             done.missing += _missing(store.reader)
+            done.missing += await _without_lost_bases(store)
     if written_last and done.saved is not None and not done.saved.acknowledged:
         rows = "the row" if written_last == 1 else f"the {written_last} rows"
         done.missing.append(f"of {rows} written last, what the files do not hold")
@@ -177,6 +179,21 @@ def _known(workspace: Workspace, store: Store, benchmark: BenchmarkReport) -> Ma
         if digest is not None and store.reader.mirrored(relative) is None:
             found[relative] = digest
     return found
+
+
+async def _without_lost_bases(store: Store) -> list[str]:
+    """Of which base scenarios nothing is left, in words. Their variants stand from then on as if
+    they had none."""
+    told: list[str] = []
+    for name in store.reader.benchmarks():
+        lost = store.reader.lost_bases(name)
+        rows = [row for row in store.reader.scenarios(name) if row.scenario.base_id in lost]
+        if rows:
+            await store.write(
+                *(replace(row, seq=0, at=None, depends=without_base(row.depends)) for row in rows)
+            )
+        told += [f"{name} {Stage.GEN_SCENARIOS}: base scenario {base}" for base in sorted(lost)]
+    return told
 
 
 def _missing(reader: Reader) -> Iterator[str]:

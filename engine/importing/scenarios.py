@@ -26,7 +26,7 @@ from engine.importing.histories import Histories
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow
 from engine.store.scenarios_json import read_scenario
-from engine.store.tables import ScenarioRow
+from engine.store.tables import ScenarioRow, without_base
 
 PERSONA_USED: Final = "persona_used"
 """In a scenario's extra keys: which of `persona` and `user_persona` the user model was told."""
@@ -206,6 +206,8 @@ class ScenarioImport:
             place.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
         else:
             file.known += 1
+            if scenario.base_id in self.context.lost_bases:
+                yield from self._base(scenario, value, place)
 
     def _read(self, value: ForeignObject, place: RowLocation) -> Scenario | None:
         """None where our reader refuses it, which is told."""
@@ -219,11 +221,10 @@ class ScenarioImport:
         self, scenario: Scenario, value: ForeignObject, place: RowLocation
     ) -> Iterator[BulkRow]:
         source = source_of(value)
-        base = base_of(value, scenario, path=place.file.path, index=place.index)
-        for one in (base, scenario):
-            if one is not None and one.id not in self.by_id:
-                self.by_id[one.id] = one
-                yield self._stored(one, source)
+        yield from self._base(scenario, value, place)
+        if scenario.id not in self.by_id:
+            self.by_id[scenario.id] = scenario
+            yield self._stored(scenario, source)
         if source == "model" and not self.history.is_there:
             for unit in (scenario.metric_id, scenario.id):
                 yield from self.work.state(Stage.GEN_SCENARIOS, unit)
@@ -231,8 +232,19 @@ class ScenarioImport:
             if isinstance(ours, dict) and ours.get("scripted") is True:
                 yield self.work.written_by_script(scenario.id)
 
+    def _base(
+        self, variant: Scenario, value: ForeignObject, place: RowLocation
+    ) -> Iterator[BulkRow]:
+        """Of a variant, where it is told with it and is not there."""
+        base = base_of(value, variant, path=place.file.path, index=place.index)
+        if base is not None and base.id not in self.by_id:
+            self.by_id[base.id] = base
+            yield self._stored(base, source_of(value))
+
     def _stored(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
         at, depends = self.history.scenario(scenario.id)
+        if scenario.base_id not in self.by_id:
+            depends = without_base(depends)
         return ScenarioRow(
             benchmark=self.context.name,
             scenario=scenario,

@@ -10,7 +10,14 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, Field
 
-from engine.benchmark import Landmark, Metric, Scenario, scenario_id, variant_id
+from engine.benchmark import (
+    BASE_SCENARIO,
+    Landmark,
+    Metric,
+    Scenario,
+    scenario_id,
+    variant_id,
+)
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, Model, Speaks
@@ -245,7 +252,7 @@ def variant_depends(
     return {
         "prompt": prompt_digest("generator_system", "rewrite_variant"),
         "generator": model,
-        "base scenario": scenario_digest(base),
+        BASE_SCENARIO: scenario_digest(base),
         "demographic": digest(dict(demographic)),
         "metric definition": digest(definition),
     }

@@ -24,6 +24,7 @@ from engine.store.reading import connect, open_reader
 from engine.store.rowcheck import fault, implausible_rows, plausible
 from engine.store.schema import (
     CHANGES,
+    LOST_BASES,
     STEPS,
     WITHOUT_LAST_REPLY,
     DamagedStoreError,
@@ -195,6 +196,8 @@ def _references(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"{table} {seq} is of a conversation whose end is gone"
     for [take] in connection.execute(WITHOUT_LAST_REPLY):
         yield f"what was said last in take {take} is missing"
+    for benchmark, base in connection.execute(LOST_BASES):
+        yield f"scenario {base} of {benchmark}, from which others were made, is missing"
 
 
 LONGEST_S: Final = 10.0

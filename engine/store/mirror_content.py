@@ -248,6 +248,7 @@ class MirrorContent:
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Those that conversations are played from."""
+        self._refuse_lost_base()
         told: set[str] = set()
         for row in self._present.values():
             if row.played:
@@ -255,6 +256,12 @@ class MirrorContent:
                 base = None if base_id in told else self._base(row)
                 told.add(base_id)
                 yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
+
+    def _refuse_lost_base(self) -> None:
+        """Raises `DamagedError` rather than to have one taken out of a file that holds it."""
+        for base in self._reader.lost_bases(self._benchmark):
+            how = f"scenario {base}, from which others were made, is missing"
+            raise part_is_damaged(self._reader.connection.path, how)
 
     def _base(self, variant: ScenarioRow) -> Scenario | None:
         base = self._present.get(variant.scenario.base_id)
@@ -345,6 +352,7 @@ class MirrorContent:
     def past(self) -> Iterator[JsonObject]:
         """How metrics and scenarios came about: what was written when and from what, what people
         said of it, and, by its row of work, which calls were made and what came of them."""
+        self._refuse_lost_base()
         yield from self._past.metrics()
         yield from self._past.scenarios()
         yield from self._past.reviews()

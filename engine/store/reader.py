@@ -34,6 +34,7 @@ from engine.store.rowcheck import plausible
 from engine.store.schema import (
     CHECKED_LANDMARKS,
     CONV_ID,
+    LOST_BASES,
     NEWER_FINISHED,
     SPEAKS,
     TAKES_WITH_ENDS,
@@ -226,6 +227,11 @@ class Reader:
             (benchmark, scenario_id),
         )
         return row is not None and not row["removed"]
+
+    def lost_bases(self, benchmark: str) -> frozenset[str]:
+        """Ids of base scenarios that a damaged store lost, though variants of them stand."""
+        rows = self.connection.all(f"{LOST_BASES} AND s.benchmark = ?", (benchmark,))
+        return frozenset(row[1] for row in rows)
 
     def gone_scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Those rows as they were, each the newest of its id."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from engine.benchmark import StopReason
+from engine.benchmark import BASE_SCENARIO, StopReason
 from engine.checks import CheckKind
 from engine.errors import DamagedError, StoreError
 from engine.jury import TIED
@@ -64,6 +64,21 @@ WITHOUT_LAST_REPLY: Final = (
     "ORDER BY turn DESC, speaker = 'assistant' DESC LIMIT 1)"
 )
 """Takes that came to an end at which the target has the last word, and do not have it."""
+
+_DIGITS: Final = "'0123456789'"
+_BASE_ID: Final = f"substr(s.scenario_id, 1, length(rtrim(s.scenario_id, {_DIGITS})) - 2)"
+LOST_BASES: Final = (
+    f"SELECT DISTINCT s.benchmark, {_BASE_ID} FROM scenario s WHERE s.removed = 0 "
+    f"AND rtrim(s.scenario_id, {_DIGITS}) LIKE '%\\_v' ESCAPE '\\' "
+    "AND CASE WHEN json_valid(s.depends) "
+    f"THEN json_extract(s.depends, '$.\"{BASE_SCENARIO}\"') END IS NOT NULL "
+    "AND s.seq = (SELECT max(seq) FROM scenario "
+    "WHERE benchmark = s.benchmark AND scenario_id = s.scenario_id) "
+    "AND NOT EXISTS (SELECT 1 FROM scenario "
+    f"WHERE benchmark = s.benchmark AND scenario_id = {_BASE_ID})"
+)
+"""Base scenarios from which a model wrote variants that stand, and of which there is no row, not
+even one that says that a person took it out. By hand, a variant is made from none."""
 
 # with `IS`, a verdict that is unscored finds those that are unscored
 SPEAKS: Final = (

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from engine.benchmark import (
+    BASE_SCENARIO,
     ConversationKey,
     Metric,
     Role,
@@ -48,6 +49,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def utc_datetime(milliseconds: int) -> datetime:
     """Exact, where a division would round."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def without_base(depends: Depends | None) -> Depends | None:
+    """Of a variant whose base is not in the store: what names one there says that it was lost."""
+    if depends is None:
+        return None
+    return {name: digest for name, digest in depends.items() if name != BASE_SCENARIO}
 
 
 @dataclass(frozen=True, slots=True)

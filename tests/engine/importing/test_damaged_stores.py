@@ -3,6 +3,7 @@ of which `tests/long` tries two hundred."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,8 @@ from engine.store.tables import TABLES
 from tests.damaged import kinds
 from tests.damaged.kinds import Damage
 from tests.damaged.sound import Sound, play
-from tests.damaged.trial import Outcome, tried
+from tests.damaged.trial import Outcome, said, tried
+from tests.engine.importing.places import make_place
 
 CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.flips, 0, True, {Outcome.MENDED}),
@@ -93,6 +95,42 @@ def test_a_message_that_is_gone_is_not_taken_out_of_the_files_too(
     monkeypatch.setattr(hosting, "LOOK_SECONDS", look_s)
     trial = tried(sound, _gone(turn), 0, tmp_path / "place")
     assert trial.outcome is Outcome.MENDED, str(trial)
+
+
+def _without_base(path: Path, chance: object) -> str:
+    del chance
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM scenario WHERE scenario_id = 'm01_s001'")
+        connection.commit()
+    return "a base scenario is gone"
+
+
+@pytest.mark.parametrize("with_files", [True, False])
+@pytest.mark.parametrize("look_s", [0.0, 0.25])
+def test_a_base_scenario_that_is_gone_comes_back_from_its_file_or_is_given_up(
+    sound: Sound,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_files: bool,
+    look_s: float,
+) -> None:
+    monkeypatch.setattr(hosting, "LOOK_SECONDS", look_s)
+    trial = tried(sound, _without_base, 0, tmp_path / "place", with_files=with_files)
+    assert trial.outcome is Outcome.MENDED, str(trial)
+
+
+def test_a_variant_that_comes_from_a_file_without_its_base_is_no_loss(
+    sound: Sound, tmp_path: Path
+) -> None:
+    theirs = sound.closed.copied(tmp_path / "theirs")
+    file = theirs.root / "benchmarks" / "giving-in" / "scenarios.json"
+    rows = json.loads(file.read_bytes())
+    assert rows.pop(0)["_crosswind"].pop("base")
+    file.write_text(json.dumps(rows), "utf-8")
+    place = make_place(tmp_path / "ours")
+    assert said(place, "import", str(theirs.root)).code == 0
+    doctor = said(place, "doctor")
+    assert doctor.code == 0, str(doctor)
 
 
 @pytest.mark.exhaustive
