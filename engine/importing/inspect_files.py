@@ -21,12 +21,12 @@ from engine.errors import InputError, Problem
 from engine.files import open_regular
 from engine.importing.inspect_shapes import (
     CUT_OFF,
-    Document,
     Evaluated,
     Header,
     Sample,
     SampleParts,
     Versioned,
+    WholeLog,
     decoded,
     evaluated,
     sample_of,
@@ -95,7 +95,7 @@ def _document(path: Path, file: io.BufferedReader) -> OpenLog:
         raise InputError(Problem(what, path, hint=hint))
     if not raw.lstrip()[:1] == b"{":
         raise InputError(Problem(f"is neither an archive nor a JSON object; {_NOT_A_LOG}", path))
-    document, about = _header(raw, Document, path, None)
+    document, about = _header(raw, WholeLog, path, None)
     listed = document.samples or []
     samples = (sample_of(one, path, f"samples[{place}]") for place, one in enumerate(listed))
     return OpenLog(path, about, samples)
@@ -218,7 +218,7 @@ def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, path: Path) -> byt
 
 # JSON
 
-H = TypeVar("H", Header, Document)
+H = TypeVar("H", Header, WholeLog)
 
 
 def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H, Evaluated]:

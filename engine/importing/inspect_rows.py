@@ -19,7 +19,7 @@ import yaml
 from engine.benchmark import TRANSCRIPT_ID
 from engine.importing.fields import OURS, PARTIAL
 from engine.importing.inspect_samples import LogChoice, LoggedBenchmark
-from engine.importing.inspect_scores import Measured, Rule
+from engine.importing.inspect_scores import LoggedMetric, PresenceRule
 
 _HEAD: Final = """\
 # Made from logs of Inspect. What stands here counts: say what each metric means before you have
@@ -50,7 +50,7 @@ def write_folder(benchmark: LoggedBenchmark, choice: LogChoice) -> None:
     benchmark.kept.unlink()
 
 
-def _metric(one: Measured, rule: Rule) -> dict[str, Any]:
+def _metric(one: LoggedMetric, rule: PresenceRule) -> dict[str, Any]:
     if one.about is not None:
         return dict(one.about)
     described = one.described or (
@@ -66,7 +66,7 @@ def _metric(one: Measured, rule: Rule) -> dict[str, Any]:
     }
 
 
-def _read_as(measured: Iterable[Measured], rules: Mapping[str, Rule]) -> Iterator[str]:
+def _read_as(measured: Iterable[LoggedMetric], rules: Mapping[str, PresenceRule]) -> Iterator[str]:
     """A sentence for each metric that is not our own export's."""
     for one in measured:
         rule = rules[one.id]
@@ -78,7 +78,9 @@ def _read_as(measured: Iterable[Measured], rules: Mapping[str, Rule]) -> Iterato
 
 
 def _write_rows(
-    benchmark: LoggedBenchmark, measured: Mapping[str, Measured], rules: Mapping[str, Rule]
+    benchmark: LoggedBenchmark,
+    measured: Mapping[str, LoggedMetric],
+    rules: Mapping[str, PresenceRule],
 ) -> None:
     """Scenarios, conversations and scores, each an array, a row at a time."""
     runs = benchmark.folder / "runs" / "logs"
@@ -120,7 +122,7 @@ class _Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _ConversationRows:
     """A conversation of a scenario, and what was found in it."""
 
     scenario: dict[str, Any]
@@ -130,11 +132,11 @@ class _Rows:
 
 def _rows(
     kept: Mapping[str, Any],
-    measured: Mapping[str, Measured],
-    rules: Mapping[str, Rule],
+    measured: Mapping[str, LoggedMetric],
+    rules: Mapping[str, PresenceRule],
     *,
     alone: bool,
-) -> Iterator[_Rows]:
+) -> Iterator[_ConversationRows]:
     """One for each of the sample's metrics. What it used is told with the first."""
     scenario = {name: one for name, one in kept["scenario"].items() if one is not None}
     played = {
@@ -148,7 +150,7 @@ def _rows(
     usage = {"_usage": kept["_usage"]}
     if "judged" in kept:
         about = {"id": kept["id"], "metric_id": kept["metric_id"]}
-        yield _Rows({**about, **scenario}, {**about, **played, **usage}, _judged(kept))
+        yield _ConversationRows({**about, **scenario}, {**about, **played, **usage}, _judged(kept))
         return
     for score in kept["scores"]:
         metric = measured[score["metric"]]
@@ -157,7 +159,7 @@ def _rows(
         if not alone:
             scenario[TRANSCRIPT_ID] = kept["id"]
         found = [] if PARTIAL in kept else [_score(kept, about, score, metric, rules[metric.id])]
-        yield _Rows({**about, **scenario}, {**about, **played, **usage}, found)
+        yield _ConversationRows({**about, **scenario}, {**about, **played, **usage}, found)
         usage = {}
 
 
@@ -179,8 +181,8 @@ def _score(
     kept: Mapping[str, Any],
     about: Mapping[str, str],
     score: Mapping[str, Any],
-    metric: Measured,
-    rule: Rule,
+    metric: LoggedMetric,
+    rule: PresenceRule,
 ) -> dict[str, Any]:
     value = score["value"]
     shown = value if isinstance(value, str) else str(value)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from engine.benchmark import StopReason, base_id
 from engine.importing.fields import OURS, PARTIAL, UNKNOWN, fitting_name
-from engine.importing.inspect_scores import Metrics, given
+from engine.importing.inspect_scores import LoggedMetrics, given
 from engine.importing.inspect_shapes import Evaluated, Sample
 from engine.importing.inspect_speech import AUDITOR, TARGET, Spoken, asked, spoken
 
@@ -47,7 +47,7 @@ class LoggedBenchmark:
     description: str
     folder: Path
     logs: list[Path] = field(default_factory=list)
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: LoggedMetrics = field(default_factory=LoggedMetrics)
     notes: Counter[str] = field(default_factory=Counter)
     read_as: list[str] = field(default_factory=list)
     """Of each metric: which of its values say that it is present."""

@@ -54,7 +54,7 @@ def _said(score: Score) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PresenceRule:
     """What makes a verdict of a value."""
 
     track: Track
@@ -100,7 +100,7 @@ def _number(value: object) -> float | None:
 
 
 @dataclass(slots=True)
-class Measured:
+class LoggedMetric:
     """A metric of a new benchmark: what was seen of its values, in all samples."""
 
     id: str
@@ -126,11 +126,11 @@ class Measured:
         if (number := _number(value)) is not None:
             self.low, self.high = min(self.low, number), max(self.high, number)
 
-    def rule(self, present_from: float | None) -> Rule:
+    def rule(self, present_from: float | None) -> PresenceRule:
         """`present_from` is a person's word on all numbers."""
         told = _PALETTES.get(self.palette or "")
         if self.low > self.high:  # words, and no number
-            return Rule(told or Track.POSITIVE, None, None, None, assumed=False)
+            return PresenceRule(told or Track.POSITIVE, None, None, None, assumed=False)
         scale = self.scale or (_TEN if self.audited else None)
         if scale is None and self.low >= 0 and self.high <= 1:
             scale = _SHARE
@@ -138,7 +138,7 @@ class Measured:
         guess = Track.NEGATIVE if self.audited else Track.POSITIVE
         threshold = middle if present_from is None else present_from
         assumed = told is None and scale != _SHARE and threshold is not None
-        return Rule(told or guess, threshold, scale, (self.low, self.high), assumed)
+        return PresenceRule(told or guess, threshold, scale, (self.low, self.high), assumed)
 
 
 def _middle(scale: tuple[float, float]) -> float:
@@ -148,14 +148,14 @@ def _middle(scale: tuple[float, float]) -> float:
 
 
 @dataclass(slots=True)
-class Metrics:
+class LoggedMetrics:
     """Of one benchmark."""
 
-    by_key: dict[tuple[str, str | None], Measured] = field(default_factory=dict)
+    by_key: dict[tuple[str, str | None], LoggedMetric] = field(default_factory=dict)
     """By scorer and part: all that were met, those that nobody asked for as well."""
     _ids: set[str] = field(default_factory=set)
 
-    def of(self, one: Given, about: Evaluated) -> Measured | None:
+    def of(self, one: Given, about: Evaluated) -> LoggedMetric | None:
         """None where there are too many."""
         key = (one.scorer, one.part)
         if key not in self.by_key and len(self.by_key) < MOST:
@@ -163,7 +163,7 @@ class Metrics:
         return self.by_key.get(key)
 
     @property
-    def taken(self) -> dict[str, Measured]:
+    def taken(self) -> dict[str, LoggedMetric]:
         """By id: those that become metrics."""
         return {one.id: one for one in self.by_key.values() if one.taken}
 
@@ -175,18 +175,18 @@ class Metrics:
         if examples := [one for one in _listed(metric.get("examples")) if isinstance(one, str)]:
             told["examples"] = examples
         name = str(metric.get("id"))
-        found = Measured(name, name, None, taken=True, about=told)
+        found = LoggedMetric(name, name, None, taken=True, about=told)
         self.by_key.setdefault((name, None), found)
         self._ids.add(name.casefold())
         return name
 
-    def _new(self, one: Given, about: Evaluated) -> Measured:
+    def _new(self, one: Given, about: Evaluated) -> LoggedMetric:
         wished = [one.name, f"{one.scorer}-{one.name}"]
         wished += [f"score-{number}" for number in range(1, len(self._ids) + 2)]
         fitting = (fitting_name(name[:38]) for name in wished)
         name = next(found for found in fitting if found and found.casefold() not in self._ids)
         self._ids.add(name.casefold())
-        found = Measured(name, one.scorer, one.part)
+        found = LoggedMetric(name, one.scorer, one.part)
         found.audited = AUDITOR in (about.model_roles or {})
         _look(found, about)
         return found
@@ -209,7 +209,7 @@ def behaviour_of(about: Evaluated) -> tuple[str | None, str | None]:
     return name, described if isinstance(described, str) else None
 
 
-def _look(metric: Measured, about: Evaluated) -> None:
+def _look(metric: LoggedMetric, about: Evaluated) -> None:
     """What the log's own settings say of a score: colours of Inspect's viewer, and dimensions."""
     behaviour, described = behaviour_of(about)
     if metric.name == behaviour:

@@ -21,7 +21,7 @@ _NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|\bNaN\b|-?\bInfinity\b')
 """What Python writes where JSON has no word; texts are matched so that they are left alone."""
 
 
-class Part(Struct):
+class MessagePart(Struct):
     """Of a message's content."""
 
     type: str = "text"
@@ -33,9 +33,9 @@ class ToolCall(Struct):
     function: str = ""
 
 
-class Message(Struct):
+class LoggedMessage(Struct):
     role: str
-    content: str | list[Part] | None = None
+    content: str | list[MessagePart] | None = None
     id: str | None = None
     tool_calls: list[ToolCall] | None = None
     metadata: dict[str, Any] | None = None
@@ -66,8 +66,8 @@ class Failed(Struct):
 class Sample(Struct):
     id: int | str
     epoch: int
-    input: str | list[Message]
-    messages: list[Message]
+    input: str | list[LoggedMessage]
+    messages: list[LoggedMessage]
     uuid: str | None = None
     scores: dict[str, Score] | None = None
     metadata: dict[str, Any] = {}
@@ -138,7 +138,7 @@ class Header(Struct):
     eval: Raw
 
 
-class Document(Struct):
+class WholeLog(Struct):
     """A log that is one JSON document."""
 
     eval: Raw
@@ -203,7 +203,7 @@ def _size(raw: Raw) -> int:
 
 
 class _Choice(Struct):
-    message: Message | None = None
+    message: LoggedMessage | None = None
 
 
 class _Output(Struct):
@@ -213,13 +213,13 @@ class _Output(Struct):
 class _Event(Struct):
     event: str = ""
     role: str | None = None
-    input: list[Message] = []
+    input: list[LoggedMessage] = []
     input_refs: list[tuple[int, int]] | None = None
     output: _Output | None = None
 
 
 class _Pool(Struct):
-    messages: list[Message] = []
+    messages: list[LoggedMessage] = []
 
 
 class _Span(Struct):
@@ -246,7 +246,7 @@ def target_branches(sample: Sample) -> int:
         return 0
 
 
-def last_target_call(sample: Sample) -> list[Message]:
+def last_target_call(sample: Sample) -> list[LoggedMessage]:
     """What the target was told when it was last called, and what it answered; nothing where that
     cannot be read, or no call was of a model in the role `target`."""
     try:
@@ -266,7 +266,7 @@ def last_target_call(sample: Sample) -> list[Message]:
     return [_attached(one, texts) for one in said]
 
 
-def _attached(message: Message, texts: dict[str, str]) -> Message:
+def _attached(message: LoggedMessage, texts: dict[str, str]) -> LoggedMessage:
     """With long texts, which are kept apart, in their places."""
 
     def whole(text: str) -> str:

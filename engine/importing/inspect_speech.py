@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from engine.benchmark import Speaker
 from engine.importing.inspect_shapes import (
-    Message,
-    Part,
+    LoggedMessage,
+    MessagePart,
     Sample,
     last_target_call,
     target_branches,
@@ -67,7 +67,7 @@ def spoken(sample: Sample, roles: Iterable[str]) -> Spoken:
     return result
 
 
-def _holds(messages: list[Message], reply: Message) -> bool:
+def _holds(messages: list[LoggedMessage], reply: LoggedMessage) -> bool:
     """Whether this is among them."""
     text = _text(reply)
     return any(
@@ -76,7 +76,7 @@ def _holds(messages: list[Message], reply: Message) -> bool:
     )
 
 
-def _add(result: Spoken, message: Message) -> None:
+def _add(result: Spoken, message: LoggedMessage) -> None:
     asides = result.asides
     if isinstance(message.content, list):
         others = sum(one.type not in {"text", "reasoning"} for one in message.content)
@@ -104,7 +104,7 @@ def _add(result: Spoken, message: Message) -> None:
             asides["messages of other roles"] += 1
 
 
-def _say(result: Spoken, role: str, message: Message) -> None:
+def _say(result: Spoken, role: str, message: LoggedMessage) -> None:
     text = _text(message)
     if not result.transcript and role == _TARGET:
         result.asides["replies before the user's first message"] += 1
@@ -118,7 +118,7 @@ def _say(result: Spoken, role: str, message: Message) -> None:
     _tell(result, role, message)
 
 
-def _tell(result: Spoken, role: str, message: Message) -> None:
+def _tell(result: Spoken, role: str, message: LoggedMessage) -> None:
     """What our own export keeps in metadata, and a model's reasoning."""
     number = (len(result.transcript) + 1) // 2
     if not result.turns or result.turns[-1]["turn"] != number:
@@ -134,11 +134,11 @@ def _tell(result: Spoken, role: str, message: Message) -> None:
         turn["served_by"] = {_TARGET: told["served_by"]}
 
 
-def _parts(message: Message) -> list[Part]:
+def _parts(message: LoggedMessage) -> list[MessagePart]:
     return message.content if isinstance(message.content, list) else []
 
 
-def _text(message: Message) -> str:
+def _text(message: LoggedMessage) -> str:
     if isinstance(message.content, list):
         return "\n".join(one.text for one in message.content if one.type == "text")
     return message.content or ""
