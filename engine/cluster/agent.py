@@ -17,12 +17,12 @@ from typing import Final
 
 from engine.cluster.wire import (
     WIRE_VERSION,
+    AgentHello,
     AgentReport,
     Batch,
+    CallNews,
+    CallOutcome,
     Greeting,
-    Heard,
-    Hello,
-    Outcome,
     SentFailure,
     decoded,
     encoded,
@@ -67,7 +67,7 @@ class _Filled:
 class _Outbox:
     """What is to be reported, and when."""
 
-    _heard: dict[int, Heard] = field(default_factory=dict)
+    _heard: dict[int, CallNews] = field(default_factory=dict)
     _probes: dict[int, bool] = field(default_factory=dict)
     _urgent: set[int] = field(default_factory=set)
     _due: float = float("inf")
@@ -79,8 +79,8 @@ class _Outbox:
             self._due = at
             self._sooner.set()
 
-    def _of(self, number: int) -> Heard:
-        return self._heard.setdefault(number, Heard())
+    def _of(self, number: int) -> CallNews:
+        return self._heard.setdefault(number, CallNews())
 
     def text(self, number: int, words: str | None) -> None:
         heard = self._of(number)
@@ -99,7 +99,7 @@ class _Outbox:
         self._of(number).accepted = True
         self._soon()
 
-    def ended(self, number: int, outcome: Outcome) -> None:
+    def ended(self, number: int, outcome: CallOutcome) -> None:
         self._of(number).outcome = outcome
         self._urgent.add(number)
         self._by(asyncio.get_running_loop().time() + ENDS_S)
@@ -164,7 +164,7 @@ class Agent:
         if self._lease is None:
             self._lease = asyncio.create_task(self._watch_lease())
         capacity = min(MOST_AT_ONCE, most_connections())
-        me = Hello(WIRE_VERSION, own_version(), own_python(), _host(), os.getpid(), capacity)
+        me = AgentHello(WIRE_VERSION, own_version(), own_python(), _host(), os.getpid(), capacity)
         return encoded(me)
 
     async def submit(self, raw: bytes) -> None:
@@ -235,11 +235,11 @@ class Agent:
             del self._tasks[number]
             if not ended.cancelled() and (bug := ended.exception()) is not None:
                 words = f"a bug in Crosswind on {_host()}: {type(bug).__name__}"
-                self._ended(number, Outcome(SentFailure(Fault.BROKEN, words)))
+                self._ended(number, CallOutcome(SentFailure(Fault.BROKEN, words)))
 
         task.add_done_callback(over)
 
-    def _ended(self, number: int, outcome: Outcome) -> None:
+    def _ended(self, number: int, outcome: CallOutcome) -> None:
         if self._outbox is not None and not self._lapsed:
             self._outbox.ended(number, outcome)
 
@@ -253,18 +253,18 @@ class Agent:
         missing = tuple(name for name in named if not self._environment.holds(name))
         if missing:
             words = f"{', '.join(missing)} is not set where the worker on {_host()} runs"
-            self._ended(number, Outcome(lacks=missing, why=words))
+            self._ended(number, CallOutcome(lacks=missing, why=words))
             return
         try:
             filled = self._filled(request)
         except InputError as error:
             words = f"on {_host()}: {error}"
             failure = None if named else SentFailure(Fault.BROKEN, words)
-            self._ended(number, Outcome(failure, named, words))
+            self._ended(number, CallOutcome(failure, named, words))
             return
         self._ended(number, await self._exchanged(number, request, filled))
 
-    async def _exchanged(self, number: int, request: RemoteRequest, filled: _Filled) -> Outcome:
+    async def _exchanged(self, number: int, request: RemoteRequest, filled: _Filled) -> CallOutcome:
         outbox, where = self._outbox, request.destination
         assert outbox is not None  # noqa: S101  (made when it was greeted)
         dialect = dialect_of(where.wire, where.application)
@@ -335,7 +335,7 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _outcome(result: CallResult, redact: Redactor, began: float) -> Outcome:
+def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
     """With no key in it."""
     failure, first = result.failure, result.reply.first_token_at
     if failure is not None:
@@ -347,7 +347,7 @@ def _outcome(result: CallResult, redact: Redactor, began: float) -> Outcome:
             param=redact.hidden(failure.param),
         )
     parser, route = result.parser, result.route
-    return Outcome(
+    return CallOutcome(
         failure=None if failure is None else SentFailure.of(failure),
         status=result.status,
         request_id=None if result.request_id is None else redact.hidden(result.request_id),

@@ -13,12 +13,12 @@ from typing import Final, Protocol, TypeVar
 
 from engine.cluster.wire import (
     WIRE_VERSION,
+    AgentHello,
     AgentReport,
     Batch,
+    CallNews,
+    CallOutcome,
     Greeting,
-    Heard,
-    Hello,
-    Outcome,
     WireError,
     decoded,
     encoded,
@@ -27,7 +27,7 @@ from engine.cluster.wire import (
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.link import AgentStanding
-from engine.providers.agents import Destination, Held, NoVariableError, RemoteRequest
+from engine.providers.agents import NoVariableError, RemoteRequest, RequestDestination, SayWaiting
 from engine.providers.attempts import Cause, Failure
 from engine.providers.exchange import CallResult
 from engine.providers.http.transport import HostPort
@@ -107,7 +107,7 @@ class _Sent:
 
     result: CallResult
     accepted: Callable[[], None]
-    over: asyncio.Future[Outcome | None]
+    over: asyncio.Future[CallOutcome | None]
     """None where the agent was lost."""
     began: float
 
@@ -117,7 +117,7 @@ class _Agent:
     """An agent at work."""
 
     handle: AgentHandle
-    hello: Hello
+    hello: AgentHello
     heard_at: float
     calls: dict[int, _Sent] = field(default_factory=dict)
     probes: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class _Agent:
                 probe.set_result(False)
 
 
-def _pass_on(heard: Heard, sent: _Sent) -> None:
+def _pass_on(heard: CallNews, sent: _Sent) -> None:
     reply = sent.result.reply
     if heard.accepted:
         sent.accepted()
@@ -183,7 +183,7 @@ def _pass_on(heard: Heard, sent: _Sent) -> None:
         sent.over.set_result(heard.outcome)
 
 
-def _fill(result: CallResult, outcome: Outcome, began: float) -> None:
+def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
     parser = result.parser
     result.failure = None if outcome.failure is None else outcome.failure.failure
     result.status, result.request_id = outcome.status, outcome.request_id
@@ -207,7 +207,7 @@ class _Place:
         self, request: RemoteRequest, result: CallResult, accepted: Callable[[], None]
     ) -> None:
         agent, number = self.agent, self.pool.next_number()
-        over: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[CallOutcome | None] = asyncio.get_running_loop().create_future()
         began = result.reply.clock()
         if not self.pool.has(agent):
             over.set_result(None)
@@ -304,7 +304,9 @@ class AgentPool:
     # From the calls
 
     @asynccontextmanager
-    async def place(self, destination: Destination, held: Held) -> AsyncIterator[_Place]:
+    async def place(
+        self, destination: RequestDestination, held: SayWaiting
+    ) -> AsyncIterator[_Place]:
         """As `Agents`."""
         agent = await self._chosen(frozenset(destination.variables), held)
         try:
@@ -330,7 +332,7 @@ class AgentPool:
     def has(self, agent: _Agent) -> bool:
         return agent in self._agents
 
-    async def _chosen(self, names: frozenset[str], held: Held) -> _Agent:
+    async def _chosen(self, names: frozenset[str], held: SayWaiting) -> _Agent:
         """One that has room, which is taken. Raises `NoVariableError`."""
         if not self._waiting and (agent := self._fitting(names)) is not None:
             agent.taken += 1
@@ -422,9 +424,9 @@ class AgentPool:
         agent.lose()
         self._look_whether_any()
 
-    async def _greeted(self, handle: AgentHandle) -> Hello:
+    async def _greeted(self, handle: AgentHandle) -> AgentHello:
         greeting = Greeting(WIRE_VERSION, own_version(), self._times.lease, self._source.root)
-        return decoded(await self._answered(handle.hello(encoded(greeting))), Hello)
+        return decoded(await self._answered(handle.hello(encoded(greeting))), AgentHello)
 
     def _refuse(self, name: str, why: str) -> None:
         if self._refused.get(name) != why:

@@ -26,7 +26,7 @@ NO_PAGES: Final[Mapping[str, list[str]]] = {
 this machine alone, and no page."""
 PAGES_PORT: Final = "127.0.0.1:0"
 
-Say = Callable[[str], None]
+SayLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Listening:
     port: int | None = None
 
 
-async def serve_scheduler(folder: ClusterFolder, listening: Listening, say: Say) -> None:
+async def serve_scheduler(folder: ClusterFolder, listening: Listening, say: SayLine) -> None:
     """Until it is asked to end. Raises `ClusterError`."""
     security, file = security_from(folder.pem), _file_to_write(folder)
     try:
@@ -95,7 +95,7 @@ def listen_fault(error: BaseException) -> str:
 class _Told(SchedulerPlugin):
     """Says who comes and goes."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: SayLine) -> None:
         self._say = say
         self._names = dict[str, str]()
         """By address: of one that has gone, the scheduler knows no more."""

@@ -46,7 +46,7 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class AgentHello:
     """What an agent says of itself."""
 
     wire: int
@@ -105,7 +105,7 @@ _CAUSES: Final[Mapping[str, Cause | Fault]] = {one.value: one for one in (*Cause
 
 
 @dataclass(slots=True)
-class Outcome:
+class CallOutcome:
     """What is known of a request when it is over, with no key in it. As `CallResult`."""
 
     failure: SentFailure | None = None
@@ -126,7 +126,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Heard:
+class CallNews:
     """What came of a call since the last report."""
 
     text: str = ""
@@ -134,14 +134,14 @@ class Heard:
     """Whether what was reported before `text` does not count."""
     accepted: bool = False
     """Whether the server has begun to answer."""
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
 
 
 @dataclass(slots=True)
 class AgentReport:
     """What was heard since the last one."""
 
-    calls: dict[int, Heard] = field(default_factory=dict)
+    calls: dict[int, CallNews] = field(default_factory=dict)
     probes: dict[int, bool] = field(default_factory=dict)
     lapsed: bool = False
     """Whether it was not asked for so long that it has cut off what it was given."""
@@ -186,7 +186,7 @@ def _whole(value: object) -> object:
 
 
 _DECODERS: Final[dict[type, msgspec.msgpack.Decoder[Any]]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (Greeting, Hello, Batch, AgentReport)
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Greeting, AgentHello, Batch, AgentReport)
 }
 
 

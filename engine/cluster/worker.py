@@ -18,7 +18,7 @@ from distributed import Nanny
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterError, ClusterFolder, SchedulerGoneError, scheduler_address
 from engine.cluster.reaching import scheduler_identity
-from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, Listening, Say, listen_fault
+from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, Listening, SayLine, listen_fault
 from engine.cluster.signals import asked_to_end
 from engine.errors import Problem
 
@@ -49,7 +49,7 @@ def default_name() -> str:
     return f"{socket.gethostname()}-{token_hex(2)}"
 
 
-async def serve_worker(settings: WorkerSettings, say: Say) -> None:
+async def serve_worker(settings: WorkerSettings, say: SayLine) -> None:
     """Until it is asked to end, also over schedulers that come and go. Raises `ClusterError`."""
     ending = asyncio.create_task(asked_to_end())
     serving = asyncio.create_task(_serve(settings, say))
@@ -60,7 +60,7 @@ async def serve_worker(settings: WorkerSettings, say: Say) -> None:
         await serving
 
 
-async def _serve(settings: WorkerSettings, say: Say) -> None:
+async def _serve(settings: WorkerSettings, say: SayLine) -> None:
     fails = 0
     while fails < _MOST_FAILS:
         address = await _scheduler(settings, say)
@@ -70,7 +70,7 @@ async def _serve(settings: WorkerSettings, say: Say) -> None:
     raise ClusterError(f"the worker's process ended {fails} times before it could begin")
 
 
-async def _scheduler(settings: WorkerSettings, say: Say) -> str:
+async def _scheduler(settings: WorkerSettings, say: SayLine) -> str:
     """The address of one that answers. Raises `ClusterError`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + settings.wait_s
@@ -101,7 +101,7 @@ def _check_name(name: str, identity: Mapping[str, Any]) -> None:
         )
 
 
-async def _join(settings: WorkerSettings, address: str, spool: Path, say: Say) -> bool:
+async def _join(settings: WorkerSettings, address: str, spool: Path, say: SayLine) -> bool:
     """Until the scheduler goes; False where the worker's process ended before it began. Raises
     `ClusterError`."""
     try:

@@ -21,7 +21,7 @@ class NoVariableError(CrosswindError):
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class RequestDestination:
     """Where a request goes, with every `${NAME}` as it is written: the agent looks them up."""
 
     wire: Wire
@@ -37,7 +37,7 @@ class Destination:
 class RemoteRequest:
     """One attempt of a call."""
 
-    destination: Destination
+    destination: RequestDestination
     ask: ChatRequest
     """Its `extra_body` is as it is written, too."""
     retry_policy: RetryPolicy
@@ -55,14 +55,16 @@ class Place(Protocol):
         ...
 
 
-Held = Callable[[str], AbstractContextManager[None]]
+SayWaiting = Callable[[str], AbstractContextManager[None]]
 """Shows, for as long as the block lasts, what a call waits for."""
 
 
 class Agents(Protocol):
     """Chooses who makes a request. Belongs to one event loop."""
 
-    def place(self, destination: Destination, held: Held) -> AbstractAsyncContextManager[Place]:
+    def place(
+        self, destination: RequestDestination, held: SayWaiting
+    ) -> AbstractAsyncContextManager[Place]:
         """Waits until an agent has room; meanwhile `held` shows why.
 
         Raises `NoVariableError`.

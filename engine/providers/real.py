@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts
-from engine.providers.agents import Destination
+from engine.providers.agents import RequestDestination
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
@@ -113,7 +113,7 @@ class RealModel:
         if (written := endpoint.as_written) is not None:
             # what only names a secret is none
             secrets = []
-            destination = Destination(
+            destination = RequestDestination(
                 endpoint.wire,
                 written.url,
                 key,

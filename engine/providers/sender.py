@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, JsonFallback, Unanswered
-from engine.providers.agents import Destination, NoVariableError, Place, RemoteRequest
+from engine.providers.agents import NoVariableError, Place, RemoteRequest, RequestDestination
 from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
 from engine.providers.capabilities import FEWEST, Adaptation, Learned, Room, Step, lesson, room_in
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
@@ -127,7 +127,7 @@ class Sender:
         headers: Mapping[str, str],
         redact: Redactor,
         *,
-        destination: Destination | None = None,
+        destination: RequestDestination | None = None,
         on_text: OnText | None,
         on_attempt: OnAttempt | None,
     ) -> Reply:
@@ -148,7 +148,7 @@ class _Call:
     redact: Redactor
     on_text: OnText | None
     on_attempt: OnAttempt | None
-    destination: Destination | None = None
+    destination: RequestDestination | None = None
     lost: int = 0
     """How many agents it has lost."""
     guess: Adaptation | None = None
@@ -261,7 +261,9 @@ class _Call:
             accepted=self._limiter.accepted,
         )
 
-    async def _elsewhere(self, place: Place, destination: Destination, result: CallResult) -> None:
+    async def _elsewhere(
+        self, place: Place, destination: RequestDestination, result: CallResult
+    ) -> None:
         """By an agent."""
         policy = self.sender.accounts.retry_policy
         request = RemoteRequest(destination, self.ask, policy)

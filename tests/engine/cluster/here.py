@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from engine.cluster.agent import Agent
 from engine.cluster.pool import AgentHandle, AgentLostError, AgentPool, AgentTimes
-from engine.cluster.wire import Hello, decoded, encoded
+from engine.cluster.wire import AgentHello, decoded, encoded
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
@@ -43,7 +43,7 @@ class HereAgent:
 
     async def hello(self, greeting: bytes) -> bytes:
         raw = await self._reached(self.agent.hello(greeting))
-        return encoded(replace(decoded(raw, Hello), **self.says))
+        return encoded(replace(decoded(raw, AgentHello), **self.says))
 
     async def submit(self, batch: bytes) -> None:
         self.crossed += batch

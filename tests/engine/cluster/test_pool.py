@@ -17,7 +17,7 @@ from engine.cluster.agent import Agent
 from engine.cluster.wire import WIRE_VERSION, Batch, Greeting, encoded, own_version
 from engine.errors import InputError
 from engine.pipeline.written_endpoints import GivenValues
-from engine.providers.agents import Destination, RemoteRequest
+from engine.providers.agents import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
 from engine.providers.model import Message, Speaks
 from engine.providers.protocols.base import ChatRequest
@@ -142,7 +142,7 @@ def test_a_silent_agent_is_lost_and_what_it_says_later_is_not_heard(place: Workp
 
 def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
     place.server.settings = Settings(latency_ms=60_000)
-    where = Destination(Wire.OPENAI, place.server.openai_url, "any", {})
+    where = RequestDestination(Wire.OPENAI, place.server.openai_url, "any", {})
     ask = ChatRequest("steadfast", (Message(Speaks.USER, "Hello?"),))
 
     async def forget() -> None:
