@@ -117,6 +117,7 @@ WITHIN = {
     "results/text.py": {"cell"},
     "screens/scenario.py": {"label", "state"},
     "state/verdicts.py": {"found"},  # counts
+    "state/workers.py": {"room", "host_room"},  # cells
     "widgets/heat_map.py": {"row"},
     "text/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},

@@ -37,6 +37,7 @@ def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_
         await theatre.prepare(3)
         takes = [await theatre.begin(1, target) for target in TARGETS]
         for take, text in zip(takes, ("It is late.", "It is early."), strict=True):
+            await theatre.said(take, 1, Speaker.USER, "What time is it?")
             theatre.speak(take, 1, Speaker.TARGET, text)
         await at_the_wall(theatre, pilot)
         assert isinstance(pilot.app.screen, WallScreen)

@@ -36,16 +36,15 @@ def worker_lines(
 def _each(agents: Sequence[AgentStanding], most: int) -> list[Line]:
     silent_first = sorted(agents, key=lambda each: (-int(each.heard_s), each.host, each.name))
     shown = silent_first if len(agents) <= most else silent_first[: most - 1]
-    names = [one_line(each.name) for each in shown]
-    hosts = [one_line(each.host) for each in shown]
-    room, host_room = (min(max(map(cell_len, texts)), _NAME) for texts in (names, hosts))
+    room = min(max(cell_len(one_line(each.name)) for each in shown), _NAME)
+    host_room = min(max(cell_len(one_line(each.host)) for each in shown), _NAME)
     lines: list[Line] = [
         [
-            Piece(f"   {pad(name, room, middle=True)}  ", Ink.TEXT),
-            Piece(f"{pad(host, host_room)}  ", Ink.MUTED),
-            Piece(each.words, Ink.WARN if each.heard_s >= SILENT else Ink.MUTED),
+            Piece(f"   {pad(one_line(each.name), room, middle=True)}  ", Ink.TEXT),
+            Piece(f"{pad(one_line(each.host), host_room)}  ", Ink.MUTED),
+            Piece(one_line(each.words), Ink.WARN if each.heard_s >= SILENT else Ink.MUTED),
         ]
-        for each, name, host in zip(shown, names, hosts, strict=True)
+        for each in shown
     ]
     left = len(agents) - len(shown)
     if left:

@@ -97,7 +97,7 @@ def test_a_run_that_waits_for_workers_can_be_stopped(
         # with another key, it is let in nowhere
         shutil.copy(folder / "scheduler.json", stranger)
         engine = stack.enter_context(Engine(place, "--cluster", str(stranger)))
-        assert "its scheduler cannot be reached" in until_it_waits(place, capsys)
+        assert "has another key than" in until_it_waits(place, capsys)
         main(["stop", "--workspace", str(place.root)])
         assert engine.wait(30) == STOPPED, engine.told
     assert place.server.counters.calls == 0

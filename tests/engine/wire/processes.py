@@ -17,8 +17,9 @@ _HURRIED: Final = """
 from functools import partial
 from engine.providers import accounts
 accounts.RetryPolicy = partial(accounts.RetryPolicy, tries=2, first_pause_s=0.05, refused_s=0.1)
-from engine.doctor.preflight import preflight
-preflight.__kwdefaults__["longest_s"] = 1.0
+from engine.doctor import preflight
+assert preflight.LONGEST_S > 1
+preflight.LONGEST_S = 1.0
 from tui.__main__ import main
 main()
 """
