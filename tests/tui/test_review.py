@@ -104,8 +104,10 @@ def test_the_queue_is_worked_off_with_single_keys(place: Place, size: tuple[int,
         seen = await press(pilot, "x", *"dull", "enter")
         assert "m01_s001_v01 rejected" in seen
         assert "10 to review" in seen
+        assert "variant m01_s001_v01" not in seen
         seen = await press(pilot, "u")
         assert "undone: reject m01_s001_v01" in seen
+        assert "variant m01_s001_v01" in seen  # the cursor is on it again
         assert "11 to review" in seen
         await press(pilot, "x", "escape")
         seen = await press(pilot, "t")

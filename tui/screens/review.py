@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -257,7 +257,17 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                 self.shell.tell(str(error), bad=True)
             finally:
                 self._review.under_way -= {QueueKey(benchmark, one.id) for one in entries}
+                before = self._review.standing(benchmark)
                 await self._read()
+                if action is ReviewAction.UNDO and self.is_running:
+                    self._go_to_changed(benchmark, before)
+
+    def _go_to_changed(self, benchmark: str, before: Mapping[str, object]) -> None:
+        """To the first row that is not as it was."""
+        now = self._review.standing(benchmark)
+        changed = (QueueKey(benchmark, name) for name in now if now[name] != before.get(name))
+        if any(map(self._list.go_to, changed)):
+            self._draw_detail()
 
     async def _edit(self, page: ReviewPage, entry: ReviewEntry) -> None:
         source = self._source

@@ -100,6 +100,11 @@ class ReviewQueue:
     def count(self, state: ReviewState) -> int:
         return sum(one.state is state for page in self.pages for one in page.entries)
 
+    def standing(self, benchmark: str) -> dict[str, tuple[ReviewState, str]]:
+        """How each of its entries stands, and a digest of what it says, by id."""
+        pages = (page for page in self.pages if page.benchmark == benchmark)
+        return {one.id: (one.state, one.digest) for page in pages for one in page.entries}
+
     def _is_shown(self, page: ReviewPage, entry: ReviewEntry) -> bool:
         if QueueKey(page.benchmark, entry.id) in self.under_way:
             return self.shows_all
