@@ -47,7 +47,7 @@ def calibration_lines(one: Calibration) -> Iterator[str]:
 def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
     for name, share, among in shares_of(found):
         if share is None:
-            yield f"{name}: no label speaks of it"
+            yield f"{name}: not known, 0 labels {among}"
         else:
             ends = span(share.interval.low, share.interval.high)
             yield f"{name} {percent(share.value)} {ends}, {plural(share.labels, 'label')} {among}"

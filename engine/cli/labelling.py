@@ -125,15 +125,24 @@ def _take_in(session: Session, definition: Definition, one: Labelling, path: Pat
                 problems += [replace(each, path=path, line=row.line) for each in error.problems]
                 continue
             before = one.given.get(number)
-            if before is None or not _says_the_same(before, verdict):
-                new.append(NumberedLabel(number, said))
-                rows[number] = verdict
+            if before is not None and _says_the_same(before, verdict):
+                continue
+            if number in one.gone:
+                cell = "empty" if before is None else "as it was"
+                problems.append(Problem(f"{_gone_words(number)}: leave it {cell}", path, row.line))
+                continue
+            new.append(NumberedLabel(number, said))
+            rows[number] = verdict
     if problems:
         raise InputError(problems)
     if new:
         given = LabelRequest(definition.name, sample=one.sample.seq, labels=tuple(new))
         write_labels(session, given)
-    return Labelling(one.sample, {**one.given, **rows}, one.replaced)
+    return Labelling(one.sample, {**one.given, **rows}, one.gone)
+
+
+def _gone_words(number: int) -> str:
+    return f"number {number} was played again since, or is no longer asked for"
 
 
 def _says_the_same(before: Verdict, now: Verdict) -> bool:
@@ -156,8 +165,6 @@ def _said(row: LabelSheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int
     if number in seen:
         raise InputError(Problem(f"number {number} stands in line {seen[number]}, too"))
     seen[number] = row.line
-    if number in one.replaced:
-        raise InputError(Problem(f"number {number} has been played again since: leave it empty"))
     answer = _WORDS.get(row.answer.lower())
     if answer is None:
         expected = ", ".join(f"`{known.value}`" for known in LabelAnswer)
@@ -187,8 +194,9 @@ def progress_lines(one: Labelling, written: Path | None = None) -> Iterator[str]
         f"{sample.person} has labelled {len(one.given)} of {len(sample.items)} conversations of "
         f"{sample.benchmark} (seed {sample.seed})"
     )
-    if one.replaced:
-        yield f"{plural(len(one.replaced), 'conversation')} of them were played again since"
+    if one.gone:
+        of = plural(len(one.gone), "conversation")
+        yield f"{of} of them left out: played again since, or no longer asked for"
     if written is not None:
         yield f"{plural(len(one.open), 'conversation')} to label: {written}"
     elif one.is_done:

@@ -122,7 +122,10 @@ class LabelledJudges:
             disputed = plural(len(labels.disputed), "conversation")
             yield f"{disputed} left out: people disagree, and `crosswind adjudicate` settles it"
         if labels.replaced:
-            yield f"{plural(labels.replaced, 'label')} left out: the conversation was played again"
+            yield (
+                f"{plural(labels.replaced, 'label')} left out: the conversation was played again, "
+                "or is no longer asked for"
+            )
         if labels.earlier_definition:
             number = plural(labels.earlier_definition, "conversation")
             yield f"{number} labelled under an earlier definition, and held against it all the same"

@@ -110,8 +110,13 @@ class Labelling:
     sample: LabelSampleRow
     given: Mapping[int, Verdict]
     """By number (1-based), of those that were answered and not taken back."""
-    replaced: frozenset[int]
+    gone: frozenset[int]
     """Numbers of conversations that have been played again since, or are no longer asked for."""
+
+    @property
+    def replaced(self) -> frozenset[int]:
+        """Those of them that nobody is asked about any more, as they were not answered before."""
+        return self.gone - self.given.keys()
 
     @property
     def open(self) -> list[int]:
@@ -150,7 +155,7 @@ def labelling(
             given[number] = verdict
     current = {one.item for one in judged}
     gone = frozenset(number for item, number in numbers.items() if item not in current)
-    return Labelling(sample, given, gone - given.keys())
+    return Labelling(sample, given, gone)
 
 
 def check_person(samples: Iterable[LabelSampleRow], person: str, account: str) -> None:

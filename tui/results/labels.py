@@ -61,9 +61,10 @@ def _judge(one: Calibration, width: int) -> Iterator[SheetRow]:
 
 
 def _accuracy(found: Accuracy, width: int) -> Iterator[SheetRow]:
-    for name, share, _ in shares_of(found):
+    for name, share, among in shares_of(found):
         if share is None:
-            line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT), Piece("no label speaks of it")]
+            none = Piece(f"not known, 0 labels {among}")
+            line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT), none]
             yield SheetRow(fitted(line, width))
         else:
             yield _share(name, share, width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import threading
 from collections import Counter
@@ -396,7 +397,12 @@ def test_a_conversation_that_was_played_again_is_left_out(
     assert crosswind("simulate", str(key), "--yes")[0] == 0
     _, out, _ = crosswind("calibrate", "giving-in")
     assert "against 11 labels" in out
-    assert "1 label left out: the conversation was played again" in out
+    assert "1 label left out: the conversation was played again, or is no longer" in out
+    assert "1 conversation of them left out: played again" in take_in(crosswind, sheet)[1]
+    fill(sheet, lambda number, row: {"replies": "", **by_number(3 if number % 3 else 1, row)})
+    code, _, err = take_in(crosswind, sheet)
+    assert code == 2
+    assert re.search(rf"{sheet}:\d+: number \d+ was played again since, or .*: leave it as it", err)
 
 
 def test_what_the_files_hold_brings_labels_back(
