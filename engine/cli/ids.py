@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from engine.benchmark import ConversationKey, base_id
 from engine.branches import Branch
 from engine.cli.arguments import nearest_word
+from engine.cli.session import Session
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import config_of
 from engine.errors import InputError, Problem
+from engine.pipeline.play import wanted_conversations
 from engine.store.reader import Reader
 
 
@@ -67,6 +71,22 @@ def conversations(
         for name, keys in matches.items():
             found[name] |= keys
     return {name: frozenset(keys) for name, keys in found.items()}
+
+
+def still_asked_for(
+    session: Session, keys: Mapping[str, frozenset[ConversationKey]], named: Sequence[str] = ()
+) -> dict[str, frozenset[ConversationKey]]:
+    """Without those of samples beyond `num_samples`, rejected scenarios, and metrics and targets
+    that were taken out, but for those that are `named` one by one."""
+    found: dict[str, frozenset[ConversationKey]] = {}
+    with session.reader() as reader:
+        for name, of_benchmark in keys.items():
+            definition = load_definition(session.workspace.definition_path(name))
+            config = config_of(session.config, name)
+            wanted = {one.key for one in wanted_conversations(definition, config, reader)}
+            own = (key for key in of_benchmark if key in wanted or str(key) in named)
+            found[name] = frozenset(own)
+    return {name: of_benchmark for name, of_benchmark in found.items() if of_benchmark}
 
 
 def _played(reader: Reader, text: str, benchmark: str | None) -> dict[str, set[ConversationKey]]:

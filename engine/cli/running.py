@@ -15,7 +15,7 @@ from engine.cli.failures import count_of, failure_lines, failures_json, tell_fai
 from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
-from engine.cli.ids import conversations, find
+from engine.cli.ids import conversations, find, still_asked_for
 from engine.cli.making import place_samples, restored
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
@@ -265,12 +265,13 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
         )
         for name, of_benchmark in takes.items()
     }
-    return {name: keys for name, keys in found.items() if keys}
+    return still_asked_for(session, found)
 
 
 def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
     with session.reader() as reader:
-        return conversations(reader, arguments.ids, benchmark=arguments.benchmark)
+        found = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
+    return still_asked_for(session, found, named=arguments.ids) or found
 
 
 def _again(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:

@@ -26,7 +26,7 @@ from engine.pipeline.models import (
 )
 from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
-from engine.pipeline.play import held_scenarios
+from engine.pipeline.play import held_scenarios, wanted_conversations
 from engine.pipeline.ranges import Range
 from engine.pipeline.reviews import Reviews
 from engine.pipeline.rewriting import rewritable
@@ -78,6 +78,7 @@ class Planner:
             check_scenarios(one)
             if (again := order.rewrite.get(one.name)) is not None:
                 rewritable(Reviews.of(one.definition, one.reader), again.id)
+            _require_asked_for(one, order)
             if Stage.SIMULATE in order.stages:
                 _require_pressure(one)
                 _require_approval(one, order)
@@ -137,6 +138,27 @@ class Planner:
                     calls += one.calls.expected
                     found[kind] = calls, total / calls
         return found
+
+
+def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:
+    """Raises `InputError` where conversations are named that the configuration asks for no more."""
+    named = order.again.get(bench.name, frozenset())
+    asked = wanted_conversations(bench.definition, bench.config, bench.reader) if named else ()
+    gone = sorted(map(str, named - {one.key for one in asked}))
+    if gone:
+        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        raise InputError(
+            Problem(
+                f"{', '.join(gone[:_NAMED])}{more}: no longer asked for, so nothing was done",
+                bench.config.path,
+                hint="its metric or target was taken out, its scenario was rejected, or its sample "
+                "lies beyond `generation.num_samples`",
+            )
+        )
+
+
+_NAMED: Final = 8
+"""Ids in one message."""
 
 
 def _require_approval(bench: BenchmarkContext, order: Order) -> None:

@@ -100,6 +100,13 @@ def test_what_is_rejected_leaves_the_file_counts_nowhere_and_comes_back(written:
     assert any(one.get("scenario") == "m01_s001_v01" and "removed" in one for one in kept)
     written.run()
     assert written.plan().work == []  # nor is another written in its place
+    for key in (
+        ConversationKey("m01_s001_v01", "holds"),
+        ConversationKey("m01_s002_v01", "holds", 1),
+    ):
+        for stage in (Stage.SIMULATE, Stage.EVALUATE):
+            with pytest.raises(InputError, match=f"{key}: no longer asked for"):
+                written.plan(stages=frozenset({stage}), again={"giving-in": frozenset({key})})
     assert written.json("results.json") != before
     with pytest.raises(InputError, match="m01_s001_v02 belongs to m01_s001, which is rejected"):
         act(written, "approve", "m01_s001_v02")
