@@ -608,6 +608,27 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
     theatre.perform(script, app=app_with(theatre, sums))
 
 
+def test_what_is_worked_on_is_shown_before_what_has_nothing_judged(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    other = BenchmarkInfo(name="another", title="", turns=2, targets=[], scripted=False)
+    theatre.watch.benchmarks = [other, *theatre.watch.benchmarks]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert f"{BENCHMARK} 2 of 2" in on_screen(pilot)
+        await pilot.press("left_square_bracket")  # which is remembered
+        await theatre.tick(pilot)
+        assert "another 1 of 2" in on_screen(pilot)
+
+    asyncio.run(theatre.prepare())
+    asyncio.run(theatre.begin())
+    for _ in range(2):
+        backend, memory = Backend(report=Sums(a_report())), Memory(tmp_path / "app.json")
+        app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=backend, memory=memory)
+        theatre.perform(script, app=app)
+
+
 def test_brackets_step_through_benchmarks(theatre: Theatre) -> None:
     other = BenchmarkInfo(name="other", title="", turns=2, targets=[], scripted=False)
     theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]

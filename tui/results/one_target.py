@@ -59,6 +59,9 @@ def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[SheetR
 
 
 def _missing(one: TargetResult, width: int) -> Iterator[SheetRow]:
+    if not one.of:
+        yield from paragraph("It has no scenario yet, and so no conversation to score.", width)
+        return
     if not one.unscored:
         words = f"Every conversation is scored, {one.scored:,} of {one.of:,}."
         yield from paragraph(words, width, Piece("✓", Ink.GOOD), Ink.MUTED)

@@ -33,7 +33,7 @@ from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.state.filters import parse
 from tui.state.related import MessageRef
-from tui.state.run_status import Instant
+from tui.state.run_status import Instant, current_benchmark
 from tui.text import plot
 from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets.base import BREAKPOINTS_ACROSS
@@ -127,11 +127,19 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         choices = self.shell.preferences.choices
-        self._name = choices.benchmark
         if choices.section in SECTIONS:
             self._section = choices.section
         self._standing.focus()
         self._show()
+
+    def _first(self, remembered: str | None) -> str | None:
+        """The one that was looked at last, unless nothing of it is judged and one is worked on."""
+        progress = self.watched.progress
+        at_work = progress.benchmark if self.shell.engine.at_work else None
+        if remembered not in self._names:
+            return remembered if remembered == ALL else current_benchmark(self.watched)
+        judged = progress.stage_tally(remembered, Stage.EVALUATE).done
+        return remembered if judged or at_work not in self._names else at_work
 
     def on_resize(self) -> None:
         self._show()
@@ -163,6 +171,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._at_work = self.shell.engine.at_work
         if not self.is_running:
             return
+        if self._name is None and self._names:
+            # not before: only now is it known what is worked on
+            self._name = self._first(self.shell.preferences.choices.benchmark)
+            self._show()
         if self._name not in self._names and (self._name != ALL or not self._several):
             self._name = next(iter(self._names), None)
             self._show()
