@@ -262,7 +262,8 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
 def ahead_of(session: Session, name: str, reader: Reader) -> Ahead:
     """What of a benchmark waits for a person. Raises `InputError` and `StoreError`."""
     definition = load_definition(session.workspace.definition_path(name))
-    return Ahead.of(definition, config_of(session.config, name), reader)
+    config = config_of(session.config, name)
+    return Ahead.of(BenchmarkContext(session.workspace, config, reader, definition))
 
 
 def _action(arguments: argparse.Namespace) -> ReviewAction | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.config.benchmark_file import Definition
-from engine.config.schema import Config
+from engine.benchmark import metric_of
+from engine.pipeline.context import BenchmarkContext
+from engine.pipeline.generate import plan_scenarios
+from engine.pipeline.order import Order
 from engine.pipeline.reviews import Reviews, is_required
 from engine.review import ReviewMode
-from engine.store.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +23,36 @@ class Ahead:
     required: bool = False
     """Whether nothing is made from those before."""
     metrics: int = 0
-    """That have no scenarios and wait for nobody."""
-    scenarios: int = 0
-    """That nothing was played from and that wait for nobody."""
+    """Of which scenarios are to be written, and that wait for nobody."""
+    conversations: int = 0
+    """That were not begun and wait for nobody, with targets that others were begun with, or with
+    all where none was."""
 
     @classmethod
-    def of(cls, definition: Definition, config: Config, reader: Reader) -> Ahead:
+    def of(cls, bench: BenchmarkContext) -> Ahead:
         """Raises `StoreError`."""
-        reviews = Reviews.of(definition, reader)
-        waiting = [] if config.review is ReviewMode.OFF else reviews.waiting()
-        required = is_required(config, definition.name)
+        reviews = Reviews.of(bench.definition, bench.reader)
+        waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
+        required = is_required(bench.config, bench.name)
         held = reviews.held() if required else {}
-        ids = {one.id for one in waiting} if required else set()
-        has = {row.scenario.metric_id for row in (*reviews.rows.values(), *reviews.gone.values())}
-        begun = reader.begun_scenarios(definition.name)
-        metrics = {one.id for one in definition.metrics}
+        to_write = plan_scenarios(bench, Order((bench.name,)))
         fresh = [
             name
             for name, row in reviews.rows.items()
-            if row.played and name not in begun and row.scenario.metric_id in metrics
+            if row.played and name not in held and row.scenario.metric_id in bench.metrics
         ]
         return cls(
             len(waiting),
             required,
-            len(metrics - has - ids),
-            sum(name not in held for name in fresh),
+            len({*to_write.bases, *map(metric_of, to_write.variants)}),
+            _not_begun(fresh, bench),
         )
+
+
+def _not_begun(scenarios: Sequence[str], bench: BenchmarkContext) -> int:
+    samples = bench.config.generation.num_samples
+    begun = bench.reader.begun_samples(bench.name, samples)
+    targets = {target.id for target in bench.config.targets}
+    # what was imported has targets of its own, and nobody asked yet that ours be tried on it
+    targets = targets & {target for _, target in begun} if begun else targets
+    return sum(samples - begun.get((name, target), 0) for name in scenarios for target in targets)

@@ -469,10 +469,16 @@ class Reader:
         )
         return read_all(ReviewRow, rows)
 
-    def begun_scenarios(self, benchmark: str) -> frozenset[str]:
-        """Those that any conversation was begun from."""
-        sql = "SELECT DISTINCT scenario_id FROM take WHERE benchmark = ?"
-        return frozenset(str(name) for (name,) in self.connection.all(sql, (benchmark,)))
+    def begun_samples(self, benchmark: str, below: int) -> dict[tuple[str, str], int]:
+        """How many conversations were begun of a scenario with a target, of so many samples."""
+        sql = (
+            "SELECT scenario_id, target, count(DISTINCT sample) FROM take "
+            "WHERE benchmark = ? AND sample < ? GROUP BY scenario_id, target"
+        )
+        return {
+            (str(scenario), str(target)): int(count)
+            for scenario, target, count in self.connection.all(sql, (benchmark, below))
+        }
 
     def reviewable_seqs(self) -> tuple[int, ...]:
         """Others after anything was written that can be reviewed, or was said of it."""

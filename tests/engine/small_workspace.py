@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
+from engine.pipeline.ahead import Ahead
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.planner import Planner
@@ -108,6 +109,11 @@ class Place:
             asked = Order(("giving-in",), **order)
             [bench] = Planner(Workspace(self.root), config, reader).check(asked)
             return plan_run(bench, asked)
+
+    def ahead(self) -> Ahead:
+        with self.reader() as reader:
+            planner = Planner(Workspace(self.root), load_config(self.config), reader)
+            return Ahead.of(planner.contexts(Order(("giving-in",)))[0])
 
     def reader(self) -> closing[Reader]:
         return closing(open_reader(self.store))

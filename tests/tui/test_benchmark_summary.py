@@ -129,8 +129,8 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
             "6 reviews 3 rows, then b goes on crosswind review steadiness",
         ),
         (
-            Work(DONE, ahead=Ahead(3, required=True, metrics=1, scenarios=2)),
-            "b goes on: scenarios of 1 metric to write, 2 scenarios to play; 6 has 3 to review "
+            Work(DONE, ahead=Ahead(3, required=True, metrics=1, conversations=2)),
+            "b goes on: scenarios of 1 metric to write, 2 conversations to play; 6 has 3 to review "
             "crosswind run steadiness",
         ),
         (

@@ -123,7 +123,13 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """Whether anything of it is missing that is not worked on already."""
         tallies = [self._tally(info, stage) for stage in Stage]
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
-        return not at_work and any(each.done < each.total or not each.total for each in tallies)
+        begun = any(each.done < each.total or not each.total for each in tallies)
+        return not at_work and (begun or self._is_ahead(info))
+
+    def _is_ahead(self, info: BenchmarkInfo) -> bool:
+        """Whether anything is to be made of it that no run was asked for yet."""
+        ahead = self._ahead.of(info.name)
+        return ahead is not None and bool(ahead.metrics or ahead.conversations)
 
     def receive(self, facts: Sequence[Fact]) -> None:
         self._scores.receive(facts)
@@ -273,8 +279,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         ahead = self._ahead.of(info.name)
         if rows := to_review(ahead):
             return f"{rows} to review", Ink.WARN
-        is_ahead = ahead is not None and bool(ahead.metrics or ahead.scenarios)
-        if not is_ahead and all(tally.settled == tally.total for tally in tallies):
+        if not self._is_ahead(info) and all(tally.settled == tally.total for tally in tallies):
             return "✓ done", Ink.GOOD
         return "unfinished", Ink.WARN
 

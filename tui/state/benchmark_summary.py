@@ -168,8 +168,8 @@ def _ahead(ahead: Ahead | None) -> Iterator[str]:
     """What no run has planned yet, as after something was approved."""
     if ahead is not None and ahead.metrics:
         yield f"scenarios of {plural(ahead.metrics, 'metric')} to write"
-    if ahead is not None and ahead.scenarios:
-        yield f"{plural(ahead.scenarios, 'scenario')} to play"
+    if ahead is not None and ahead.conversations:
+        yield f"{plural(ahead.conversations, 'conversation')} to play"
 
 
 _TO_DO: Final = {

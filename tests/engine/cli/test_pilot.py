@@ -59,12 +59,15 @@ def test_what_a_pilot_plays_is_a_part_of_what_a_run_plays_and_is_not_played_agai
     [found] = json.loads(capsys.readouterr().out)["benchmarks"].values()
     assert found["conversations"] == 4
     assert [one["conversations"] for one in found["metrics"]] == [2, 2]
+    # one more scenario of each, and one more sample of what there is
+    assert (place.ahead().metrics, place.ahead().conversations) == (2, 4)
 
     assert crosswind(place, "run", "--yes") == 0
     every = played(place)
     assert len(every) == 2 * 2 * 2 * 2 * 2
     assert set(every.values()) == {1}
     assert first.keys() < every.keys()
+    assert (place.ahead().metrics, place.ahead().conversations) == (0, 0)
 
 
 def test_the_plan_of_a_pilot_is_what_it_does(place: Place) -> None:

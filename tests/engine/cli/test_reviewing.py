@@ -9,10 +9,7 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.cli.engine_handle import EngineHandle
-from engine.config.benchmark_file import load_definition
-from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.ahead import Ahead
 from engine.pipeline.order import Rewriting
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
@@ -25,11 +22,6 @@ def place(tmp_path: Path) -> Place:
     found.edit(found.config, "age: [younger, older]", "age: [younger]")
     found.config.write_text("review: required\n" + found.config.read_text())
     return found
-
-
-def ahead(place: Place) -> Ahead:
-    with place.reader() as reader:
-        return Ahead.of(load_definition(place.benchmark), load_config(place.config), reader)
 
 
 def review(place: Place, *words: str) -> Said:
@@ -142,14 +134,14 @@ def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> 
         assert (code, "rows wait for a person (`review: required`)" in err) == (3, True)
     assert not (place.folder / "scenarios.json").exists()
     review(place, "--approve", "m01")
-    assert ahead(place).metrics == 1
+    assert place.ahead().metrics == 1
     waiting = place.plan().waiting
     assert "m02" in waiting
     assert {one.unit for one in place.plan().work} == {"m01"}
     assert crosswind(place.root, "run", "--headless")[0] == 3
     assert {one["id"][:3] for one in place.json("scenarios.json")} == {"m01"}
-    assert (ahead(place).metrics, ahead(place).scenarios) == (0, 0)
+    assert (place.ahead().metrics, place.ahead().conversations) == (0, 0)
     review(place, "--approve", "m01*")
-    assert ahead(place).scenarios == 2
+    assert place.ahead().conversations == 2 * 2  # targets
     told = json.loads(crosswind(place.root, "status", "--json")[1])["benchmarks"]["giving-in"]
-    assert (told["to_review"], told["review_required"]) == (ahead(place).to_review, True)
+    assert (told["to_review"], told["review_required"]) == (place.ahead().to_review, True)
