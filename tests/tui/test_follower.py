@@ -98,7 +98,13 @@ def test_what_is_waited_for_depends_on_who_is_to_speak() -> None:
     assert awaited_of("gpt", board(), judging=2) == "no verdict yet"
 
 
-def test_a_line_that_holds_the_run_up_is_cut_to_the_screen() -> None:
-    [line] = blockers(board(problem="the disk is full " * 20), 40)
-    assert sum(len(piece.text) for piece in line) == 40
-    assert line[-1].text.endswith("…")
+def test_what_holds_the_run_up_is_wrapped_and_cut_to_the_lines_that_it_may_have() -> None:
+    lines = blockers(board(problem="the disk is full " * 20), 40, most=3)
+    told = ["".join(piece.text for piece in line) for line in lines]
+    assert told[0].startswith(" ! held  the disk is full")
+    assert told[1].startswith("         ")
+    assert all(len(line) <= 40 for line in told)
+    assert (len(told), told[-1][-1]) == (3, "…")
+    advice = "waiting for workers; start some with `crosswind cluster worker --cluster here`"
+    told = ["".join(p.text for p in line) for line in blockers(board(problem=advice), 60, most=2)]
+    assert " ".join(line[9:].strip() for line in told).startswith(advice)

@@ -14,7 +14,8 @@ from engine.progress import Progress
 from engine.watch import BenchmarkInfo
 from tui.format import duration
 from tui.state.run_status import Phase, RunStatus
-from tui.text.ink import Ink, Line, Piece, fitted
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, shorten
+from tui.text.wrap import wrap
 
 PATIENCE: Final = 5.0
 """Seconds without a sign of life, until it is said what is waited for."""
@@ -151,9 +152,6 @@ def blockers(
     if board is None:
         return []
     lines: list[Line] = []
-    if board.problem is not None and board.state in _HELD:
-        on = "  it goes on by itself when that is over"
-        lines.append(_line("! held", one_line(board.problem), on, Ink.BAD))
     lines += [
         _line("‖ parked", f"{one_line(target)}: {one_line(why)}", "  U calls it again")
         for target, why in board.parked.items()
@@ -165,12 +163,29 @@ def blockers(
         for limit in board.limits
         if limit.model not in targets
     ]
+    if board.problem is not None and board.state in _HELD:
+        lines[:0] = _held(one_line(board.problem), width, most - bool(lines))
     if stall is not None and not lines:
         lines.append(_line("… quiet", f"{stall.awaited}, {since(stall.seconds)}"))
     if len(lines) > most:
         left = len(lines) - most + 1
         lines = [*lines[: most - 1], _line("…", f"and {left} more; 5 lists what is parked")]
     return [fitted(line, width) for line in lines]
+
+
+def _held(problem: str, width: int, most: int) -> list[Line]:
+    """Wrapped, as what to do about it comes last."""
+    sign = Piece(" ! held  ", Ink.BAD)
+    room = max(width - length([sign]), MEANINGFUL)
+    rows = wrap(problem, room)[: max(most, 1)]
+    ends = [*(row.end for row in rows[:-1]), len(problem)]
+    margin = Piece(" " * length([sign]))
+    lines: list[Line] = [
+        [sign if number == 0 else margin, Piece(shorten(problem[row.start : end], room))]
+        for number, (row, end) in enumerate(zip(rows, ends, strict=True))
+    ]
+    lines[-1] = [*lines[-1], Piece("  it goes on by itself when that is over", Ink.MUTED)]
+    return lines
 
 
 def waiting(wait: Wait) -> str:
