@@ -82,9 +82,9 @@ def _worker(action: Callable[..., argparse.ArgumentParser]) -> None:
     worker = action(
         "worker",
         "make calls for whatever run there is, until it is ended",
-        "Keys never travel: a worker fills in ${NAME} from its own environment. Where the "
-        "scheduler goes,\nit waits for another one. Exit codes: 0 it was ended · 2 it could not "
-        "begin, or no scheduler came.",
+        "${NAME} in config.yaml is filled in here, from this environment: keys do not travel, but "
+        "where\n`run --forward-keys` sends them. Where the scheduler goes, a worker waits for "
+        "another one.\nExit codes: 0 it was ended · 2 it could not begin, or no scheduler came.",
     )
     _folder(worker)
     worker.add_argument(
