@@ -368,8 +368,9 @@ class AgentPool:
 
     def _hand_out(self) -> None:
         """Give free places to those that have waited longest."""
-        for waiting in list(self._waiting):
-            names, chosen = waiting
+        for names, chosen in list(self._waiting):
+            if all(one.free <= 0 for one in self._agents):
+                return  # else each call that ends would go through all that wait
             if chosen.done():
                 continue
             try:
