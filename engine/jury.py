@@ -58,7 +58,7 @@ class Vote(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
+class PlainVote:
     """A vote and no more."""
 
     judge: str

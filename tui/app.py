@@ -30,9 +30,9 @@ from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
 from tui.screens.messages import ShownNotice
-from tui.services.engine_control import Backend, EngineControl, Leaving
+from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
-from tui.services.preferences import Memory, Preferences, UserSettings
+from tui.services.preferences import Preferences, PreferencesFile, UserSettings
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
     ControlCodeFilter,
@@ -159,7 +159,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         started: int | None = None,
         first: OpenedScreen | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
-        memory: Memory | None = None,
+        memory: PreferencesFile | None = None,
         themes: OwnThemes = NO_OWN_THEMES,
         read_keys: Callable[[], Mapping[str, str]] | None = None,
         slow: bool = False,
@@ -418,7 +418,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     def action_leave(self) -> None:
         """Go at once where the run is over; else ask. Asked a second time, go and stop nothing."""
         if self.navigator.asks_how_it_ends:
-            self._leave_as_decided(Leaving.RUNNING)
+            self._leave_as_decided(QuitChoice.RUNNING)
             return
         board = self._ticker.board
         benchmark = current_benchmark(self._watch)
@@ -542,11 +542,11 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         else:
             self.tell("Nothing was told yet.")
 
-    def _leave_as_decided(self, decision: Leaving | None) -> None:
-        if decision is Leaving.RUNNING:
+    def _leave_as_decided(self, decision: QuitChoice | None) -> None:
+        if decision is QuitChoice.RUNNING:
             self.exit(message=Text(clean(self._attach_line())))
             return
-        self._leaving |= decision is Leaving.AFTER_SPOKEN
+        self._leaving |= decision is QuitChoice.AFTER_SPOKEN
         self.engine.stop(decision, lambda _answer: self.exit())
 
     def _attach_line(self) -> str:

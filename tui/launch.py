@@ -32,7 +32,7 @@ from tui.format import money
 from tui.navigation import MAIN_SCREENS, OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
-from tui.services.preferences import Memory, ViewMemory, keys_file, themes_file
+from tui.services.preferences import PreferencesFile, ViewMemory, keys_file, themes_file
 from tui.themes import NO_OWN_THEMES, OwnThemes
 
 # Late imports are of what takes 2.6 times as long to load as all of the above (0.9 s of the
@@ -218,7 +218,7 @@ def _show(
         started=started,
         first=first,
         describe=describe,
-        memory=Memory.of(os.environ),
+        memory=PreferencesFile.of(os.environ),
         themes=_own_themes(),
         read_keys=_key_reader(),
         slow=face.slow,
@@ -288,7 +288,7 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:
     """Where one was the last time, while a run went on or while none did."""
-    kept = ViewMemory.beside(Memory.of(os.environ).path, handle.store_path.parent).views
+    kept = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
     place = kept.place_at_work if at_work else kept.place
     if place is not None and place in {each.name for each in MAIN_SCREENS}:
         return place

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.store.reader import Reader
     from tui.bindings import PaletteCommand
     from tui.screens.messages import ShownNotice
-    from tui.services.engine_control import Leaving
+    from tui.services.engine_control import QuitChoice
     from tui.state.disputes import DisputeSource
     from tui.state.filters import FoundId
     from tui.state.labelling import SampleSource
@@ -321,14 +321,14 @@ class Navigator:
         self._ask("find", then, typed, find)
 
     def ask_how_to_leave(
-        self, board: Board, *, own: bool, then: Callable[[Leaving | None], None]
+        self, board: Board, *, own: bool, then: Callable[[QuitChoice | None], None]
     ) -> None:
         """What is to become of the run; `own` says whether it was started for this app. `then` has
         the answer, or None where a person stays."""
         self._ask("quit", then, board, own=own)
 
     def ask_how_to_stop(
-        self, board: Board, *, own: bool, then: Callable[[Leaving | None], None]
+        self, board: Board, *, own: bool, then: Callable[[QuitChoice | None], None]
     ) -> None:
         """For the run that goes on; where it is not this app's `own`, for the word as well."""
         self._ask("stop" if own else "stop another's", then, board)

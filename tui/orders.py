@@ -17,12 +17,12 @@ from engine.cli.person_labels import PersonDisputes, PersonSample, person_named
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
 from engine.cli.pricing import checked, confirmed
 from engine.cli.reviewing import ReviewDesk, ahead_of
-from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
+from engine.cli.running import PreparedRun, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
-from engine.pipeline.ahead import Ahead
+from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.provenance import stale_takes
@@ -49,7 +49,7 @@ def prepare(arguments: argparse.Namespace) -> AppRun | None:
 class AppRun:
     """A run that the app is opened for."""
 
-    prepared: Prepared
+    prepared: PreparedRun
 
     @property
     def session(self) -> Session:
@@ -125,7 +125,7 @@ class Orders:
         """What a few conversations of each metric say."""
         return pilot_page(self.session, benchmark)
 
-    def ahead(self, benchmark: str) -> Ahead:
+    def ahead(self, benchmark: str) -> RemainingWork:
         """What of it waits for a person."""
         with closing(open_reader(self.store)) as reader:
             return ahead_of(self.session, benchmark, reader)

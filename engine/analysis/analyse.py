@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.analysis.blind import Guessed, group_checks
+from engine.analysis.blind import GuessedAxis, group_checks
 from engine.analysis.contrasts import compared, contrasts, ranks, scored_on
-from engine.analysis.exposure import Exposed, Exposure
+from engine.analysis.exposure import ExposedConversation, Exposure
 from engine.analysis.figures import (
     Analysis,
     Estimate,
@@ -40,7 +40,7 @@ from engine.user_audit import UserAuditMode
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class AnalysisContext:
     """What an analysis is told beside the outcomes."""
 
     benchmark: str
@@ -72,12 +72,14 @@ class About:
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target."""
-    guesses: Sequence[Guessed] = ()
+    guesses: Sequence[GuessedAxis] = ()
     """Of every axis of every conversation that counts."""
 
 
-def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = False) -> Analysis:
-    """What the outcomes of a benchmark say; `exploratory` as of a `Family`."""
+def analyse(
+    outcomes: Iterable[Outcome], about: AnalysisContext, *, exploratory: bool = False
+) -> Analysis:
+    """What the outcomes of a benchmark say; `exploratory` as of a `ComparisonFamily`."""
     outcomes = list(outcomes)
     tallies = tally(outcomes, list(about.targets))
     staleness, exposure = _staleness(outcomes), _exposure(outcomes)
@@ -136,7 +138,7 @@ def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
 def _target(
     target: str,
     found: TargetTally,
-    about: About,
+    about: AnalysisContext,
     correlation: float | None,
 ) -> TargetResult:
     asked = Counter[str]()
@@ -269,7 +271,7 @@ def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Stalene
 
 
 def _exposure(outcomes: Iterable[Outcome]) -> Mapping[str, Exposure]:
-    found: defaultdict[str, list[Exposed]] = defaultdict(list)
+    found: defaultdict[str, list[ExposedConversation]] = defaultdict(list)
     for one in outcomes:
         if one.exposed is not None:
             found[one.key.target_id].append(one.exposed)
@@ -292,7 +294,7 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
     ]
 
 
-def _notes(about: About, *, shares: bool) -> list[str]:
+def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
     notes = []
     if shares:
         notes.append(

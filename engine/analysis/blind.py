@@ -12,7 +12,7 @@ from engine.statistics.rates import metric_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Guessed:
+class GuessedAxis:
     """One axis of one conversation that counts."""
 
     axis: str
@@ -52,16 +52,16 @@ class GroupCheck:
         return self.low is not None and self.chance is not None and self.low > self.chance
 
 
-def group_checks(guesses: Iterable[Guessed]) -> dict[str, GroupCheck]:
+def group_checks(guesses: Iterable[GuessedAxis]) -> dict[str, GroupCheck]:
     """By axis, those without a guess included. The interval takes the conversations of one base
     scenario for a cluster, as `metric_rate` does."""
-    by_axis: defaultdict[str, list[Guessed]] = defaultdict(list)
+    by_axis: defaultdict[str, list[GuessedAxis]] = defaultdict(list)
     for one in guesses:
         by_axis[one.axis].append(one)
     return {axis: _check(axis, by_axis[axis]) for axis in sorted(by_axis)}
 
 
-def _check(axis: str, guesses: list[Guessed]) -> GroupCheck:
+def _check(axis: str, guesses: list[GuessedAxis]) -> GroupCheck:
     clusters: defaultdict[str, list[float]] = defaultdict(list)
     groups: Counter[str] = Counter()
     for one in guesses:

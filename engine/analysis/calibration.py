@@ -13,10 +13,10 @@ from engine.benchmark import Track
 from engine.statistics.agreement import Agreement, agreement
 from engine.statistics.calibration import (
     Accuracy,
-    Contest,
-    Corrected,
+    CorrectedRate,
     JudgedCluster,
-    Labelled,
+    LabelledConversation,
+    PairedTest,
     RoganGladen,
     Share,
     accuracy,
@@ -89,7 +89,7 @@ class RateOf:
     conversations: int
     labels: int
     judged: float
-    powered: Corrected | None
+    powered: CorrectedRate | None
     """None of fewer than `LEAST_LABELS`."""
     rogan_gladen: RoganGladen | None
 
@@ -182,7 +182,7 @@ def calibrate(
     )
 
 
-_Weighted = tuple[LabelledRow, Labelled]
+_Weighted = tuple[LabelledRow, LabelledConversation]
 
 
 def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Iterator[_Weighted]:
@@ -192,10 +192,13 @@ def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Itera
         drawn = sum(1 / one.inclusion for one in of)
         for one in of:
             weight = stood_for / drawn / one.inclusion
-            yield one, Labelled(one.row.cluster, weight, bool(one.row.present), one.person)
+            yield (
+                one,
+                LabelledConversation(one.row.cluster, weight, bool(one.row.present), one.person),
+            )
 
 
-def _agreed(labels: Sequence[Labelled]) -> Agreement | None:
+def _agreed(labels: Sequence[LabelledConversation]) -> Agreement | None:
     weights = [one.weight for one in labels]
     worth = effective_labels(weights) / sum(weights) if weights else 0.0
     return agreement(
@@ -279,7 +282,7 @@ class JudgesCompared:
     left: Share | None
     """How often it is right."""
     right: Share | None
-    contest: Contest
+    contest: PairedTest
 
 
 def compare_judges(
@@ -312,7 +315,9 @@ def compare_judges(
 def _right(labels: Sequence[LabelledRow]) -> Share | None:
     return accuracy(
         [
-            Labelled(one.row.cluster, 1 / one.inclusion, bool(one.row.present), one.person)
+            LabelledConversation(
+                one.row.cluster, 1 / one.inclusion, bool(one.row.present), one.person
+            )
             for one in labels
         ]
     ).right

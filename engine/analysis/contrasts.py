@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 
-from engine.analysis.figures import Comparison, Family, Gap
+from engine.analysis.figures import Comparison, ComparisonFamily, Gap
 from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import demographics
 from engine.statistics.demographics import Variant, demographic_gaps
-from engine.statistics.family import Adjusted, Part, false_discovery, simultaneous
+from engine.statistics.family import Adjusted, FamilyPart, false_discovery, simultaneous
 from engine.statistics.paired import Answers, Difference, differences, mean_difference
 from engine.statistics.ranks import RankRange, rank_ranges
 
@@ -24,7 +24,7 @@ class Contrasts:
 
     comparisons: Sequence[Comparison]
     gaps: Sequence[Gap]
-    family: Family
+    family: ComparisonFamily
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +40,35 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class UnmarkedContrasts:
     """All that a benchmark's results compare, before anything is marked."""
 
     pairs: Sequence[Pair]
     gaps: Sequence[demographics.DemographicGap]
 
 
-def compared(tallies: Mapping[str, TargetTally]) -> Compared:
+def compared(tallies: Mapping[str, TargetTally]) -> UnmarkedContrasts:
     """Every pair of targets that share a scenario, on both tracks together and then on each; every
     pair of people's values on every axis, of all targets together and of each."""
-    return Compared(_pairs(tallies), _gaps(tallies))
+    return UnmarkedContrasts(_pairs(tallies), _gaps(tallies))
 
 
-def contrasts(found: Compared, *, exploratory: bool = False) -> Contrasts:
+def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contrasts:
     """`exploratory` controls the false discovery rate in place of any false mark."""
     pairs, gaps = found.pairs, found.gaps
     widest = pairs[0].track if pairs else None
     family = {
-        Part.PAIRS: [one.difference for one in pairs if one.track is widest],
-        Part.PAIRS_ON_TRACKS: [one.difference for one in pairs if one.track is not widest],
-        Part.GAPS: [one.difference for one in gaps if one.target is None],
-        Part.GAPS_OF_TARGETS: [one.difference for one in gaps if one.target is not None],
+        FamilyPart.PAIRS: [one.difference for one in pairs if one.track is widest],
+        FamilyPart.PAIRS_ON_TRACKS: [one.difference for one in pairs if one.track is not widest],
+        FamilyPart.GAPS: [one.difference for one in gaps if one.target is None],
+        FamilyPart.GAPS_OF_TARGETS: [one.difference for one in gaps if one.target is not None],
     }
     everything = [one for part in family.values() for one in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
     return Contrasts(
         [comparison(*one) for one in zip(pairs, marked, strict=False)],
         [_gap(*one) for one in zip(gaps, marked[len(pairs) :], strict=True)],
-        Family(
+        ComparisonFamily(
             pairs=sum(one.difference.error is not None for one in pairs),
             gaps=sum(one.difference.error is not None for one in gaps),
             exploratory=exploratory,

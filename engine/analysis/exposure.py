@@ -19,7 +19,7 @@ def undelivered(landmarks: Iterable[Landmark], turns: int) -> list[Landmark]:
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class ExposedConversation:
     """One conversation that was played to an end."""
 
     early: bool
@@ -53,7 +53,7 @@ class Exposure:
     """Conversations that came to the last of theirs."""
 
     @classmethod
-    def over(cls, conversations: Iterable[Exposed]) -> Self:
+    def over(cls, conversations: Iterable[ExposedConversation]) -> Self:
         found = list(conversations)
         return cls(
             conversations=len(found),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from engine.analysis.blind import GroupCheck
-from engine.analysis.exposure import Exposed, Exposure
+from engine.analysis.exposure import ExposedConversation, Exposure
 from engine.analysis.provenance import UP_TO_DATE, Provenance, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.display import plural
@@ -48,7 +48,7 @@ class Outcome:
     """Of every judge and pass, whether they agree or not."""
     stale: Stale = UP_TO_DATE
     """What of its take and of the verdicts that count is not what would be asked today."""
-    exposed: Exposed | None = None
+    exposed: ExposedConversation | None = None
     """What of its plan it came to; None where it was not played to an end."""
     transcript: str | None = None
     """As a scenario's `transcript_id`."""
@@ -150,7 +150,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Concord:
+class RepeatAgreement:
     """How far repeated answers on the same thing agree."""
 
     between: str
@@ -200,7 +200,7 @@ class TargetResult:
     samples: Mapping[int, Tally]
     unscored: Mapping[str, int]
     """How many conversations have no verdict, by reason."""
-    agreement: Concord | None
+    agreement: RepeatAgreement | None
     """Between the samples of one scenario; None where each was played once."""
     staleness: Mapping[str, Staleness] = field(default_factory=dict)
     """Of what counts, by metric."""
@@ -281,7 +281,7 @@ class Gap(MarkedDifference):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ComparisonFamily:
     """What is marked under one promise: all that a benchmark's results compare, or those of all
     benchmarks together. A comparison without an interval is in no family, and is never marked."""
 
@@ -397,9 +397,9 @@ class Analysis:
     `left` stands before `right`."""
     gaps: Sequence[Gap]
     """Pooled ones first."""
-    family: Family
+    family: ComparisonFamily
     """Of `comparisons` and `gaps`."""
-    agreement: Sequence[Concord]
+    agreement: Sequence[RepeatAgreement]
     """Between samples over all targets, then between judges, then between passes."""
     no_signal: Sequence[NoSignal]
     judges: Sequence[JudgeInfo]

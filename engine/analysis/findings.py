@@ -13,12 +13,12 @@ from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
     Comparison,
-    Concord,
+    ComparisonFamily,
     Estimate,
-    Family,
     Gap,
     MarkedDifference,
     Overall,
+    RepeatAgreement,
     TargetResult,
 )
 from engine.analysis.provenance import Staleness
@@ -36,23 +36,23 @@ _RANKS: Final = 16
 """Targets whose rank is told in a sentence, the best first."""
 
 
-class Kind(StrEnum):
+class Certainty(StrEnum):
     """How far a sentence can be relied on."""
 
     SURE = "sure"
-    """Marked, under the promise of the family (`Family.promise`)."""
+    """Marked, under the promise of the family (`ComparisonFamily.promise`)."""
     OPEN = "open"
     """Seen, but chance may explain it."""
     CAUTION = "caution"
     """Something to know before the numbers are used."""
 
 
-MARKS: Final = {Kind.SURE: "✓", Kind.OPEN: "·", Kind.CAUTION: "!"}
+MARKS: Final = {Certainty.SURE: "✓", Certainty.OPEN: "·", Certainty.CAUTION: "!"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    kind: Kind
+    kind: Certainty
     text: str
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ def findings(analysis: Analysis) -> list[Finding]:
 def _served_by_others(analysis: Analysis) -> Iterator[Finding]:
     """First of all: where another model answered, every figure is about that one."""
     for other in analysis.others:
-        yield Finding(Kind.CAUTION, str(other))
+        yield Finding(Certainty.CAUTION, str(other))
 
 
 def _stale(analysis: Analysis) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     where = [words for words, one in zip(where, by_metric.values(), strict=True) if one.stale]
     told = ", ".join(where) if len(where) <= _FEW else _some(where, by_metric, analysis)
     yield Finding(
-        Kind.CAUTION,
+        Certainty.CAUTION,
         f"{found.stale:,} of {plural(found.conversations, 'conversation')} that count are stale: "
         f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` does "
         "them again",
@@ -186,7 +186,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def marks_mean(family: Family) -> str:
+def marks_mean(family: ComparisonFamily) -> str:
     """What ✓ stands for, and among how many comparisons; to be said beside the marks."""
     return f"{family.promise}; family: {family}."
 
@@ -209,15 +209,17 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
         if track is not None and None in analysis.compared_on and len(pairs) <= _FEW:
             yield from _each([pair for pair in pairs if pair.sure], metrics_of(track))
             if others:
-                yield Finding(Kind.OPEN, _others(track, others, len(pairs)))
+                yield Finding(Certainty.OPEN, _others(track, others, len(pairs)))
             if untested := sum(pair.low is None for pair in pairs):
                 what = f"{untested} of {plural(len(pairs), 'difference')} between targets"
-                yield Finding(Kind.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}")
+                yield Finding(
+                    Certainty.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}"
+                )
         else:
             yield from _told(pairs, metrics_of(track), analysis.family)
 
 
-def _told(pairs: Sequence[Comparison], where: str, family: Family) -> Iterator[Finding]:
+def _told(pairs: Sequence[Comparison], where: str, family: ComparisonFamily) -> Iterator[Finding]:
     """What is sure first; many are counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
@@ -228,7 +230,7 @@ def _told(pairs: Sequence[Comparison], where: str, family: Family) -> Iterator[F
 
 def _each(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
     for pair in pairs:
-        yield Finding(Kind.SURE if pair.sure else Kind.OPEN, _difference(pair, where))
+        yield Finding(Certainty.SURE if pair.sure else Certainty.OPEN, _difference(pair, where))
 
 
 def _counted(
@@ -236,10 +238,10 @@ def _counted(
 ) -> Finding:
     if not sure:
         text = f"{where}: none of {len(pairs):,} differences between targets is {mark}"
-        return Finding(Kind.OPEN, f"{text}: chance may explain every one")
+        return Finding(Certainty.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
     text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} {mark}"
-    return Finding(Kind.SURE, text + _leaders(pairs))
+    return Finding(Certainty.SURE, text + _leaders(pairs))
 
 
 def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
@@ -317,9 +319,11 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
         yield from _told(pairs, where, analysis.family)
     if analysis.benchmarks:
-        yield Finding(Kind.CAUTION, generalised(analysis))
+        yield Finding(Certainty.CAUTION, generalised(analysis))
     if analysis.skipped:
-        yield Finding(Kind.CAUTION, f"left out, as nothing is scored: {listed(analysis.skipped)}")
+        yield Finding(
+            Certainty.CAUTION, f"left out, as nothing is scored: {listed(analysis.skipped)}"
+        )
     for track in analysis.tracks:
         yield from _unlike_benchmarks(analysis, track)
 
@@ -335,7 +339,7 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
         said = [f"{name} not in {listed(lacks)}" for name, lacks in lacking.items()]
         more = f" and {len(said) - _FEW} more" if said[_FEW:] else ""
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"{metrics_of(track)}: targets were not scored in the same benchmarks "
             f"({'; '.join(said[:_FEW])}{more}): their rates are of other questions, each pair is "
             "compared on the benchmarks that both have, and there are no ranks",
@@ -343,7 +347,7 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
     fewer = [pair for pair in analysis.compared(track) if _compared_on_fewer(analysis, pair, track)]
     if fewer:
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"{metrics_of(track)}: {plural(len(fewer), 'pair')} of targets compared without a "
             "benchmark in which they share fewer than two scenarios",
         )
@@ -369,10 +373,10 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             left = len(ranked) - len(told)
             rest = f"; {plural(left, 'other')} cannot be told" if left else ""
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
-            yield Finding(Kind.SURE, text)
+            yield Finding(Certainty.SURE, text)
         elif ranked:
             text = f"{track}: ranks cannot be told: no difference between targets is {mark}"
-            yield Finding(Kind.OPEN, text)
+            yield Finding(Certainty.OPEN, text)
 
 
 def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
@@ -384,12 +388,12 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
     sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
     told = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in told:
-        yield Finding(Kind.SURE, _gap(gap))
+        yield Finding(Certainty.SURE, _gap(gap))
     if len(told) < len(sure):
         count = len(sure) - len(told)
         are = "is" if count == 1 else "are"
         text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
-        yield Finding(Kind.SURE, text)
+        yield Finding(Certainty.SURE, text)
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
@@ -398,17 +402,17 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
         else:
             text = f"none of {len(tested):,} demographic gaps by {listed(axes)} is {mark}: chance "
             text += "may explain every one"
-        yield Finding(Kind.OPEN, text)
+        yield Finding(Certainty.OPEN, text)
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)
     untested = [axis for axis in analysis.axes if axis not in axes]
     alone = {axis: one for axis in untested if (one := _only_group(analysis, axis)) is not None}
     for axis, group in alone.items():
         text = f"not tested: all that was scored is of one group, “{group}”"
-        yield Finding(Kind.CAUTION, f"{axis}: {text}")
+        yield Finding(Certainty.CAUTION, f"{axis}: {text}")
     if left := [axis for axis in untested if axis not in alone]:
         text = "not tested: fewer than two scored scenarios have several of its groups"
-        yield Finding(Kind.CAUTION, f"{listed(left)}: {text}")
+        yield Finding(Certainty.CAUTION, f"{listed(left)}: {text}")
 
 
 def _only_group(analysis: Analysis, axis: str) -> str | None:
@@ -427,14 +431,14 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
     checks = analysis.group_checks
     if missing := unchecked(checks, open_axes):
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"{listed(missing)}: nobody has checked whether a target could have known the group, "
             "and where none could, no gap can show (`checks: {groups: true}` has it guessed from "
             "the user's messages)",
         )
     for check in checks.values():
         if check.checked:
-            yield Finding(Kind.CAUTION, _guessed(check))
+            yield Finding(Certainty.CAUTION, _guessed(check))
 
 
 def _guessed(check: GroupCheck) -> str:
@@ -473,7 +477,7 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
             few.setdefault(min(one.base_scenarios for one in counts), []).append(track)
     for count, tracks in few.items():
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"{listed(tracks)} rates rest on {plural(count, 'base scenario')}: fewer than "
             f"{ENOUGH_SCENARIOS} seldom make a difference sure",
         )
@@ -501,7 +505,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
     ]
     if unlike:
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"targets were not exposed alike: {', '.join(unlike)}; differences between targets may "
             "come of it",
         )
@@ -514,7 +518,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         of = sum(unreached.values())
         whose = "any target" if len(unreached) == len(found) else listed(list(unreached))
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "
             "to bring out was not asked",
         )
@@ -527,24 +531,24 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
         if (concord := one.agreement) is not None and concord.divided
     }
     if len(split) > _FEW:
-        yield Finding(Kind.CAUTION, _samples_of_many(split, analysis.agreement))
+        yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement))
     else:
         for target, concord in split.items():
             yield Finding(
-                Kind.CAUTION,
+                Certainty.CAUTION,
                 f"{target}: samples disagree in {_share(concord)}{_coefficients(concord)}",
             )
     for concord in analysis.agreement:
         if concord.between != "samples":
             yield Finding(
-                Kind.CAUTION,
+                Certainty.CAUTION,
                 f"{whose(concord)} agree in {percent(concord.percent.value)} of "
                 f"{plural(concord.things, 'conversation')}{_coefficients(concord)}"
                 + _no_floor(analysis, concord),
             )
 
 
-def _no_floor(analysis: Analysis, concord: Concord) -> str:
+def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
     """What it takes to know how far judges could agree at all; nothing where one was asked twice,
     which is told beside."""
     if concord.between != "judges" or any(one.between == "passes" for one in analysis.agreement):
@@ -553,18 +557,20 @@ def _no_floor(analysis: Analysis, concord: Concord) -> str:
     return f"; how far one agrees with itself {asks} finds out (--dry-run: what it costs)"
 
 
-def whose(concord: Concord) -> str:
+def whose(concord: RepeatAgreement) -> str:
     """`samples of steadfast`, `judges strict, mild`."""
     if concord.between == "judges":
         return f"judges {concord.of}"
     return f"{concord.between} of {concord.of or 'all targets'}"
 
 
-def _share(concord: Concord) -> str:
+def _share(concord: RepeatAgreement) -> str:
     return f"{concord.divided:,} of {plural(concord.things, 'scenario')}"
 
 
-def _samples_of_many(split: Mapping[str, Concord], together: Sequence[Concord]) -> str:
+def _samples_of_many(
+    split: Mapping[str, RepeatAgreement], together: Sequence[RepeatAgreement]
+) -> str:
     def share(target: str) -> float:
         return split[target].divided / split[target].things
 
@@ -576,7 +582,7 @@ def _samples_of_many(split: Mapping[str, Concord], together: Sequence[Concord]) 
     return f"{text}; least {least}, {_share(split[least])}; most {most}, {_share(split[most])}"
 
 
-def _coefficients(concord: Concord) -> str:
+def _coefficients(concord: RepeatAgreement) -> str:
     return f" ({', '.join(coefficients(concord))})"
 
 
@@ -588,7 +594,7 @@ NO_COEFFICIENT: Final = (
 )
 
 
-def coefficients(concord: Concord) -> list[str]:
+def coefficients(concord: RepeatAgreement) -> list[str]:
     """`AC1 0.82`, `α 0.64`, or why there is none."""
     said = [] if concord.ac1 is None else [f"AC1 {coefficient(concord.ac1.value)}"]
     return [*said, NO_ALPHA if concord.alpha is None else f"α {coefficient(concord.alpha.value)}"]
@@ -601,7 +607,7 @@ def _no_signal(analysis: Analysis) -> Iterator[Finding]:
             how = "pass always" if passed else "never pass"
             tells = "tells" if len(silent) == 1 else "tell"
             text = f"{listed(silent)} {tells} nobody apart: all targets {how}"
-            yield Finding(Kind.CAUTION, text)
+            yield Finding(Certainty.CAUTION, text)
 
 
 def _unscored(analysis: Analysis) -> Iterator[Finding]:
@@ -611,13 +617,13 @@ def _unscored(analysis: Analysis) -> Iterator[Finding]:
         of = sum(one.of for one in analysis.targets)
         most = max(lacking, key=lambda one: (one.of - one.scored) / one.of)
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"{reasons.total():,} of {plural(of, 'conversation')} unscored, of {len(lacking)} "
             f"targets ({_reasons(reasons)}); most: {_missing(most)}",
         )
         return
     for one in lacking:
-        yield Finding(Kind.CAUTION, _missing(one))
+        yield Finding(Certainty.CAUTION, _missing(one))
 
 
 def _missing(one: TargetResult) -> str:
@@ -655,7 +661,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             else "counted all the same"
         )
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             f"the user model did not do its part in {invalid:,} of "
             f"{plural(of, 'conversation')} ({said}): {counted}; `crosswind simulate --invalid` "
             "plays them again",
@@ -663,7 +669,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     unseen = sum(one.of - one.looked_at for one in audits.values())
     if unseen:
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             "whether the user model did its part is not known of "
             f"{plural(unseen, 'conversation')}, from files or played while nobody looked",
         )
@@ -671,7 +677,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     unasked = sum(one.of - (one.landmarks_checked or 0) for one in known)
     if unasked:
         yield Finding(
-            Kind.CAUTION,
+            Certainty.CAUTION,
             "whether the user model carried out its landmarks is not known of "
             f"{plural(unasked, 'conversation')}; with `checks: {{landmarks: true}}` the next "
             "`crosswind run` has those looked at in which any was delivered",
@@ -685,4 +691,4 @@ def several_verdicts(analysis: Analysis) -> bool:
 
 def _judges(analysis: Analysis) -> Iterator[Finding]:
     if several_verdicts(analysis):
-        yield Finding(Kind.CAUTION, analysis.headline_rule.rstrip("."))
+        yield Finding(Certainty.CAUTION, analysis.headline_rule.rstrip("."))

@@ -10,7 +10,7 @@ from engine.benchmark import Track
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class OnsetObservation:
     """A scored conversation, and when the behaviour is seen in it."""
 
     target: str
@@ -26,7 +26,7 @@ def since(turn: int) -> Sequence[bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class OnsetCurve:
     """How the share of conversations of one target in which it was seen grows, turn by turn."""
 
     target: str
@@ -46,7 +46,7 @@ class Course:
         return [1 - share for share in shares] if self.track is Track.NEGATIVE else shares
 
 
-def courses(sightings: Iterable[Sighting], turns: int) -> list[Course]:
+def courses(sightings: Iterable[OnsetObservation], turns: int) -> list[OnsetCurve]:
     """Of each target and track that something was scored on, by track and target."""
     seen: dict[tuple[Track, str], Counter[int]] = defaultdict(Counter)
     counts: Counter[tuple[Track, str]] = Counter()
@@ -61,7 +61,7 @@ def courses(sightings: Iterable[Sighting], turns: int) -> list[Course]:
         ends = [*range(min(turns, len(one.present)) - 1), *[-1] * turns][:turns]
         seen[place].update(turn for turn, end in enumerate(ends) if one.present[end])
     return [
-        Course(
+        OnsetCurve(
             target=target,
             track=track,
             seen=[seen[track, target][turn] for turn in range(turns)],

@@ -19,8 +19,8 @@ from engine.analysis.exposure import Exposure
 from engine.analysis.figures import (
     Analysis,
     Comparison,
+    ComparisonFamily,
     Estimate,
-    Family,
     JudgeInfo,
     LeftOut,
     MeanEstimate,
@@ -35,7 +35,7 @@ from engine.analysis.provenance import Provenance, Staleness, merged
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.distributions import Interval
-from engine.statistics.family import SHARES_OF_ALL, Part, false_discovery, simultaneous
+from engine.statistics.family import SHARES_OF_ALL, FamilyPart, false_discovery, simultaneous
 from engine.statistics.paired import Difference
 from engine.statistics.rates import like_these, like_these_interval, mean_interval, mean_of
 from engine.user_audit import FaultKind, UserAuditMode
@@ -48,7 +48,7 @@ _Of = tuple[Track, str, str]
 
 
 def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
-    """`exploratory` as of a `Family`. Marks are those of a family of its own."""
+    """`exploratory` as of a `ComparisonFamily`. Marks are those of a family of its own."""
     counted = [one for one in analyses if any(each.scored for each in one.targets)]
     names = [one.benchmark for one in counted]
     targets = dict.fromkeys(each.target for one in analyses for each in one.targets)
@@ -64,7 +64,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         targets=results,
         comparisons=(),
         gaps=(),
-        family=Family(exploratory=exploratory),
+        family=ComparisonFamily(exploratory=exploratory),
         agreement=(),
         no_signal=(),
         judges=_judges(counted),
@@ -194,8 +194,8 @@ def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> 
     these = list(_pairs(differences, {of: mean_of(each) for of, each in differences.items()}))
     like = list(_pairs(differences, {of: like_these(each) for of, each in differences.items()}))
     family = {
-        Part.PAIRS_ON_TRACKS: [pair.difference for pair, _ in these],
-        Part.PAIRS_ON_LIKE: [pair.difference for pair, _ in like],
+        FamilyPart.PAIRS_ON_TRACKS: [pair.difference for pair, _ in these],
+        FamilyPart.PAIRS_ON_LIKE: [pair.difference for pair, _ in like],
     }
     marked = (
         false_discovery([one for part in family.values() for one in part])

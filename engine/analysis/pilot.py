@@ -45,7 +45,7 @@ _MEND: Final[Mapping[DoubtKind, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class MetricDoubt:
     """One thing that stands against a metric."""
 
     kind: DoubtKind
@@ -72,13 +72,13 @@ class PilotedMetric:
     faults: Mapping[FaultKind, int]
     """Of the user model: in how many conversations each."""
 
-    def doubts(self) -> Iterator[Doubt]:
+    def doubts(self) -> Iterator[MetricDoubt]:
         """What should be looked at before more is paid for."""
         told = [tally for tally in self.targets.values() if tally.scored]
         scored, passed = sum(one.scored for one in told), sum(one.passed for one in told)
         if len(told) > 1 and scored >= _FEWEST and passed in {0, scored}:
             how = "passed" if passed else "failed"
-            yield Doubt(
+            yield MetricDoubt(
                 DoubtKind.ALL_ALIKE, f"all {scored} {how}: it told no target from another here"
             )
         reasons = ", ".join(f"{why} {count}" for why, count in self.unscored.items())
@@ -98,7 +98,7 @@ class PilotedMetric:
             (DoubtKind.USER_MODEL, fell_out, of, "the user model broke its role or repeated in"),
         ):
             if count and count >= _MANY * total:
-                yield Doubt(kind, f"{says} {count} of {total}")
+                yield MetricDoubt(kind, f"{says} {count} of {total}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from engine.analysis.figures import Concord, Figure, Outcome
+from engine.analysis.figures import Figure, Outcome, RepeatAgreement
 from engine.benchmark import Track
 from engine.jury import headline
 from engine.statistics.agreement import Agreement, Coefficient, agreement
@@ -149,14 +149,18 @@ def _layers(
     }
 
 
-def agreements(tallies: Mapping[str, TargetTally], outcomes: Sequence[Outcome]) -> list[Concord]:
+def agreements(
+    tallies: Mapping[str, TargetTally], outcomes: Sequence[Outcome]
+) -> list[RepeatAgreement]:
     """Over all targets: between samples, between judges, between passes."""
     samples = agreement_of_samples(tallies) if len(tallies) > 1 else None
     found = [samples, *_of_judges(outcomes)]
     return [one for one in found if one is not None]
 
 
-def agreement_of_samples(tallies: Mapping[str, TargetTally], of: str = "") -> Concord | None:
+def agreement_of_samples(
+    tallies: Mapping[str, TargetTally], of: str = ""
+) -> RepeatAgreement | None:
     """Between the samples of one scenario; None where each was played once."""
     scenarios = [one for found in tallies.values() for one in found.scenarios.values()]
     if all(one.of < 2 for one in scenarios):
@@ -165,7 +169,7 @@ def agreement_of_samples(tallies: Mapping[str, TargetTally], of: str = "") -> Co
     return _concord("samples", of, found)
 
 
-def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[Concord | None]:
+def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
     """Between judges, each with the majority of its passes; then between the passes of each."""
     passes = sorted({(vote.judge, vote.number) for one in outcomes for vote in one.votes})
     numbers: defaultdict[str, list[int]] = defaultdict(list)
@@ -191,10 +195,10 @@ def _by_pass(one: Outcome, judge: str, numbers: Iterable[int]) -> list[bool | No
     return [given.get(number) for number in numbers]
 
 
-def _concord(between: str, of: str, found: Agreement | None) -> Concord | None:
+def _concord(between: str, of: str, found: Agreement | None) -> RepeatAgreement | None:
     if found is None:
         return None
-    return Concord(
+    return RepeatAgreement(
         between=between,
         of=of,
         things=found.things,

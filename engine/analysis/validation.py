@@ -13,10 +13,10 @@ from engine.analysis.validation_figures import (
     ALL_TARGETS,
     DifferenceChange,
     Equivalence,
-    Floor,
     OrderChange,
+    RateShift,
     ReorderedPair,
-    Shift,
+    ReplayFloor,
     Swap,
     TrackReport,
     ValidationReport,
@@ -26,7 +26,7 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
-from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
+from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, FamilyPart, levels
 from engine.statistics.paired import (
     Answers,
     BeforeAndAfter,
@@ -41,7 +41,7 @@ from engine.statistics.rates import Rate, benchmark_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SideOutcome:
     """What counts for one conversation on one side."""
 
     key: ConversationKey
@@ -52,18 +52,18 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ValidationSide:
     """One of the two runs that are compared."""
 
     model: str
     """The label of the model that has the role in it."""
-    results: Sequence[Result]
+    results: Sequence[SideOutcome]
 
 
 def validation_report(
     swap: Swap,
-    before: Side,
-    after: Side,
+    before: ValidationSide,
+    after: ValidationSide,
     *,
     bound: float | None = None,
     replay: ValidationReport | None = None,
@@ -79,8 +79,8 @@ def validation_report(
         if (draft := _draft(swap, track, before.results, after.results, bound)) is not None
     ]
     parts = {
-        Part.SHIFTS: sum(one.together.is_known for one in drafts),
-        Part.SHIFTS_OF_TARGETS: sum(shift.is_known for one in drafts for shift in one.shifts),
+        FamilyPart.SHIFTS: sum(one.together.is_known for one in drafts),
+        FamilyPart.SHIFTS_OF_TARGETS: sum(shift.is_known for one in drafts for shift in one.shifts),
     }
     allowed = levels(parts, SHARES_OF_SHIFTS)
     pairs = list(_paired(before.results, after.results)) if swap.same_scenarios else []
@@ -106,11 +106,13 @@ def validation_report(
     return replace(report, says=list(says_of(report, replay_costs, sorted(set(scripted)))))
 
 
-def _floor(replay: ValidationReport) -> Floor:
-    return Floor(replay.after, replay.conversations, replay.agreement, replay.tracks)
+def _floor(replay: ValidationReport) -> ReplayFloor:
+    return ReplayFloor(replay.after, replay.conversations, replay.agreement, replay.tracks)
 
 
-def _paired(before: Sequence[Result], after: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
+def _paired(
+    before: Sequence[SideOutcome], after: Sequence[SideOutcome]
+) -> Iterator[tuple[SideOutcome, SideOutcome]]:
     """Conversations that are scored on both sides."""
     others = {one.key: one for one in after if one.passed is not None}
     for one in before:
@@ -145,13 +147,13 @@ class _Shifted:
     def is_known(self) -> bool:
         return self.moved is not None
 
-    def marked(self, level: float | None) -> Shift:
+    def marked(self, level: float | None) -> RateShift:
         moved = None if level is None else self.moved
         interval = None if moved is None or level is None else moved.interval_at(level)
         alone = None if moved is None else moved.level
         p = None if alone is None or level is None else min(1.0, alone * ERROR_RATE / level)
         shift = self.after - self.before
-        return Shift(
+        return RateShift(
             self.target, self.before, self.after, shift, interval, p, self.rows, self.base_scenarios
         )
 
@@ -172,8 +174,8 @@ class _Draft:
 def _draft(
     swap: Swap,
     track: Track,
-    before: Sequence[Result],
-    after: Sequence[Result],
+    before: Sequence[SideOutcome],
+    after: Sequence[SideOutcome],
     bound: float | None,
 ) -> _Draft | None:
     """None where fewer than two targets were scored on both sides."""
@@ -202,23 +204,23 @@ def _draft(
     )
 
 
-def _by_target(results: Iterable[Result], targets: set[str]) -> dict[str, list[Result]]:
-    found: dict[str, list[Result]] = {target: [] for target in sorted(targets)}
+def _by_target(results: Iterable[SideOutcome], targets: set[str]) -> dict[str, list[SideOutcome]]:
+    found: dict[str, list[SideOutcome]] = {target: [] for target in sorted(targets)}
     for one in results:
         if one.key.target_id in found:
             found[one.key.target_id].append(one)
     return found
 
 
-def _track(draft: _Draft, allowed: Mapping[Part, float]) -> TrackReport:
-    shifts = [one.marked(allowed.get(Part.SHIFTS_OF_TARGETS)) for one in draft.shifts]
+def _track(draft: _Draft, allowed: Mapping[FamilyPart, float]) -> TrackReport:
+    shifts = [one.marked(allowed.get(FamilyPart.SHIFTS_OF_TARGETS)) for one in draft.shifts]
     changed = list(_changed(shifts))
     stays = draft.equivalence is not None and draft.equivalence.outside is None
     return TrackReport(
         track=draft.track,
         tau_b=None if draft.ranks is None else draft.ranks.tau_b,
         rho=None if draft.ranks is None else draft.ranks.rho,
-        together=draft.together.marked(allowed.get(Part.SHIFTS)),
+        together=draft.together.marked(allowed.get(FamilyPart.SHIFTS)),
         shifts=shifts,
         changed=changed,
         pairs=len(shifts) * (len(shifts) - 1) // 2,
@@ -230,8 +232,8 @@ def _track(draft: _Draft, allowed: Mapping[Part, float]) -> TrackReport:
 
 def _equivalence(
     swap: Swap,
-    before: Mapping[str, Sequence[Result]],
-    after: Mapping[str, Sequence[Result]],
+    before: Mapping[str, Sequence[SideOutcome]],
+    after: Mapping[str, Sequence[SideOutcome]],
     bound: float,
 ) -> Equivalence:
     """The pairs of which most is to be feared come first, and the first that is not shown to stay
@@ -251,7 +253,7 @@ def _equivalence(
     return Equivalence(bound, None)
 
 
-def _panel(results: Iterable[Result], targets: set[str]) -> Panel:
+def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
     """Passed of scored, by target, metric and base scenario."""
     sums: dict[str, dict[str, dict[str, list[int]]]] = {target: {} for target in targets}
     for one in results:
@@ -269,7 +271,9 @@ def _panel(results: Iterable[Result], targets: set[str]) -> Panel:
     }
 
 
-def _shifted(swap: Swap, target: str, left: Sequence[Result], right: Sequence[Result]) -> _Shifted:
+def _shifted(
+    swap: Swap, target: str, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
+) -> _Shifted:
     return _Shifted(
         target,
         _rate(left),
@@ -280,7 +284,7 @@ def _shifted(swap: Swap, target: str, left: Sequence[Result], right: Sequence[Re
     )
 
 
-def _moved(swap: Swap, left: Sequence[Result], right: Sequence[Result]) -> _Moved | None:
+def _moved(swap: Swap, left: Sequence[SideOutcome], right: Sequence[SideOutcome]) -> _Moved | None:
     if swap.same_scenarios:
         found = mean_difference(
             differences(_answers(right, of_all=True), _answers(left, of_all=True))
@@ -294,15 +298,15 @@ def _moved(swap: Swap, left: Sequence[Result], right: Sequence[Result]) -> _Move
     return _Apart(then, now)
 
 
-def _rate(results: Sequence[Result]) -> float:
+def _rate(results: Sequence[SideOutcome]) -> float:
     return sum(bool(one.passed) for one in results) / len(results)
 
 
-def _bases(results: Iterable[Result]) -> int:
+def _bases(results: Iterable[SideOutcome]) -> int:
     return len({(one.metric_id, base_id(one.key.scenario_id)) for one in results})
 
 
-def _answers(results: Iterable[Result], *, of_all: bool = False) -> Answers:
+def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers:
     """`of_all` tells the rows of one target from those of another."""
     found: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
         lambda: defaultdict(dict)
@@ -314,7 +318,7 @@ def _answers(results: Iterable[Result], *, of_all: bool = False) -> Answers:
     return found
 
 
-def _strata(results: Iterable[Result]) -> list[Stratum]:
+def _strata(results: Iterable[SideOutcome]) -> list[Stratum]:
     return [
         [Cluster.of(list(things.values())) for things in bases.values()]
         for bases in _answers(results, of_all=True).values()
@@ -346,7 +350,7 @@ class _Apart:
         return Interval(max(-1.0, shift - below), min(1.0, shift + above))
 
 
-def _changed(shifts: Sequence[Shift]) -> Iterator[ReorderedPair]:
+def _changed(shifts: Sequence[RateShift]) -> Iterator[ReorderedPair]:
     for left, right in combinations(shifts, 2):
         then = (left.before > right.before) - (left.before < right.before)
         now = (left.after > right.after) - (left.after < right.after)

@@ -57,7 +57,7 @@ class ReorderedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class RateShift:
     """How far a pass rate moves."""
 
     target: str
@@ -112,9 +112,9 @@ class TrackReport:
     """Kendall's. None where all targets have one rate on a side."""
     rho: Correlation | None
     """Spearman's."""
-    together: Shift
+    together: RateShift
     """Of all targets that were scored on both sides."""
-    shifts: Sequence[Shift]
+    shifts: Sequence[RateShift]
     """Of each target that was scored on both sides, the highest rate before first."""
     changed: Sequence[ReorderedPair]
     pairs: int
@@ -133,7 +133,7 @@ class TrackReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class ReplayFloor:
     """What a replay gives: the same model in the same role once more. Chance alone gives no less
     disagreement, so that a swap is held against it."""
 
@@ -155,7 +155,7 @@ class ValidationReport:
     tracks: Sequence[TrackReport]
     family: int
     """Shifts with an interval: all of them hold at once in 95 % of such runs."""
-    floor: Floor | None
+    floor: ReplayFloor | None
     """None where there is no replay yet, and for a replay itself."""
     conversations: int
     """Scored on both sides and so compared one by one; 0 where they are not the same."""

@@ -9,9 +9,9 @@ from typing import Final
 from engine.analysis.figures import ENOUGH_SCENARIOS
 from engine.analysis.findings import NO_ALPHA, reach, with_ends
 from engine.analysis.validation_figures import (
-    Floor,
     OrderChange,
     ReorderedPair,
+    ReplayFloor,
     Swap,
     TrackReport,
     ValidationReport,
@@ -243,7 +243,7 @@ def _shift_words(report: ValidationReport, track: TrackReport) -> str:
 _TOO_FEW: Final = "that takes two base scenarios"
 
 
-def _floor_of_shift(floor: Floor | None, track: TrackReport) -> str:
+def _floor_of_shift(floor: ReplayFloor | None, track: TrackReport) -> str:
     found = next((one for one in (floor.tracks if floor else ()) if one.track is track.track), None)
     if found is None or found.together.interval is None:
         return ""

@@ -21,7 +21,7 @@ from engine.cluster.folder import (
     write_address,
 )
 from engine.cluster.kept import read_kept
-from engine.cluster.scheduler import Listening, serve_scheduler
+from engine.cluster.scheduler import ListenAddress, serve_scheduler
 from engine.cluster.standing import WorkerStanding, workers_of
 from engine.cluster.worker import WorkerSettings, default_name, serve_worker
 from engine.config.secrets import read_dotenv
@@ -56,8 +56,8 @@ def scheduler(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _listening(arguments: argparse.Namespace, port: int | None = None) -> Listening:
-    return Listening(arguments.host, arguments.interface, port)
+def _listening(arguments: argparse.Namespace, port: int | None = None) -> ListenAddress:
+    return ListenAddress(arguments.host, arguments.interface, port)
 
 
 def worker(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from engine.pipeline.label_requests import (
 from engine.pipeline.label_storing import not_disputed
 from engine.pipeline.labels import (
     Dispute,
-    Labelling,
+    LabellingProgress,
     blind_item,
     label_verdict,
 )
@@ -78,7 +78,7 @@ def opened_sample(arguments: argparse.Namespace) -> PersonSample:
     return found
 
 
-def _goes_on(one: Labelling, arguments: argparse.Namespace) -> Iterator[str]:
+def _goes_on(one: LabellingProgress, arguments: argparse.Namespace) -> Iterator[str]:
     """Where another sample was asked for than the one that is gone on with."""
     sample = one.sample
     asked = {
@@ -93,7 +93,9 @@ def _goes_on(one: Labelling, arguments: argparse.Namespace) -> Iterator[str]:
         )
 
 
-def _write_sheet(path: Path, one: Labelling, reader: Reader, definition: Definition) -> None:
+def _write_sheet(
+    path: Path, one: LabellingProgress, reader: Reader, definition: Definition
+) -> None:
     items = (blind_item(one, number, reader, definition) for number in one.open)
     told = ((item.number, item.definition, item.messages) for item in items)
     content = "".join(sheet_lines(one.sample.seq, told))
@@ -103,7 +105,9 @@ def _write_sheet(path: Path, one: Labelling, reader: Reader, definition: Definit
         raise InputError(Problem(f"cannot be written: {error.strerror}", path)) from error
 
 
-def _take_in(session: Session, definition: Definition, one: Labelling, path: Path) -> Labelling:
+def _take_in(
+    session: Session, definition: Definition, one: LabellingProgress, path: Path
+) -> LabellingProgress:
     """Every line of a table that came back, or none."""
     with session.reader() as reader:
         problems: list[Problem] = []
@@ -138,7 +142,7 @@ def _take_in(session: Session, definition: Definition, one: Labelling, path: Pat
     if new:
         given = LabelRequest(definition.name, sample=one.sample.seq, labels=tuple(new))
         write_labels(session, given)
-    return Labelling(one.sample, {**one.given, **rows}, one.gone)
+    return LabellingProgress(one.sample, {**one.given, **rows}, one.gone)
 
 
 def _gone_words(number: int) -> str:
@@ -151,7 +155,9 @@ def _says_the_same(before: Verdict, now: Verdict) -> bool:
     )
 
 
-def _said(row: LabelSheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int, GivenLabel]:
+def _said(
+    row: LabelSheetRow, one: LabellingProgress, seen: dict[int, int]
+) -> tuple[int, GivenLabel]:
     """`seen` are the lines of the numbers before. Raises `InputError`."""
     if row.sample != str(one.sample.seq):
         raise InputError(
@@ -187,7 +193,7 @@ def _whole(text: str, column: str) -> int:
     return int(text)
 
 
-def progress_lines(one: Labelling, written: Path | None = None) -> Iterator[str]:
+def progress_lines(one: LabellingProgress, written: Path | None = None) -> Iterator[str]:
     """How far a person has come, and what is next; `written` is where what is open stands."""
     sample = one.sample
     yield (
@@ -203,7 +209,7 @@ def progress_lines(one: Labelling, written: Path | None = None) -> Iterator[str]
         yield f"done: `crosswind calibrate {sample.benchmark}` holds the judge against it"
 
 
-def _as_json(one: Labelling) -> dict[str, Any]:
+def _as_json(one: LabellingProgress) -> dict[str, Any]:
     """Nothing in it tells which conversations these are."""
     return {
         "benchmark": one.sample.benchmark,

@@ -20,7 +20,7 @@ from engine.pipeline.labels import (
     MOST_LABELS,
     BlindItem,
     Dispute,
-    Labelling,
+    LabellingProgress,
     blind_item,
     check_person,
     disputes,
@@ -39,7 +39,7 @@ class PersonSample:
 
     session: Session
     definition: Definition
-    labelling: Labelling
+    labelling: LabellingProgress
     """As it was when this was opened."""
 
     @classmethod
@@ -65,7 +65,7 @@ class PersonSample:
         assert found is not None  # noqa: S101  (it was stored above)
         return cls(session, definition, found)
 
-    def now(self) -> Labelling:
+    def now(self) -> LabellingProgress:
         """How far the person has come by now. Raises `StoreError`."""
         name, person = self.definition.name, self.labelling.sample.person
         with self.session.reader() as reader:

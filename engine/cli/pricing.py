@@ -33,7 +33,7 @@ from engine.pipeline.ranges import Range
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedOrder:
     """What an order would do, benchmark by benchmark."""
 
     plans: Sequence[PricedPlan]
@@ -45,7 +45,7 @@ class Planned:
         return sum((priced.total for priced in self.plans), NOTHING)
 
 
-def plans_of(session: Session, order: Order, *, powers: bool) -> Planned:
+def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
     """Raises `InputError` with all that is wrong with what was written. With `powers` it is told
     what could be found out."""
     named = order.evaluator
@@ -53,7 +53,7 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> Planned:
     with planning(session) as planner:
         benches = planner.check(order)
         estimator = planner.estimator(*(() if evaluator is None else (evaluator,)))
-        return Planned(
+        return PlannedOrder(
             [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches],
             [
                 detectable_differences(bench.definition, bench.config, bench.reader)
@@ -165,7 +165,9 @@ def spent_so_far(session: Session) -> float | None:
 # As JSON
 
 
-def planned_json(planned: Planned, config: Config, spent_usd: float | None) -> Mapping[str, Any]:
+def planned_json(
+    planned: PlannedOrder, config: Config, spent_usd: float | None
+) -> Mapping[str, Any]:
     pairs = zip(planned.plans, planned.powers, strict=True)
     return {
         "benchmarks": [

@@ -25,7 +25,7 @@ from engine.config.schema import config_of
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
-from engine.pipeline.results import Counted, counted_of
+from engine.pipeline.results import CountedResults, counted_of
 from engine.report.html.view import GENERATOR, Evidence, evidence_of
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
@@ -92,8 +92,8 @@ def _counted(
     *,
     exploratory: bool = False,
     fresh: bool = False,
-) -> Iterator[tuple[str, Counted]]:
-    """`exploratory` as of a `Family`, with `fresh` those that are up to date."""
+) -> Iterator[tuple[str, CountedResults]]:
+    """`exploratory` as of a `ComparisonFamily`, with `fresh` those that are up to date."""
     for name in names:
         definition = load_definition(session.workspace.definition_path(name))
         yield (

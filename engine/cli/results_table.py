@@ -13,12 +13,12 @@ from engine.analysis.exposure import exposure_words
 from engine.analysis.figures import (
     Analysis,
     Comparison,
-    Concord,
     Estimate,
     Figure,
     Gap,
     MarkedDifference,
     Overall,
+    RepeatAgreement,
     TargetResult,
 )
 from engine.analysis.findings import (
@@ -293,12 +293,12 @@ def _by(one: MarkedDifference) -> str:
     return f"{points(first.difference)} {reach(first.low, first.high)}"
 
 
-def _all_concords(analysis: Analysis) -> list[Concord]:
+def _all_concords(analysis: Analysis) -> list[RepeatAgreement]:
     of_targets = [one.agreement for one in analysis.targets if one.agreement is not None]
     return [*of_targets, *analysis.agreement]
 
 
-def _concords(concords: Sequence[Concord], page: TableLayout) -> str:
+def _concords(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
     rows = [
         [
             whose(one),

@@ -25,7 +25,7 @@ from engine.config.schema import config_of
 from engine.display import one_line, plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
-from engine.pipeline.ahead import Ahead
+from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import write_files
 from engine.pipeline.generate import plan_scenarios
@@ -259,11 +259,11 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
         )
 
 
-def ahead_of(session: Session, name: str, reader: Reader) -> Ahead:
+def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
     """What of a benchmark waits for a person. Raises `InputError` and `StoreError`."""
     definition = load_definition(session.workspace.definition_path(name))
     config = config_of(session.config, name)
-    return Ahead.of(BenchmarkContext(session.workspace, config, reader, definition))
+    return RemainingWork.of(BenchmarkContext(session.workspace, config, reader, definition))
 
 
 def _action(arguments: argparse.Namespace) -> ReviewAction | None:

@@ -39,7 +39,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
 from engine.service.engine import failed_rows
-from engine.service.spawning import Job, spawn
+from engine.service.spawning import EngineJob, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
 
@@ -112,7 +112,7 @@ LINGER_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRun:
     """A run that is checked and can start, headless or under the app."""
 
     session: Session
@@ -123,16 +123,16 @@ class Prepared:
     """The stage that it is to stop after, where one was named."""
 
 
-def prepare_demo(arguments: argparse.Namespace) -> Prepared:
+def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
     """Raises `InputError`."""
     folder: Path = arguments.dir or Path("demo")
     place_samples(folder)
     arguments.workspace = folder
     session = open_session(arguments)
-    return Prepared(session, whole_order(session))
+    return PreparedRun(session, whole_order(session))
 
 
-def prepare_run(arguments: argparse.Namespace) -> Prepared:
+def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     """Raises `InputError`."""
     agents = agents_asked_for(arguments)
     session = replace(open_session(arguments), anew=arguments.anew, agents=agents)
@@ -151,7 +151,7 @@ def prepare_run(arguments: argparse.Namespace) -> Prepared:
     if gates and until is not None and Stage.EVALUATE not in order.stages:
         what = "--fail-under needs verdicts, and this run stops before it gives any"
         raise InputError(Problem(what, hint="leave one of the two out"))
-    return Prepared(session, order, gates, until)
+    return PreparedRun(session, order, gates, until)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -341,7 +341,7 @@ def _report_again(session: Session, keys: Keys) -> None:
 def start(session: Session, order: Order | None) -> int:
     """Start an engine that goes on by itself; its process id. Without an order it waits to be
     asked. Raises `EngineStartError`."""
-    return spawn(Job(session.place, order, LINGER_SECONDS))
+    return spawn(EngineJob(session.place, order, LINGER_SECONDS))
 
 
 def detach(session: Session, order: Order) -> int:

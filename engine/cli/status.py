@@ -18,7 +18,7 @@ from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
-from engine.pipeline.ahead import Ahead
+from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.order import budget_words
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
@@ -48,7 +48,7 @@ class Status:
     board: Board | None
     """None where no engine is at work."""
     watch: Watch
-    ahead: Mapping[str, Ahead]
+    ahead: Mapping[str, RemainingWork]
     """By benchmark."""
 
     @property

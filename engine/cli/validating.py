@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from engine.analysis.findings import ends, reach
-from engine.analysis.validation_figures import Shift, TrackReport, ValidationReport
+from engine.analysis.validation_figures import RateShift, TrackReport, ValidationReport
 from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
 from engine.benchmark import Role
 from engine.branches import STANCE
@@ -255,7 +255,7 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
     yield from (f"  {change_words(pair)}" for pair in track.changed)
 
 
-def _shift_cells(shift: Shift) -> list[str]:
+def _shift_cells(shift: RateShift) -> list[str]:
     points = f"{shift.shift * 100:+.0f}"
     known = shift.interval
     moved = f"{points} {reach(known.low, known.high)}" if known is not None else points

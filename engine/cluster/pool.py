@@ -198,7 +198,7 @@ def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """As `Place`."""
+    """As `AgentSlot`."""
 
     pool: AgentPool
     agent: _Agent

@@ -30,7 +30,7 @@ SayLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenAddress:
     """Where a process of the cluster is reached; None for what Dask finds by itself."""
 
     host: str | None = None
@@ -38,7 +38,7 @@ class Listening:
     port: int | None = None
 
 
-async def serve_scheduler(folder: ClusterFolder, listening: Listening, say: SayLine) -> None:
+async def serve_scheduler(folder: ClusterFolder, listening: ListenAddress, say: SayLine) -> None:
     """Until it is asked to end. Raises `ClusterError`."""
     security, file = security_from(folder.pem), _file_to_write(folder)
     try:
@@ -74,7 +74,7 @@ def _file_to_write(folder: ClusterFolder) -> Path | None:
     return None
 
 
-def _why(error: Exception, listening: Listening) -> Problem:
+def _why(error: Exception, listening: ListenAddress) -> Problem:
     cause = error.__cause__ if isinstance(error, RuntimeError) else error
     taken = isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE
     if taken:

@@ -21,7 +21,7 @@ from engine.providers.attempts import Cause, Failure
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.model import Finish
 from engine.providers.protocols.base import Tokens
-from engine.providers.served import NO_ROUTE, Route
+from engine.providers.served import NO_ROUTE, GatewayRoute
 
 WIRE_VERSION: Final = 1
 """Rises when one side begins to say what the other would not understand."""
@@ -120,7 +120,7 @@ class CallOutcome:
     tokens: Tokens = field(default_factory=Tokens)
     named: tuple[str, ...] = ()
     provider: str | None = None
-    route: Route = NO_ROUTE
+    route: GatewayRoute = NO_ROUTE
     first_token_s: float | None = None
     """From the moment it was sent, by the agent's own clock."""
 

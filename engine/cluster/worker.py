@@ -18,7 +18,7 @@ from distributed import Nanny
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterError, ClusterFolder, SchedulerGoneError, scheduler_address
 from engine.cluster.reaching import scheduler_identity
-from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, Listening, SayLine, listen_fault
+from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, ListenAddress, SayLine, listen_fault
 from engine.cluster.signals import asked_to_end
 from engine.errors import Problem
 
@@ -35,7 +35,7 @@ _MOST_DEAD: Final = 10
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     folder: ClusterFolder
-    listening: Listening
+    listening: ListenAddress
     name: str
     wait_s: float
     """Seconds to wait for a scheduler, at the start and when it goes."""

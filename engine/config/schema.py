@@ -330,7 +330,7 @@ class Condition(Shape):
     Without it, each target as it is."""
 
 
-class Concurrency(Shape):
+class ConcurrencySettings(Shape):
     """How many rows of a stage are worked on at once."""
 
     gen_scenarios: int = Field(
@@ -343,7 +343,7 @@ class Concurrency(Shape):
     """Conversations that are judged."""
 
 
-class Run(Shape):
+class RunSettings(Shape):
     """How a run behaves where the command line does not say otherwise."""
 
     force: bool = Field(default=False, description="true or false")
@@ -356,13 +356,13 @@ class Run(Shape):
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
     """What one run may cost. It stops before it costs more."""
-    concurrency: Section[Concurrency] = Field(
-        default_factory=Concurrency, description="keys and values"
+    concurrency: Section[ConcurrencySettings] = Field(
+        default_factory=ConcurrencySettings, description="keys and values"
     )
     """At most so much at once. A provider that takes less is asked less."""
 
 
-class Generation(Shape):
+class GenerationSettings(Shape):
     """How much is made of each metric."""
 
     scenarios_per_metric: int = Field(
@@ -376,14 +376,14 @@ class Generation(Shape):
     """How often each conversation is played: 2 or more show how steady a target is."""
 
 
-class Evaluation(Shape):
+class EvaluationSettings(Shape):
     """How finished conversations are judged."""
 
     passes: int = Field(default=1, ge=1, le=9, description="a whole number from 1 to 9")
     """How often each judge is asked about a conversation."""
 
 
-class Validating(Shape):
+class ValidationSettings(Shape):
     """How validation runs are read."""
 
     equivalence_points: float = Field(
@@ -393,7 +393,7 @@ class Validating(Shape):
     validation run begins."""
 
 
-class Checks(Shape):
+class CheckSettings(Shape):
     """Cheap calls that look at finished conversations, beside the evaluator; none by default."""
 
     groups: bool = Field(default=False, description="true or false")
@@ -413,7 +413,7 @@ class Checks(Shape):
 class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
-    run: Section[Run] = Field(default_factory=Run, description="keys and values")
+    run: Section[RunSettings] = Field(default_factory=RunSettings, description="keys and values")
     """How a run behaves: its budget, and how much is done at once."""
     user_model: UserModel = Field(
         description="the keys of the model that plays the user: `model`, `source`, …"
@@ -429,16 +429,16 @@ class Config(Shape):
     )
     """Several judges in place of `evaluator_model`: each judges every conversation, the majority
     counts, and a tie is unscored."""
-    evaluation: Section[Evaluation] = Field(
-        default_factory=Evaluation, description="keys and values"
+    evaluation: Section[EvaluationSettings] = Field(
+        default_factory=EvaluationSettings, description="keys and values"
     )
     """How often each judge is asked."""
     generator_model: ModelSpec | None = Field(
         default=None, description="the keys of the model that writes metrics and scenarios"
     )
     """Writes metrics and scenarios. Left out, the user model does."""
-    generation: Section[Generation] = Field(
-        default_factory=Generation, description="keys and values"
+    generation: Section[GenerationSettings] = Field(
+        default_factory=GenerationSettings, description="keys and values"
     )
     """How many scenarios, turns and samples."""
     demographics: Section[Mapping[Words, Several[Words]]] = Field(
@@ -456,7 +456,9 @@ class Config(Shape):
     )
     """What is done about a user model that did not do its part: `flag` shows and counts such
     conversations, `invalidate` counts them as unscored, `off` does not look."""
-    checks: Section[Checks] = Field(default_factory=Checks, description="keys and values")
+    checks: Section[CheckSettings] = Field(
+        default_factory=CheckSettings, description="keys and values"
+    )
     """Cheap calls that look at finished conversations beside the judges."""
     review: GivenReview = Field(
         default=ReviewMode.OPTIONAL, description="`required`, `optional` or `off`"
@@ -468,8 +470,8 @@ class Config(Shape):
     )
     """What people's verdicts do to what counts: `compare` holds the judges against them, `vote`
     makes each one more vote, `overrule` lets theirs alone count where there are any."""
-    validation: Section[Validating] = Field(
-        default_factory=Validating, description="keys and values"
+    validation: Section[ValidationSettings] = Field(
+        default_factory=ValidationSettings, description="keys and values"
     )
     """How validation runs are read."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")

@@ -23,7 +23,7 @@ SCENARIOS_FILE = "scenarios.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PartialConfiguration:
     """What was read, as far as it could be."""
 
     findings: tuple[Diagnostic, ...]
@@ -31,15 +31,17 @@ class Written:
     config: Config | None = None
 
 
-def read_workspace(start: Path, *, named: bool) -> Written:
+def read_workspace(start: Path, *, named: bool) -> PartialConfiguration:
     """`named` says that somebody asked for this folder, so that it must be a workspace."""
     try:
         workspace = find_workspace(start)
     except InputError as error:
         if named:
-            return Written(tuple(of_error(Area.CONFIGURATION, "workspace", error)))
+            return PartialConfiguration(tuple(of_error(Area.CONFIGURATION, "workspace", error)))
         [problem] = error.problems
-        return Written((_finding("workspace", Severity.NOTE, problem.what, problem.hint),))
+        return PartialConfiguration(
+            (_finding("workspace", Severity.NOTE, problem.what, problem.hint),)
+        )
     findings = [_finding("workspace", Severity.OK, str(workspace.root))]
     config = None
     try:
@@ -51,7 +53,7 @@ def read_workspace(start: Path, *, named: bool) -> Written:
         findings.append(_finding(config.path.name, Severity.OK, f"can be read; {targets}"))
         findings += _warnings(config.path.name, config.warnings)
     findings += _benchmarks(workspace, config)
-    return Written(tuple(findings), workspace, config)
+    return PartialConfiguration(tuple(findings), workspace, config)
 
 
 def _benchmarks(workspace: Workspace, config: Config | None) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
-from engine.doctor.configuration import Written, key_findings, read_workspace
+from engine.doctor.configuration import PartialConfiguration, key_findings, read_workspace
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted
 from engine.doctor.functions import look_at_functions
 from engine.doctor.models import ModelInUse, call, model_findings, models_in_use, secrets_of
@@ -51,7 +51,7 @@ def examine(asked: DoctorOptions) -> list[Diagnostic]:
     ]
 
 
-def _models(asked: DoctorOptions, written: Written) -> list[Diagnostic]:
+def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnostic]:
     if written.workspace is None or written.config is None:
         return []
     root, config = written.workspace.root, written.config

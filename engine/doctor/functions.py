@@ -14,7 +14,7 @@ from engine.errors import CrosswindError
 from engine.pipeline.models import ModelOpener, function_place
 from engine.providers.accounts import Accounts
 from engine.providers.functions.model import unusable
-from engine.providers.model import Message, Speaks, TakesSession
+from engine.providers.model import Message, MessageRole, TakesSession
 
 
 async def look_at_functions(
@@ -47,7 +47,7 @@ async def _called(target: Target, environment: Environment, longest_s: float) ->
     began = time.monotonic()
     try:
         async with asyncio.timeout(longest_s):
-            await model.reply([Message(Speaks.USER, "Say yes.")])
+            await model.reply([Message(MessageRole.USER, "Say yes.")])
     except TimeoutError:
         sentence = f"no answer within {longest_s:g} s"
     except CrosswindError as error:

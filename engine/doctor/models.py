@@ -21,7 +21,7 @@ from engine.pipeline.models import endpoint_of, model_digest, prices_of, refuse_
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
 from engine.providers.http.proxies import exemption, proxy_for
-from engine.providers.model import Attempt, Finish, Message, Model, Speaks
+from engine.providers.model import Attempt, Finish, Message, MessageRole, Model
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.providers.real import real_model
@@ -219,10 +219,10 @@ def _resolved(templates: Sequence[str], environment: Environment) -> Iterator[st
             continue
 
 
-_PLAIN: Final = (Message(Speaks.USER, "Say yes."),)
+_PLAIN: Final = (Message(MessageRole.USER, "Say yes."),)
 _SHAPED: Final = (
-    Message(Speaks.SYSTEM, "This is a trial of the form of your answers. Keep them short."),
-    Message(Speaks.USER, "Fill in each field with a few words, and each list with one entry."),
+    Message(MessageRole.SYSTEM, "This is a trial of the form of your answers. Keep them short."),
+    Message(MessageRole.USER, "Fill in each field with a few words, and each list with one entry."),
 )
 _SHAPES: Final[dict[str, type[Answer]]] = {
     "user model": UserTurn,

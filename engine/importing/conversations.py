@@ -12,7 +12,7 @@ from engine.benchmark import ConversationKey, Scenario, Speaker, Stage, name_fau
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
-from engine.importing.histories import Histories, History
+from engine.importing.histories import RowHistories, RowHistory
 from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
 from engine.importing.scenarios import ScenarioImport
@@ -145,7 +145,7 @@ class Conversations:
         value: object,
         folder: str | None,
         sample: int = 0,
-        histories: Histories | None = None,
+        histories: RowHistories | None = None,
     ) -> Iterator[BulkRow]:
         """What is new in one row; a row that cannot be taken is told."""
         place.file.rows += 1
@@ -159,7 +159,7 @@ class Conversations:
         except UnfitError as error:
             place.drop(error)
 
-    def apart(self, histories: Histories) -> Iterator[BulkRow]:
+    def apart(self, histories: RowHistories) -> Iterator[BulkRow]:
         """What is new in conversations that our own files tell beside those that came to an end."""
         for place, row in histories.apart():
             try:
@@ -174,10 +174,10 @@ class Conversations:
             except UnfitError as error:
                 place.drop(error)
 
-    def _history(self, key: ConversationKey, histories: Histories | None) -> History:
+    def _history(self, key: ConversationKey, histories: RowHistories | None) -> RowHistory:
         unit = str(key)
         if histories is None:
-            return History(self.context.name, key.target_id, unit, {})
+            return RowHistory(self.context.name, key.target_id, unit, {})
         return histories.take(unit)
 
     def key(
@@ -258,7 +258,7 @@ class Conversations:
         key: ConversationKey,
         takes: list[FileTake],
         place: RowLocation,
-        history: History,
+        history: RowHistory,
     ) -> Iterator[BulkRow]:
         there = self.context.known.takes(key)
         states = list(self._states(key, takes, history))
@@ -392,7 +392,7 @@ class Conversations:
                 yield replace(verdict, take=take.seq)
 
     def _calls(
-        self, row: ForeignObject, key: ConversationKey, takes: list[FileTake], history: History
+        self, row: ForeignObject, key: ConversationKey, takes: list[FileTake], history: RowHistory
     ) -> list[AttemptRow]:
         """Each of them where they are told, else their sum."""
         if history.calls is not None:
@@ -404,14 +404,14 @@ class Conversations:
         model = takes[-1].model
         return [self.work.attempt(Stage.SIMULATE, str(key), key.target_id, model, usage)]
 
-    def _lost_calls(self, history: History) -> list[AttemptRow]:
+    def _lost_calls(self, history: RowHistory) -> list[AttemptRow]:
         """Of a conversation that the store has, where it has no call that was made for it."""
         known = self.context.known
         calls = history.calls or ()
         return self.work.made(call for call in calls if not known.called(call.stage, call.unit))
 
     def _states(
-        self, key: ConversationKey, takes: list[FileTake], history: History
+        self, key: ConversationKey, takes: list[FileTake], history: RowHistory
     ) -> Iterator[StateRow]:
         if history.row:
             for told in history.work or ():

@@ -48,7 +48,7 @@ _WHEN: Final = {when.value: when for when in When}
 
 
 @dataclass(slots=True)
-class Histories:
+class RowHistories:
     """Of the files in one folder. What is not as we write it is not there."""
 
     context: ImportContext
@@ -92,9 +92,9 @@ class Histories:
             raise UnfitError("", expected)
         self.is_there = True
 
-    def take(self, unit: str) -> History:
+    def take(self, unit: str) -> RowHistory:
         """Once: what is left afterwards belongs to nothing that a file has."""
-        return History(self.context.name, self.target, unit, self._units.pop(unit, {}))
+        return RowHistory(self.context.name, self.target, unit, self._units.pop(unit, {}))
 
     def apart(self) -> Iterator[tuple[RowLocation, ForeignObject]]:
         """Conversations that stand in no `conversations.json`."""
@@ -102,7 +102,7 @@ class Histories:
             if objects(row.get("apart")):
                 yield self._places[unit], row
 
-    def left(self) -> Iterator[History]:
+    def left(self) -> Iterator[RowHistory]:
         """Those that nobody has taken."""
         for unit in list(self._units):
             yield self.take(unit)
@@ -152,7 +152,7 @@ class Histories:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RowHistory:
     """Of one row of work, or of a conversation, which is two."""
 
     benchmark: str

@@ -19,7 +19,7 @@ from engine.errors import InputError, Problem
 from engine.files import digest_on_disk
 from engine.importing.context import ImportContext, place_definition, place_draft, place_scenarios
 from engine.importing.fields import Names, fitting_name
-from engine.importing.known import FilesRead, KnownRows, Unchanged, made_from, unchanged
+from engine.importing.known import FilesRead, KnownRows, UnchangedFiles, made_from, unchanged
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
 from engine.importing.row_process import ProcessRows, RowProcess
 from engine.importing.rows import BenchmarkRows
@@ -58,7 +58,7 @@ class _Begun:
     source: Source
     definition: Definition | None
     report: BenchmarkReport
-    result: Unchanged | BenchmarkRows | ProcessRows
+    result: UnchangedFiles | BenchmarkRows | ProcessRows
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class Importer:
         one.name = name
         metrics = None if definition is None else definition.metrics
         of = made_from(source, metrics, models, self.config.jury, self._written(source, name))
-        result: Unchanged | BenchmarkRows | ProcessRows | None
+        result: UnchangedFiles | BenchmarkRows | ProcessRows | None
         result = self._unchanged(source, found, name, of, one)
         if result is None:
             context = self._context(source, found, models, one, definition, of)
@@ -145,7 +145,7 @@ class Importer:
         """The targets that were met. Raises `InputError` where nothing of it can be taken."""
         source, result, name = begun.source, begun.result, begun.report.name
         self.watcher.begin(name, size_of(source))
-        if isinstance(result, Unchanged):
+        if isinstance(result, UnchangedFiles):
             self.watcher.read(result.size)
         else:
             await self._write(result.rows())
@@ -166,7 +166,7 @@ class Importer:
         name: str,
         made_from: str,
         report: BenchmarkReport,
-    ) -> Unchanged | None:
+    ) -> UnchangedFiles | None:
         """None where it is to be read."""
         if self.reader is None or self.anew:
             return None

@@ -21,11 +21,11 @@ from engine.errors import InputError, Problem
 from engine.files import open_regular
 from engine.importing.inspect_shapes import (
     CUT_OFF,
-    Evaluated,
-    Header,
-    Sample,
+    InspectHeader,
+    InspectResults,
+    InspectSample,
+    InspectVersion,
     SampleParts,
-    Versioned,
     WholeLog,
     decoded,
     evaluated,
@@ -63,8 +63,8 @@ class OpenLog:
     """Good as long as its file is open."""
 
     path: Path
-    about: Evaluated
-    samples: Iterator[Sample | Problem]
+    about: InspectResults
+    samples: Iterator[InspectSample | Problem]
     """Once; a problem in place of one that cannot be read."""
 
 
@@ -141,7 +141,7 @@ def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
     name = next((one for one in (_HEADER, _START) if one in names), None)
     if name is None:
         raise InputError(Problem(f"has neither {_HEADER} nor {_START}; {_NOT_A_LOG}", path))
-    _, about = _header(_unpacked(archive, names[name], path), Header, path, name)
+    _, about = _header(_unpacked(archive, names[name], path), InspectHeader, path, name)
     listed = [one for one in members if one.filename.startswith(_SAMPLES) and not one.is_dir()]
     return OpenLog(path, about, _in_archive(path, archive, listed))
 
@@ -173,7 +173,7 @@ def _refuse_unfit(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 def _in_archive(
     path: Path, archive: zipfile.ZipFile, listed: list[zipfile.ZipInfo]
-) -> Iterator[Sample | Problem]:
+) -> Iterator[InspectSample | Problem]:
     pieces = Counter[str]()
     unpacked = 0
     for one in listed:
@@ -218,12 +218,12 @@ def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, path: Path) -> byt
 
 # JSON
 
-H = TypeVar("H", Header, WholeLog)
+H = TypeVar("H", InspectHeader, WholeLog)
 
 
-def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H, Evaluated]:
+def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H, InspectResults]:
     """Its version is looked at first: what follows may have another shape in a newer one."""
-    found = decoded(raw, Versioned, path, key)
+    found = decoded(raw, InspectVersion, path, key)
     if isinstance(found, Problem):
         raise InputError(found)
     if found.version is UNSET:
@@ -243,6 +243,6 @@ def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H,
     return header, about
 
 
-def _sample(raw: bytes, path: Path, key: str) -> Sample | Problem:
+def _sample(raw: bytes, path: Path, key: str) -> InspectSample | Problem:
     parts = decoded(raw, SampleParts, path, key[:200])
     return parts if isinstance(parts, Problem) else sample_of(parts, path, key[:200])

@@ -23,7 +23,7 @@ from engine.importing.inspect_files import OpenLog, is_log, open_log
 from engine.importing.inspect_rows import write_folder
 from engine.importing.inspect_samples import LogChoice, LoggedBenchmark, kept_of, target_of
 from engine.importing.inspect_scores import behaviour_of
-from engine.importing.inspect_shapes import Sample
+from engine.importing.inspect_shapes import InspectSample
 from engine.importing.report import FileReport, ImportReport
 from engine.importing.source import ImportableFolder, Source
 
@@ -141,7 +141,7 @@ def _read(
 
 
 def _line(
-    sample: Sample | Problem,
+    sample: InspectSample | Problem,
     log: OpenLog,
     benchmark: LoggedBenchmark,
     before: Mapping[tuple[str, str], int],

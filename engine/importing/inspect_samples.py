@@ -12,8 +12,8 @@ from typing import Any, Final
 from engine.benchmark import StopReason, base_id
 from engine.importing.fields import OURS, PARTIAL, UNKNOWN, fitting_name
 from engine.importing.inspect_scores import LoggedMetrics, given
-from engine.importing.inspect_shapes import Evaluated, Sample
-from engine.importing.inspect_speech import AUDITOR, TARGET, Spoken, asked, spoken
+from engine.importing.inspect_shapes import InspectResults, InspectSample
+from engine.importing.inspect_speech import AUDITOR, TARGET, AlternatingTurns, asked, spoken
 
 _EXPORTER: Final = "crosswind"
 _SOURCES: Final = frozenset({"openai", "anthropic"})
@@ -64,7 +64,7 @@ class LoggedBenchmark:
         return self.folder / "samples.jsonl"
 
 
-def target_of(about: Evaluated) -> dict[str, str]:
+def target_of(about: InspectResults) -> dict[str, str]:
     """As a row of our own file has it."""
     ours = (about.metadata or {}).get("target") if _EXPORTER in about.packages else None
     role = _model(about, TARGET) or about.model or UNKNOWN
@@ -73,7 +73,7 @@ def target_of(about: Evaluated) -> dict[str, str]:
     return {"id": ours if isinstance(ours, str) else role, "label": role, **known}
 
 
-def _model(about: Evaluated, role: str) -> str | None:
+def _model(about: InspectResults, role: str) -> str | None:
     told = (about.model_roles or {}).get(role)
     told = told[0] if isinstance(told, list) and told else told
     model = told.get("model") if isinstance(told, dict) else told
@@ -81,8 +81,8 @@ def _model(about: Evaluated, role: str) -> str | None:
 
 
 def kept_of(
-    sample: Sample,
-    about: Evaluated,
+    sample: InspectSample,
+    about: InspectResults,
     target: Mapping[str, str],
     benchmark: LoggedBenchmark,
     before: Mapping[tuple[str, str], int],
@@ -121,7 +121,7 @@ def kept_of(
     return None if scored is None else {**row, **scored}
 
 
-def _usage(sample: Sample, model: str) -> dict[str, int]:
+def _usage(sample: InspectSample, model: str) -> dict[str, int]:
     """Of the model under test and whoever talked with it, and of no judge."""
     talking = [sample.role_usage.get(role) for role in (TARGET, AUDITOR, "user")]
     used = [one for one in talking if one is not None] or [
@@ -131,7 +131,9 @@ def _usage(sample: Sample, model: str) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written} if used else {}
 
 
-def _told(sample: Sample, about: Evaluated, model: str, said: Spoken) -> dict[str, Any]:
+def _told(
+    sample: InspectSample, about: InspectResults, model: str, said: AlternatingTurns
+) -> dict[str, Any]:
     ours = sample.metadata if _EXPORTER in about.packages else {}
     user = ours.get("user_model") or _model(about, AUDITOR) or _model(about, "user") or UNKNOWN
     reason = ours.get("stop_reason")
@@ -153,7 +155,9 @@ def _told(sample: Sample, about: Evaluated, model: str, said: Spoken) -> dict[st
     return told
 
 
-def _ours(sample: Sample, metric: Mapping[str, Any], benchmark: LoggedBenchmark) -> dict[str, Any]:
+def _ours(
+    sample: InspectSample, metric: Mapping[str, Any], benchmark: LoggedBenchmark
+) -> dict[str, Any]:
     """A sample of our own export: a scenario and its verdicts, as they were."""
     name = benchmark.metrics.ours(metric)
     told = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
@@ -183,7 +187,11 @@ def _ours(sample: Sample, metric: Mapping[str, Any], benchmark: LoggedBenchmark)
 
 
 def _theirs(
-    sample: Sample, about: Evaluated, benchmark: LoggedBenchmark, said: Spoken, choice: LogChoice
+    sample: InspectSample,
+    about: InspectResults,
+    benchmark: LoggedBenchmark,
+    said: AlternatingTurns,
+    choice: LogChoice,
 ) -> dict[str, Any] | None:
     """None where nobody scored it: then there is no metric that its scenario could be made for."""
     scores: list[dict[str, Any]] = []

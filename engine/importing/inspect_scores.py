@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.benchmark import Track
 from engine.importing.fields import fitting_name
-from engine.importing.inspect_shapes import Evaluated, Sample, Score
+from engine.importing.inspect_shapes import InspectResults, InspectSample, InspectScore
 from engine.importing.inspect_speech import AUDITOR
 
 _WORDS: Final[Mapping[object, bool | None]] = {"C": True, "I": False, "P": None, "N": None}
@@ -25,7 +25,7 @@ MOST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ScorerValue:
     """One value that a scorer gave, and what it said of it."""
 
     scorer: str
@@ -39,15 +39,15 @@ class Given:
         return self.scorer if self.part is None else self.part
 
 
-def given(sample: Sample) -> Iterator[Given]:
+def given(sample: InspectSample) -> Iterator[ScorerValue]:
     """Each value by itself."""
     for scorer, score in (sample.scores or {}).items():
         parts = score.value if isinstance(score.value, dict) else {None: score.value}
         for part, value in parts.items():
-            yield Given(scorer, part, value, _said(score))
+            yield ScorerValue(scorer, part, value, _said(score))
 
 
-def _said(score: Score) -> str:
+def _said(score: InspectScore) -> str:
     answer = score.answer if isinstance(score.answer, str) else None
     told = [] if answer is None else [f"Answer: {answer}"]
     return "\n\n".join([*told, *([score.explanation] if score.explanation else [])])
@@ -155,7 +155,7 @@ class LoggedMetrics:
     """By scorer and part: all that were met, those that nobody asked for as well."""
     _ids: set[str] = field(default_factory=set)
 
-    def of(self, one: Given, about: Evaluated) -> LoggedMetric | None:
+    def of(self, one: ScorerValue, about: InspectResults) -> LoggedMetric | None:
         """None where there are too many."""
         key = (one.scorer, one.part)
         if key not in self.by_key and len(self.by_key) < MOST:
@@ -180,7 +180,7 @@ class LoggedMetrics:
         self._ids.add(name.casefold())
         return name
 
-    def _new(self, one: Given, about: Evaluated) -> LoggedMetric:
+    def _new(self, one: ScorerValue, about: InspectResults) -> LoggedMetric:
         wished = [one.name, f"{one.scorer}-{one.name}"]
         wished += [f"score-{number}" for number in range(1, len(self._ids) + 2)]
         fitting = (fitting_name(name[:38]) for name in wished)
@@ -200,7 +200,7 @@ def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def behaviour_of(about: Evaluated) -> tuple[str | None, str | None]:
+def behaviour_of(about: InspectResults) -> tuple[str | None, str | None]:
     """The one that a log of Bloom is about, and what it is; all such logs have the same task."""
     told = (about.metadata or {}).get("behavior")
     name, described = (_member(told, key) for key in ("name", "description"))
@@ -209,7 +209,7 @@ def behaviour_of(about: Evaluated) -> tuple[str | None, str | None]:
     return name, described if isinstance(described, str) else None
 
 
-def _look(metric: LoggedMetric, about: Evaluated) -> None:
+def _look(metric: LoggedMetric, about: InspectResults) -> None:
     """What the log's own settings say of a score: colours of Inspect's viewer, and dimensions."""
     behaviour, described = behaviour_of(about)
     if metric.name == behaviour:

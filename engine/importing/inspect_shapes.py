@@ -41,7 +41,7 @@ class LoggedMessage(Struct):
     metadata: dict[str, Any] | None = None
 
 
-class Score(Struct):
+class InspectScore(Struct):
     value: Any = None
     answer: Any = None
     explanation: str | None = None
@@ -53,28 +53,28 @@ class TokensUsed(Struct):
     output_tokens: int = 0
 
 
-class Reached(Struct):
+class InspectLimit(Struct):
     """A limit."""
 
     type: str = ""
 
 
-class Failed(Struct):
+class InspectFailure(Struct):
     message: str = ""
 
 
-class Sample(Struct):
+class InspectSample(Struct):
     id: int | str
     epoch: int
     input: str | list[LoggedMessage]
     messages: list[LoggedMessage]
     uuid: str | None = None
-    scores: dict[str, Score] | None = None
+    scores: dict[str, InspectScore] | None = None
     metadata: dict[str, Any] = {}
     model_usage: dict[str, TokensUsed] = {}
     role_usage: dict[str, TokensUsed] = {}
-    error: Failed | None = None
-    limit: Reached | None = None
+    error: InspectFailure | None = None
+    limit: InspectLimit | None = None
     events: Raw = Raw(b"[]")
     events_data: Raw = Raw(b"null")
     attachments: Raw = Raw(b"{}")
@@ -104,15 +104,15 @@ class SampleParts(Struct):
 
 
 _EVENTS: Final = ("events", "events_data", "attachments", "timelines")
-_VALUES: Final = tuple(name for name in Sample.__struct_fields__ if name not in _EVENTS)
+_VALUES: Final = tuple(name for name in InspectSample.__struct_fields__ if name not in _EVENTS)
 
 
-class Scorer(Struct):
+class InspectScorer(Struct):
     name: str
     options: dict[str, Any] | None = None
 
 
-class Evaluated(Struct):
+class InspectResults(Struct):
     """What a log says of all its samples."""
 
     task: str
@@ -124,17 +124,17 @@ class Evaluated(Struct):
     packages: dict[str, str] = {}
     metadata: dict[str, Any] | None = None
     viewer: dict[str, Any] | None = None
-    scorers: list[Scorer] | None = None
+    scorers: list[InspectScorer] | None = None
     shards: dict[str, Any] | None = None
 
 
-class Versioned(Struct):
+class InspectVersion(Struct):
     """What is looked at first, as the rest may have another shape in a newer version."""
 
     version: int | UnsetType = UNSET
 
 
-class Header(Struct):
+class InspectHeader(Struct):
     eval: Raw
 
 
@@ -172,14 +172,14 @@ def _null(found: re.Match[bytes]) -> bytes:
     return found[0] if found[0].startswith(b'"') else b"null"
 
 
-def evaluated(raw: Raw, path: Path, key: str | None) -> Evaluated | Problem:
+def evaluated(raw: Raw, path: Path, key: str | None) -> InspectResults | Problem:
     """What a header says, or what is wrong with it."""
     if _size(raw) > LARGEST_VALUES:
         return Problem(f"`eval` has more than {LARGEST_VALUES >> 20} MB", path, key=key)
-    return decoded(bytes(raw), Evaluated, path, key)
+    return decoded(bytes(raw), InspectResults, path, key)
 
 
-def sample_of(parts: SampleParts, path: Path, key: str) -> Sample | Problem:
+def sample_of(parts: SampleParts, path: Path, key: str) -> InspectSample | Problem:
     """Without its events where they are too many to be looked at."""
     told: dict[str, Raw] = {name: getattr(parts, name) for name in _VALUES}
     if sum(map(_size, told.values())) > LARGEST_VALUES:
@@ -187,9 +187,9 @@ def sample_of(parts: SampleParts, path: Path, key: str) -> Sample | Problem:
         return Problem(what, path, key=key)
     there = [(name.encode(), bytes(raw)) for name, raw in told.items()]
     members = (b'"%s":%s' % one for one in there if one[1] != b"null")
-    found = decoded(b"{%s}" % b",".join(members), Sample, path, key)
+    found = decoded(b"{%s}" % b",".join(members), InspectSample, path, key)
     kept = {name: getattr(parts, name) for name in _EVENTS}
-    if isinstance(found, Sample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
+    if isinstance(found, InspectSample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
         for name, raw in kept.items():
             setattr(found, name, raw)
     return found
@@ -235,7 +235,7 @@ class _Timeline(Struct):
     root: _Span = msgspec.field(default_factory=_Span)
 
 
-def target_branches(sample: Sample) -> int:
+def target_branches(sample: InspectSample) -> int:
     """How often the target's conversation was taken back to an earlier place, or begun anew; 0
     where the log does not say."""
     try:
@@ -246,7 +246,7 @@ def target_branches(sample: Sample) -> int:
         return 0
 
 
-def last_target_call(sample: Sample) -> list[LoggedMessage]:
+def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     """What the target was told when it was last called, and what it answered; nothing where that
     cannot be read, or no call was of a model in the role `target`."""
     try:

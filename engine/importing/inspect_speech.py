@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from engine.benchmark import Speaker
 from engine.importing.inspect_shapes import (
+    InspectSample,
     LoggedMessage,
     MessagePart,
-    Sample,
     last_target_call,
     target_branches,
 )
@@ -28,7 +28,7 @@ _SHOWN: Final = 2_000
 
 
 @dataclass(slots=True)
-class Spoken:
+class AlternatingTurns:
     """The two in turns, beginning with the user."""
 
     transcript: list[dict[str, str]] = field(default_factory=list)
@@ -53,9 +53,9 @@ class Spoken:
         return " ".join(told) or None
 
 
-def spoken(sample: Sample, roles: Iterable[str]) -> Spoken:
+def spoken(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
     """Between the user and the target, whoever else the log is about."""
-    said, result = sample.messages, Spoken()
+    said, result = sample.messages, AlternatingTurns()
     if TARGET in roles:
         last = last_target_call(sample)
         if last and not _holds(said, last[-1]):
@@ -76,7 +76,7 @@ def _holds(messages: list[LoggedMessage], reply: LoggedMessage) -> bool:
     )
 
 
-def _add(result: Spoken, message: LoggedMessage) -> None:
+def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
     asides = result.asides
     if isinstance(message.content, list):
         others = sum(one.type not in {"text", "reasoning"} for one in message.content)
@@ -104,7 +104,7 @@ def _add(result: Spoken, message: LoggedMessage) -> None:
             asides["messages of other roles"] += 1
 
 
-def _say(result: Spoken, role: str, message: LoggedMessage) -> None:
+def _say(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
     text = _text(message)
     if not result.transcript and role == _TARGET:
         result.asides["replies before the user's first message"] += 1
@@ -118,7 +118,7 @@ def _say(result: Spoken, role: str, message: LoggedMessage) -> None:
     _tell(result, role, message)
 
 
-def _tell(result: Spoken, role: str, message: LoggedMessage) -> None:
+def _tell(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
     """What our own export keeps in metadata, and a model's reasoning."""
     number = (len(result.transcript) + 1) // 2
     if not result.turns or result.turns[-1]["turn"] != number:
@@ -144,7 +144,7 @@ def _text(message: LoggedMessage) -> str:
     return message.content or ""
 
 
-def asked(sample: Sample) -> str:
+def asked(sample: InspectSample) -> str:
     """What it is about: its input, or the last thing that the user says in it."""
     if isinstance(sample.input, str):
         return sample.input

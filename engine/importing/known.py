@@ -140,7 +140,7 @@ def _file_text(source: Source, file: FileReport) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class UnchangedFiles:
     """What was found when it was imported."""
 
     targets: Mapping[str, UnknownTarget]
@@ -156,7 +156,7 @@ def unchanged(
     root: Path,
     made_from: str,
     report: BenchmarkReport,
-) -> Unchanged | None:
+) -> UnchangedFiles | None:
     """What the report of it says; None where anything may have changed, and then nothing is said.
     Raises `OSError` where a folder cannot be read."""
     noted = reader.imported(benchmark, _kind(source))
@@ -173,7 +173,7 @@ def unchanged(
     report.notes.update(found["notes"])
     targets = [UnknownTarget(**one) for one in found["targets"]]
     report.targets = {one.id for one in targets}
-    return Unchanged({one.id: one for one in targets}, found["metrics"], size)
+    return UnchangedFiles({one.id: one for one in targets}, found["metrics"], size)
 
 
 def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:

@@ -14,7 +14,7 @@ from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import UnfitError
-from engine.importing.histories import Histories
+from engine.importing.histories import RowHistories
 from engine.importing.known import note_of
 from engine.importing.published import PublishedSite
 from engine.importing.report import UnknownTarget
@@ -151,7 +151,7 @@ class BenchmarkRows:
     def __init__(self, context: ImportContext) -> None:
         self._context = context
         self._work = WorkImport(context)
-        self._history = Histories(context, None)
+        self._history = RowHistories(context, None)
         self._scenario_import = ScenarioImport(context, self._work, self._history)
         self._scores = PendingScores(context)
         self._conversations = Conversations(
@@ -232,7 +232,7 @@ class BenchmarkRows:
         """Scores are read first: they wait for their conversations."""
         self._scores.read(folder / "scores.json", folder.name)
         target = self._context.names.ours(folder.name)
-        histories = Histories(self._context, target)
+        histories = RowHistories(self._context, target)
         histories.read(folder / HISTORY)
         file, rows = self._context.rows(folder / "conversations.json")
         for row in rows:

@@ -22,7 +22,7 @@ from engine.importing.fields import (
     our_scenario_id,
     without_secrets,
 )
-from engine.importing.histories import Histories
+from engine.importing.histories import RowHistories
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow
 from engine.store.scenarios_json import read_scenario
@@ -132,7 +132,7 @@ class ScenarioImport:
 
     context: ImportContext
     work: WorkImport
-    history: Histories
+    history: RowHistories
     by_id: dict[str, Scenario] = field(default_factory=dict)
     """As they are in the store once all is written."""
     _conflicts: set[str] = field(default_factory=set)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from engine.benchmark import ConversationKey, Role, Stage, State, Usage
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, UNKNOWN, UnfitError, usage_of
-from engine.importing.histories import Histories
+from engine.importing.histories import RowHistories
 from engine.store.json_file import kind_of
 from engine.store.tables import AttemptRow, StateRow, Verdict
 
@@ -181,7 +181,7 @@ class WorkImport:
         nothing = Usage(1, 0, 0, 0, 0.0)
         return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, caller(scripted=True), nothing)
 
-    def left(self, histories: Histories) -> Iterator[AttemptRow | StateRow]:
+    def left(self, histories: RowHistories) -> Iterator[AttemptRow | StateRow]:
         """What is told of rows of work that are none of those in other files."""
         known = self.context.known
         for history in histories.left():
@@ -218,7 +218,7 @@ class WorkImport:
             unit = target or self.context.name
             yield self.attempt(stage, unit, target, caller(scripted=scripted), missing)
 
-    def of_stages(self, folder: Path, history: Histories) -> Iterator[StateRow]:
+    def of_stages(self, folder: Path, history: RowHistories) -> Iterator[StateRow]:
         """Metrics stand in the benchmark's file; results were worked out where there is one."""
         if history.is_there:
             return

@@ -14,7 +14,7 @@ from engine.review import ReviewMode
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class RemainingWork:
     """Of one benchmark, as its files and the store have it."""
 
     to_review: int = 0
@@ -29,7 +29,7 @@ class Ahead:
     all where none was."""
 
     @classmethod
-    def of(cls, bench: BenchmarkContext) -> Ahead:
+    def of(cls, bench: BenchmarkContext) -> RemainingWork:
         """Raises `StoreError`."""
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()

@@ -11,7 +11,7 @@ from engine.checks import CheckAnswer, CheckKind
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.models import Recorded, model_digest
+from engine.pipeline.models import RecordedModel, model_digest
 from engine.pipeline.order import Order, what_changed
 from engine.pipeline.play import WantedConversation
 from engine.pipeline.standing import StoredConversations
@@ -165,7 +165,7 @@ async def make_check(
 
 
 async def _answers(
-    model: Recorded, asking: CheckAsking, said: Sequence[UserMessage]
+    model: RecordedModel, asking: CheckAsking, said: Sequence[UserMessage]
 ) -> tuple[CheckAnswer, ...]:
     """None where there is nothing to ask about, as where no landmark was delivered."""
     if asking.kind is CheckKind.GROUPS:

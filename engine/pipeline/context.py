@@ -18,7 +18,7 @@ from engine.kill_points import KillPoint, reached
 from engine.pipeline.budget import Budget
 from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.fault_log import FaultLog
-from engine.pipeline.models import Models, Other, Recorded
+from engine.pipeline.models import Models, OtherModel, RecordedModel
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow, StateRow
@@ -155,10 +155,10 @@ class RunContext(BenchmarkContext):
         target: str | None = None,
         *,
         session: str = "",
-    ) -> Recorded:
+    ) -> RecordedModel:
         """A model whose calls are paid for by the run's budget and kept as attempts of this row of
         work. Raises `InputError` where it cannot be opened."""
-        return Recorded(
+        return RecordedModel(
             model=self.models.open(spec),
             tell=self.store.tell,
             budget=self.budget,
@@ -171,7 +171,7 @@ class RunContext(BenchmarkContext):
             on_other=self._other_answered,
         )
 
-    def _other_answered(self, other: Other) -> None:
+    def _other_answered(self, other: OtherModel) -> None:
         """Said at once, and once: what is said of each reply is read by nobody."""
         if self.models.is_new(other):
             self.note(NoteKind.WARNING, other.words)

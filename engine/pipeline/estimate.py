@@ -30,7 +30,7 @@ SLACK: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CallUsage:
     """What one call used."""
 
     input_tokens: Range
@@ -40,12 +40,12 @@ class Seen:
     cached: float
     """The share of the input that the provider had kept."""
 
-    def stretched(self, less: float, more: float) -> Seen:
+    def stretched(self, less: float, more: float) -> CallUsage:
         """For conversations that are shorter or longer: what is read grows with them."""
         if less == more:
             return self
         by = Range(less, more, 1.0)
-        return Seen(
+        return CallUsage(
             self.input_tokens * by,
             self.output_tokens,
             None if self.usd is None else self.usd * by,
@@ -54,15 +54,15 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredUsage:
     """Of the newest calls of a workspace."""
 
-    _seen: Mapping[tuple[Role, str, bool], Seen] = field(default_factory=dict)
+    _seen: Mapping[tuple[Role, str, bool], CallUsage] = field(default_factory=dict)
     _lengths: Mapping[str, Range] = field(default_factory=dict)
     _again: Mapping[Role, Range] = field(default_factory=dict)
     _faults: Mapping[str, float] = field(default_factory=dict)
 
-    def calls(self, role: Role, label: str, items: int) -> Seen | None:
+    def calls(self, role: Role, label: str, items: int) -> CallUsage | None:
         """None where too few were made. What a generator writes differs by how many `items` are
         in an answer, and so by whether there are several."""
         return self._seen.get((role, label, items > 1))
@@ -81,7 +81,7 @@ class Measured:
         return self._again.get(role)
 
 
-def measured(reader: Reader) -> Measured:
+def measured(reader: Reader) -> MeasuredUsage:
     """From the newest calls of every benchmark."""
     used = reader.used_calls()
     groups: defaultdict[tuple[Role, str, bool], list[AttemptRow]] = defaultdict(list)
@@ -89,7 +89,7 @@ def measured(reader: Reader) -> Measured:
         if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
     seen = {key: _seen(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
-    return Measured(seen, _lengths(used), _again(used, reader), reader.faults())
+    return MeasuredUsage(seen, _lengths(used), _again(used, reader), reader.faults())
 
 
 def _writes_several(call: AttemptRow) -> bool:
@@ -99,11 +99,11 @@ def _writes_several(call: AttemptRow) -> bool:
     return call.stage is Stage.GEN_METRICS or not _VARIANT.search(call.unit)
 
 
-def _seen(calls: Sequence[AttemptRow]) -> Seen:
+def _seen(calls: Sequence[AttemptRow]) -> CallUsage:
     costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
     told = sum(call.usage.input_tokens or 0 for call in calls)
     kept = sum(call.usage.cached_tokens or 0 for call in calls)
-    return Seen(
+    return CallUsage(
         spread_of([float(call.usage.input_tokens or 0) for call in calls]),
         spread_of([float(call.usage.output_tokens or 0) for call in calls]),
         spread_of(costs) if len(costs) == len(calls) else None,
@@ -239,7 +239,7 @@ class Estimator:
     """Where each model is reached, by its name on the wire."""
     turns: int = 1
     """Of a conversation, at most."""
-    measured: Measured = field(default_factory=Measured)
+    measured: MeasuredUsage = field(default_factory=MeasuredUsage)
 
     def estimate(self, parts: Iterable[Calls]) -> CostEstimate:
         return sum(map(self._of, parts), NOTHING)

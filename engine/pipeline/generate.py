@@ -23,7 +23,7 @@ from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, WorkItem, what_changed
+from engine.pipeline.order import Order, WorkItem, WorkReason, what_changed
 from engine.pipeline.reviews import held_metrics, metric_review_digest, standing_acts
 from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
@@ -66,14 +66,14 @@ def stale_metrics(bench: BenchmarkContext) -> str | None:
     return what_changed(stored[0][1], metric_inputs(bench))
 
 
-def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[Why | None, str | None]:
+def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[WorkReason | None, str | None]:
     if not bench.definition.metrics:
-        return Why.MISSING, None
+        return WorkReason.MISSING, None
     if order.force:
-        return Why.FORCED, None
+        return WorkReason.FORCED, None
     changed = stale_metrics(bench)
     if changed and order.stale:
-        return Why.STALE, changed
+        return WorkReason.STALE, changed
     return None, None
 
 
@@ -83,7 +83,7 @@ async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
     depends = metric_inputs(bench)
 
     async def write() -> None:
-        metrics = written_metrics(bench) if work.why is Why.MISSING else None
+        metrics = written_metrics(bench) if work.why is WorkReason.MISSING else None
         if metrics is None:
             metrics = await _generate_metrics(bench, work, depends)
         await asyncio.to_thread(write_metrics, definition.path, metrics)
@@ -229,15 +229,19 @@ def _base_numbers(
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
     # without those that a person edited: they are nobody's to write anew unasked
     written = [row for row in mine.values() if not row.played and row.depends is not None]
-    work = WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.MISSING)
+    work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.MISSING)
     if order.force:
-        return list(range(1, wanted + 1)), WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.FORCED)
+        return list(range(1, wanted + 1)), WorkItem(
+            Stage.GEN_SCENARIOS, metric.id, WorkReason.FORCED
+        )
     if order.stale and written:
         changed = what_changed(written[0].depends, base_inputs(bench, metric))
         if changed:
             models = {row.scenario.id for row in written}
             numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in models]
-            return numbers, WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.STALE, detail=changed)
+            return numbers, WorkItem(
+                Stage.GEN_SCENARIOS, metric.id, WorkReason.STALE, detail=changed
+            )
     # a removed one counts as there: its number is not given to another, whose rows would be taken
     # for its
     gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
@@ -278,19 +282,19 @@ def _variant_work(
         row = stored.get(sid)
         if row is None:
             if sid not in removed:
-                work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.MISSING))
+                work.append(WorkItem(Stage.GEN_SCENARIOS, sid, WorkReason.MISSING))
         elif order.stale:
             now = variant_inputs(bench, base.scenario, demographic)
             changed = what_changed(row.depends, now)
             if changed:
-                work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.STALE, detail=changed))
+                work.append(WorkItem(Stage.GEN_SCENARIOS, sid, WorkReason.STALE, detail=changed))
     return work
 
 
 def stale_scenarios(bench: BenchmarkContext) -> list[WorkItem]:
     """Rows that a model wrote from something that has changed since."""
     asked = Order((bench.name,), stale=True)
-    return [work for work in plan_scenarios(bench, asked).work if work.why is Why.STALE]
+    return [work for work in plan_scenarios(bench, asked).work if work.why is WorkReason.STALE]
 
 
 async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:

@@ -13,10 +13,10 @@ from engine.jury import HUMAN, Jury, newest, verdict_to_show, what_counts
 from engine.pipeline.check import CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, WorkItem, changed_inputs, changed_words
+from engine.pipeline.order import Order, WorkItem, WorkReason, changed_inputs, changed_words
 from engine.pipeline.play import WantedConversation
 from engine.pipeline.standing import StoredConversations
-from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
+from engine.stages.evaluate import ANSWERED, NO_ANSWER, EvaluatorAnswer, depends, judge
 from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
 Voter = tuple[str, int]
@@ -42,7 +42,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class PlannedJudging:
     """One take to be judged."""
 
     key: ConversationKey
@@ -125,7 +125,7 @@ class JudgingPlanner:
 
     def plan(
         self, wanted: Iterable[WantedConversation], replayed: set[ConversationKey]
-    ) -> list[Judging]:
+    ) -> list[PlannedJudging]:
         """Those that are played anyway in this run are judged when they are finished, not now."""
         found = []
         for one, verdicts in self._takes(wanted):
@@ -141,9 +141,9 @@ class JudgingPlanner:
         for one, verdicts in self._takes(wanted):
             changed = self._changed(one, verdicts)
             if changed and any(map(_is_answer, verdicts)):
-                found.append(self._reason(one.key, Why.STALE, next(iter(changed.values()))))
+                found.append(self._reason(one.key, WorkReason.STALE, next(iter(changed.values()))))
             elif words := self.checks.changed(one, self._counting[one.key][0].seq):
-                found.append(self._reason(one.key, Why.STALE, words))
+                found.append(self._reason(one.key, WorkReason.STALE, words))
         return found
 
     def complete(self, wanted: Iterable[WantedConversation]) -> Iterator[ConversationKey]:
@@ -152,9 +152,9 @@ class JudgingPlanner:
             if verdicts and not self._missing(one, verdicts):
                 yield one.key
 
-    def of_take(self, one: WantedConversation, take: int) -> Judging:
+    def of_take(self, one: WantedConversation, take: int) -> PlannedJudging:
         """Of a take that has just been played."""
-        return self._all(one, take, Why.MISSING, self.checks.of_take(one))
+        return self._all(one, take, WorkReason.MISSING, self.checks.of_take(one))
 
     def _takes(
         self, wanted: Iterable[WantedConversation]
@@ -168,12 +168,12 @@ class JudgingPlanner:
 
     def _judging(
         self, one: WantedConversation, take: int, verdicts: Sequence[Verdict]
-    ) -> Judging | None:
+    ) -> PlannedJudging | None:
         if self._again:
-            return self._all(one, take, Why.ASKED)
+            return self._all(one, take, WorkReason.ASKED)
         checks = self.checks.due(one, take)
         if self._order.force:
-            return self._all(one, take, Why.FORCED, checks)
+            return self._all(one, take, WorkReason.FORCED, checks)
         missing = self._missing(one, verdicts)
         changed = self._changed(one, verdicts) if self._order.stale else {}
         askings = tuple(one for one in self.askings if one.voter in {*missing, *changed})
@@ -182,17 +182,21 @@ class JudgingPlanner:
         if missing:
             why, detail = _why_missing(missing, verdicts)
         elif changed:
-            why, detail = Why.STALE, next(iter(changed.values()))
+            why, detail = WorkReason.STALE, next(iter(changed.values()))
         else:
-            why, detail = Why.MISSING, ", ".join(check.kind.in_words for check in checks)
+            why, detail = WorkReason.MISSING, ", ".join(check.kind.in_words for check in checks)
         work = self._reason(one.key, why, detail)
-        return Judging(one.key, one.metric, take, askings, work, checks)
+        return PlannedJudging(one.key, one.metric, take, askings, work, checks)
 
     def _all(
-        self, one: WantedConversation, take: int, why: Why, checks: tuple[CheckAsking, ...] = ()
-    ) -> Judging:
+        self,
+        one: WantedConversation,
+        take: int,
+        why: WorkReason,
+        checks: tuple[CheckAsking, ...] = (),
+    ) -> PlannedJudging:
         work = self._reason(one.key, why)
-        return Judging(one.key, one.metric, take, self.askings, work, checks)
+        return PlannedJudging(one.key, one.metric, take, self.askings, work, checks)
 
     def _missing(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
@@ -233,7 +237,7 @@ class JudgingPlanner:
             if (changed := self._inputs.what_changed(one.metric, asking.judge, verdict))
         }
 
-    def _reason(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
+    def _reason(self, key: ConversationKey, why: WorkReason, detail: str | None = None) -> WorkItem:
         return WorkItem(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)
 
 
@@ -251,18 +255,18 @@ def _is_failed_try(verdict: Verdict, voter: Voter) -> bool:
     return _voter(verdict) == voter and (verdict.unscored or "").startswith(NO_ANSWER)
 
 
-def _why_missing(missing: set[Voter], verdicts: Sequence[Verdict]) -> tuple[Why, str | None]:
+def _why_missing(missing: set[Voter], verdicts: Sequence[Verdict]) -> tuple[WorkReason, str | None]:
     failed = [verdict for verdict in verdicts if _voter(verdict) in missing]
     if not failed and all(verdict.passed is None for verdict in verdicts):
         failed = list(verdicts)
-    return (Why.FAILED, failed[-1].unscored) if failed else (Why.MISSING, None)
+    return (WorkReason.FAILED, failed[-1].unscored) if failed else (WorkReason.MISSING, None)
 
 
 def _is_model(verdict: Verdict) -> bool:
     return verdict.source != HUMAN
 
 
-async def give_verdicts(bench: RunContext, judging: Judging) -> None:
+async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
     """Check and judge one take as often as is asked, and store what came of each.
 
     Raises `ModelError` where no answer came of one of them, after all have been asked; that too is
@@ -296,7 +300,7 @@ async def give_verdicts(bench: RunContext, judging: Judging) -> None:
 
 async def _give(
     bench: RunContext,
-    judging: Judging,
+    judging: PlannedJudging,
     asking: Asking,
     transcript: Sequence[Utterance],
     pressed: int,
@@ -320,7 +324,7 @@ async def _give(
         )
     except ModelError as error:
         fault = f"{NO_ANSWER}{error}" if isinstance(error, AnswerError) else str(error)
-        judged = Judged(None, "", (), unscored=fault)
+        judged = EvaluatorAnswer(None, "", (), unscored=fault)
     present = judged.present
     await bench.store.write(
         Verdict(

@@ -21,7 +21,7 @@ from engine.pipeline.label_requests import (
 )
 from engine.pipeline.labels import (
     JudgedConversation,
-    Labelling,
+    LabellingProgress,
     adjudication,
     check_person,
     draw_sample,
@@ -91,7 +91,7 @@ def _labelled(
     sample = next((one for one in samples if one.seq == request.sample), None)
     if sample is None:
         raise InputError(Problem(f"there is no sample {request.sample} of {definition.name}"))
-    one = Labelling(sample, {}, frozenset())
+    one = LabellingProgress(sample, {}, frozenset())
     counting = reader.counting_among({item.take for item in sample.items})
     rows: list[Verdict] = []
     problems: list[Problem] = []

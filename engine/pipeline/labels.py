@@ -104,7 +104,7 @@ def draw_sample(
 
 
 @dataclass(frozen=True, slots=True)
-class Labelling:
+class LabellingProgress:
     """How far a person has come with a sample."""
 
     sample: LabelSampleRow
@@ -138,7 +138,7 @@ class Labelling:
 
 def labelling(
     reader: Reader, benchmark: str, person: str, judged: Iterable[JudgedConversation]
-) -> Labelling | None:
+) -> LabellingProgress | None:
     """A person's newest sample; None where none was drawn."""
     samples = reader.label_samples(benchmark, person)
     if not samples:
@@ -155,7 +155,7 @@ def labelling(
             given[number] = verdict
     current = {one.item for one in judged}
     gone = frozenset(number for item, number in numbers.items() if item not in current)
-    return Labelling(sample, given, gone)
+    return LabellingProgress(sample, given, gone)
 
 
 def check_person(samples: Iterable[LabelSampleRow], person: str, account: str) -> None:
@@ -183,7 +183,9 @@ class BlindItem:
     """Whole turns."""
 
 
-def blind_item(one: Labelling, number: int, reader: Reader, definition: Definition) -> BlindItem:
+def blind_item(
+    one: LabellingProgress, number: int, reader: Reader, definition: Definition
+) -> BlindItem:
     """Raises `InputError` for a number without a conversation to be labelled."""
     item = one.item(number)
     return _blind(number, item.take, _metric(definition, item.metric_id), reader)
@@ -195,7 +197,7 @@ def _blind(number: int, take: int, metric: Metric, reader: Reader) -> BlindItem:
 
 
 def label_verdict(
-    one: Labelling,
+    one: LabellingProgress,
     number: int,
     said: GivenLabel,
     *,

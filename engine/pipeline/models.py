@@ -18,7 +18,7 @@ from engine.pipeline.budget import Budget
 from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
-from engine.providers.capabilities import Learned, Step
+from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,
     Endpoint,
@@ -45,7 +45,7 @@ from engine.providers.protocols.base import PromptCache, Tokens
 from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
-from engine.providers.sender import Held
+from engine.providers.sender import HeldCalls
 from engine.providers.served import A_FALLBACK_OF
 from engine.store.reader import Reader
 from engine.store.tables import AttemptRow, LearnedRow
@@ -53,7 +53,7 @@ from engine.store.tables import AttemptRow, LearnedRow
 RecordAttempt = Callable[[AttemptRow], None]
 
 
-class Other(NamedTuple):
+class OtherModel(NamedTuple):
     """A reply that another model gave than the one that was asked."""
 
     role: Role
@@ -93,7 +93,7 @@ _ROLE_NAMES: Final = {
     Role.TARGET: "target",
 }
 
-OnOther = Callable[[Other], None]
+OnOther = Callable[[OtherModel], None]
 MOST_OTHERS: Final = 50
 """Kinds of them that are told in one run: a server that makes names up would tell for ever."""
 
@@ -182,16 +182,16 @@ class StoredMemory:
 
     def __init__(self, reader: Reader, tell: Callable[[LearnedRow], None]) -> None:
         self._learned = {
-            model: Learned(Step(step), dropped)
+            model: ModelCapabilities(Step(step), dropped)
             for model, (step, dropped) in reader.learned().items()
         }
         self._tell = tell
 
-    def recall(self, model: str) -> Learned:
+    def recall(self, model: str) -> ModelCapabilities:
         """As `CapabilityMemory`."""
-        return self._learned.get(model, Learned())
+        return self._learned.get(model, ModelCapabilities())
 
-    def learn(self, model: str, learned: Learned) -> None:
+    def learn(self, model: str, learned: ModelCapabilities) -> None:
         """As `CapabilityMemory`. The row is not waited for: what is lost is learned again at the
         price of one refusal."""
         self._learned[model] = learned
@@ -260,7 +260,7 @@ class Models:
             self._open[key] = (spec, self._opener(spec))
         return self._open[key][1]
 
-    def is_new(self, other: Other) -> bool:
+    def is_new(self, other: OtherModel) -> bool:
         """Whether it is the first of its kind in this run: of a target, where it is a target's."""
         target = other.target if other.role is Role.TARGET else None
         kind = (other.role, target, other.asked, other.served)
@@ -288,7 +288,7 @@ class Models:
         if isinstance(model, RealModel):
             model.unpark()
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, HeldCalls]:
         """What calls wait for, by the label of the model; only where they do."""
         held = {model.label: model.held() for model in self._real()}
         return {label: why for label, why in held.items() if why is not None}
@@ -305,7 +305,7 @@ class Models:
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedModel:
     """A model whose every attempt becomes a row, under the row of work that it was made for, and
     whose calls are only made while the budget holds."""
 
@@ -410,7 +410,7 @@ class Recorded:
         )
         if attempt.is_other and attempt.outcome == ANSWER and self.on_other is not None:
             self.on_other(
-                Other(self.role, self.target, self.label, attempt.served or "", attempt.route)
+                OtherModel(self.role, self.target, self.label, attempt.served or "", attempt.route)
             )
 
 

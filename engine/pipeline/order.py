@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.config.schema import Config
 
 
-class Why(StrEnum):
+class WorkReason(StrEnum):
     """Why a row of work is done, in the words that `--explain` uses."""
 
     MISSING = "missing"
@@ -119,7 +119,7 @@ class WorkItem:
 
     stage: Stage
     unit: str
-    why: Why
+    why: WorkReason
     target: str | None = None
     detail: str | None = None
     """For a stale row what changed, for one that failed its reason."""

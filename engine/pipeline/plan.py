@@ -31,7 +31,7 @@ from engine.pipeline.generate import (
     written_metrics,
 )
 from engine.pipeline.judge import Asking, JudgingPlanner
-from engine.pipeline.order import Order, PriceRange, Rewriting, Why, WorkItem
+from engine.pipeline.order import Order, PriceRange, Rewriting, WorkItem, WorkReason
 from engine.pipeline.play import (
     ConversationPlanner,
     PlannedConversation,
@@ -147,7 +147,7 @@ def _rewriting_plan(bench: BenchmarkContext, asked: Rewriting | None) -> RunPlan
         return RunPlan(bench.name, (), (), (), ())
     one = Range.exactly(1)
     parts = [Calls(Role.GENERATOR, bench.config.generator, one)]
-    work = WorkItem(asked.stage, asked.id, Why.ASKED)
+    work = WorkItem(asked.stage, asked.id, WorkReason.ASKED)
     calls = StageCalls(asked.stage, None, one, parts, scenarios=one)
     return RunPlan(bench.name, [work], (), [calls], ())
 
@@ -212,7 +212,7 @@ def _following(
 
 def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[BenchmarkContext]:
     """As it will be with the fewest metrics and with the most. Scenarios of now may stay."""
-    written = written_metrics(bench) if work.why is Why.MISSING else None
+    written = written_metrics(bench) if work.why is WorkReason.MISSING else None
     for count in (AT_LEAST, AT_MOST):
         unknown = [
             Metric(metric_id(number), "", Track.POSITIVE, "") for number in range(1, count + 1)
@@ -284,7 +284,7 @@ def _assumed(
 ) -> list[str]:
     if metrics and many.unwritten.variants:
         count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
-        anew = "not written yet" if metrics[0].why is Why.MISSING else "written anew"
+        anew = "not written yet" if metrics[0].why is WorkReason.MISSING else "written anew"
         what = f"{count} metrics are {anew}; assumed: "
     elif many.new:
         what = "scenarios are not written yet; assumed: "
@@ -319,7 +319,7 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
     if metrics:
         # a run that was cut off before they reached the file: they are in the store, and not asked
         # for again
-        is_paid = metrics[0].why is Why.MISSING and written_metrics(bench) is not None
+        is_paid = metrics[0].why is WorkReason.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
         asked = Calls(Role.GENERATOR, bench.config.generator, one, items=AT_MOST)
         yield StageCalls(Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
@@ -433,7 +433,9 @@ def _stale(
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     changed = stale_metrics(bench)
     metrics = (
-        [WorkItem(Stage.GEN_METRICS, bench.name, Why.STALE, detail=changed)] if changed else []
+        [WorkItem(Stage.GEN_METRICS, bench.name, WorkReason.STALE, detail=changed)]
+        if changed
+        else []
     )
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]
 
@@ -450,12 +452,12 @@ def _with_failures(bench: BenchmarkContext, planned: Sequence[WorkItem]) -> list
         reason = reasons.get((work.stage, work.unit))
         if reason is None or work.why not in _NOT_THERE:
             return work
-        return replace(work, why=Why.FAILED, detail=reason)
+        return replace(work, why=WorkReason.FAILED, detail=reason)
 
     return [told(work) for work in planned]
 
 
-_NOT_THERE: Final = frozenset({Why.MISSING, Why.INTERRUPTED, Why.FAILED})
+_NOT_THERE: Final = frozenset({WorkReason.MISSING, WorkReason.INTERRUPTED, WorkReason.FAILED})
 
 
 @dataclass(frozen=True, slots=True)

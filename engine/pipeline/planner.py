@@ -15,7 +15,7 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.estimate import CostEstimate, Estimator, Measured, measured
+from engine.pipeline.estimate import CostEstimate, Estimator, MeasuredUsage, measured
 from engine.pipeline.files import check_scenarios
 from engine.pipeline.models import (
     ModelOpener,
@@ -115,7 +115,7 @@ class Planner:
             prices_of(self.config),
             addresses,
             turns=self.config.generation.turns,
-            measured=measured(self.reader) if real else Measured(),
+            measured=measured(self.reader) if real else MeasuredUsage(),
         )
 
     def left(

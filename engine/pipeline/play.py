@@ -25,7 +25,7 @@ from engine.facts import Speech
 from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, WorkItem, what_changed
+from engine.pipeline.order import Order, WorkItem, WorkReason, what_changed
 from engine.pipeline.reviews import Reviews, is_required
 from engine.pipeline.standing import StoredConversations
 from engine.providers.model import Finish, OnText
@@ -199,26 +199,26 @@ class ConversationPlanner:
             take = self._newest.get(one.key)
             changed = what_changed(take.depends, self.depends(one)) if take else None
             if take is not None and take.finished and changed:
-                found.append(self._work(one.key, Why.STALE, changed))
+                found.append(self._work(one.key, WorkReason.STALE, changed))
         return found
 
     def _asked(self, key: ConversationKey) -> bool:
         return self._order.asks(self._bench.name, key)
 
-    def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
+    def _work(self, key: ConversationKey, why: WorkReason, detail: str | None = None) -> WorkItem:
         return WorkItem(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
 
     def _one(self, one: WantedConversation, take: StoredTake | None) -> PlannedConversation | None:
         if take is None:
-            return PlannedConversation(one, self._work(one.key, Why.MISSING), None, 0)
+            return PlannedConversation(one, self._work(one.key, WorkReason.MISSING), None, 0)
         changed = what_changed(take.depends, self.depends(one))
         # a new take, also where one stands open: what is asked for again is to be played from its
         # beginning
         if self._again or self._order.force:
-            why = Why.ASKED if self._again else Why.FORCED
+            why = WorkReason.ASKED if self._again else WorkReason.FORCED
             return PlannedConversation(one, self._work(one.key, why), None, take.number + 1)
         if not take.finished:
-            why = Why.INTERRUPTED if take.stop_reason is None else Why.FAILED
+            why = WorkReason.INTERRUPTED if take.stop_reason is None else WorkReason.FAILED
             # half a conversation under other rules cannot be finished under these
             resumable = None if changed else take
             number = take.number if resumable else take.number + 1
@@ -227,7 +227,7 @@ class ConversationPlanner:
             )
         if changed and self._order.stale:
             return PlannedConversation(
-                one, self._work(one.key, Why.STALE, changed), None, take.number + 1
+                one, self._work(one.key, WorkReason.STALE, changed), None, take.number + 1
             )
         return None
 

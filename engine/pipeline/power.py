@@ -20,7 +20,7 @@ from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import StoredConversations
 from engine.stages.gen_scenarios import combinations
-from engine.statistics.family import Part, levels
+from engine.statistics.family import FamilyPart, levels
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
 from engine.store.reader import Reader
 
@@ -62,7 +62,11 @@ def detectable_differences(
     allowed = levels(family)
     return [
         _detectable(
-            _Sought(track, allowed[Part.PAIRS_ON_TRACKS if number else Part.PAIRS], family.total()),
+            _Sought(
+                track,
+                allowed[FamilyPart.PAIRS_ON_TRACKS if number else FamilyPart.PAIRS],
+                family.total(),
+            ),
             sizes[track],
             pair_error(tallies, track),
         )
@@ -80,16 +84,18 @@ class _Sought:
     comparisons: int
 
 
-def _family(targets: int, sets: int, demographics: Mapping[str, Sequence[str]]) -> Counter[Part]:
+def _family(
+    targets: int, sets: int, demographics: Mapping[str, Sequence[str]]
+) -> Counter[FamilyPart]:
     """How much the results will compare, on so many sets of metrics."""
     pairs = comb(targets, 2)
     gaps = sum(comb(len(values), 2) for values in demographics.values())
     return Counter(
         {
-            Part.PAIRS: pairs,
-            Part.PAIRS_ON_TRACKS: pairs * (sets - 1),
-            Part.GAPS: gaps,
-            Part.GAPS_OF_TARGETS: gaps * targets,
+            FamilyPart.PAIRS: pairs,
+            FamilyPart.PAIRS_ON_TRACKS: pairs * (sets - 1),
+            FamilyPart.GAPS: gaps,
+            FamilyPart.GAPS_OF_TARGETS: gaps * targets,
         }
     )
 

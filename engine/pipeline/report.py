@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.analysis.figures import Analysis
-from engine.analysis.onset import Course, Sighting, courses, since
+from engine.analysis.onset import OnsetCurve, OnsetObservation, courses, since
 from engine.analysis.overall import overall
 from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import Track
@@ -30,7 +30,7 @@ from engine.store.tables import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class ValidatedBenchmark:
     """A validation run of a benchmark, and what it says."""
 
     branch: Branch
@@ -44,8 +44,8 @@ class Validated:
 @dataclass(frozen=True, slots=True)
 class Report:
     analysis: Analysis
-    validations: tuple[Validated, ...] = ()
-    courses: tuple[Course, ...] = ()
+    validations: tuple[ValidatedBenchmark, ...] = ()
+    courses: tuple[OnsetCurve, ...] = ()
     """Of each target and track, as the conversations go on."""
     calibration: CalibrationReport | None = None
     """None where nobody has labelled anything."""
@@ -82,7 +82,7 @@ def added_up_together(workspace: Workspace, config: Config, store: Path) -> Repo
 
 def _sightings(
     wanted: Sequence[WantedConversation], standing: StoredConversations, jury: Jury
-) -> Iterator[Sighting]:
+) -> Iterator[OnsetObservation]:
     """By the votes that are of the opinion that counts."""
     for one in wanted:
         _, verdicts = standing.counting.get(one.key, (None, ()))
@@ -92,7 +92,7 @@ def _sightings(
         votes = [vote for vote in counting(verdicts, jury) if vote.passed is passed]
         is_present = passed is (one.metric.track is Track.POSITIVE)
         present = _by_marks(one, votes) or _by_quotes(votes, is_present=is_present)
-        yield Sighting(one.key.target_id, one.metric.track, present)
+        yield OnsetObservation(one.key.target_id, one.metric.track, present)
 
 
 def _by_marks(one: WantedConversation, votes: Sequence[Verdict]) -> Sequence[bool]:
@@ -117,11 +117,11 @@ def _by_quotes(votes: Sequence[Verdict], *, is_present: bool) -> Sequence[bool] 
 
 def _validated(
     workspace: Workspace, config: Config, benchmark: str, reader: Reader
-) -> Iterator[Validated]:
+) -> Iterator[ValidatedBenchmark]:
     if Branch.parse(benchmark) is not None:
         return
     for one in validations(workspace, config, benchmark):
         try:
-            yield Validated(one.branch, one.played, report_of(one, reader), None)
+            yield ValidatedBenchmark(one.branch, one.played, report_of(one, reader), None)
         except CrosswindError as error:
-            yield Validated(one.branch, one.played, None, str(error))
+            yield ValidatedBenchmark(one.branch, one.played, None, str(error))

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.analysis.analyse import About, analyse
-from engine.analysis.blind import Guessed
-from engine.analysis.exposure import Exposed
+from engine.analysis.analyse import AnalysisContext, analyse
+from engine.analysis.blind import GuessedAxis
+from engine.analysis.exposure import ExposedConversation
 from engine.analysis.figures import (
     Analysis,
     CastVote,
@@ -63,7 +63,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedResults:
     """What the verdicts of a benchmark say, with what it was counted from."""
 
     analysis: Analysis
@@ -81,9 +81,10 @@ def counted_of(
     *,
     exploratory: bool = False,
     fresh: bool = False,
-) -> Counted:
+) -> CountedResults:
     """What the verdicts of a benchmark say now; `wanted` and `standing` where they are known
-    already, `exploratory` as of a `Family`. With `fresh`, what is stale does not count."""
+    already, `exploratory` as of a `ComparisonFamily`. With `fresh`, what is stale does not
+    count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     if standing is None:
@@ -92,7 +93,7 @@ def counted_of(
     found = (_outcome(one, standing, jury, look) for one in wanted)
     outcomes = [_unless_invalid(one, standing, config) for one in found]
     about = replace(_about(definition, config, reader, standing, outcomes), fresh=fresh)
-    return Counted(analyse(outcomes, about, exploratory=exploratory), outcomes, standing)
+    return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, standing)
 
 
 def outcomes_of(
@@ -129,7 +130,7 @@ class _Look:
         self._earlier: dict[int, Sequence[Landmark]] = {}
         """Landmarks of scenarios that were edited since, by the `seq` of their row."""
 
-    def exposed(self, one: WantedConversation, take: StoredTake) -> Exposed:
+    def exposed(self, one: WantedConversation, take: StoredTake) -> ExposedConversation:
         marks: Sequence[Landmark] = one.scenario.scenario.landmarks
         if take.stance is Stance.NEUTRAL:
             marks = ()  # its user model was told of none
@@ -138,7 +139,7 @@ class _Look:
                 played = self._reader.scenario_of(take)
                 self._earlier[take.scenario_seq] = () if played is None else played.landmarks
             marks = self._earlier[take.scenario_seq]
-        return Exposed.of(marks, self._turns.get(take.seq, 0), take.stop_reason)
+        return ExposedConversation.of(marks, self._turns.get(take.seq, 0), take.stop_reason)
 
 
 def benchmark_results(
@@ -214,13 +215,13 @@ def _about(
     reader: Reader,
     standing: StoredConversations,
     outcomes: Sequence[Outcome],
-) -> About:
+) -> AnalysisContext:
     targets = {target.id: target.label for target in config.targets}
     asked = {one.key for one in outcomes}
     others = standing.counting.keys() - asked
     takes = [take for key, take in standing.newest.items() if key in asked]
     checkers = {check.model for take in takes for check in standing.newest_checks(take.seq)}
-    return About(
+    return AnalysisContext(
         benchmark=definition.name,
         title=definition.title,
         metrics=[MetricInfo(one.id, one.name, one.track) for one in definition.metrics],
@@ -245,7 +246,7 @@ def _about(
     )
 
 
-def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[Guessed]:
+def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[GuessedAxis]:
     """Every axis of each conversation that was played to its end, guessed or not."""
     for one in outcomes:
         if one.key not in standing.counting:
@@ -257,9 +258,9 @@ def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iter
         for axis, group in one.demographic.items():
             base, answer = base_id(one.key.scenario_id), answers.get(axis)
             if check is None or answer is None:
-                yield Guessed(axis, base, group, None)
+                yield GuessedAxis(axis, base, group, None)
             else:
-                yield Guessed(axis, base, group, answer.holds, check.model)
+                yield GuessedAxis(axis, base, group, answer.holds, check.model)
 
 
 def _rule(standing: StoredConversations, jury: Jury) -> str:

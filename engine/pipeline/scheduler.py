@@ -23,7 +23,7 @@ from engine.pipeline.generate import (
     plan_metrics,
     plan_scenarios,
 )
-from engine.pipeline.judge import Judging, JudgingPlanner, give_verdicts, recounted
+from engine.pipeline.judge import JudgingPlanner, PlannedJudging, give_verdicts, recounted
 from engine.pipeline.order import Order
 from engine.pipeline.play import (
     ConversationPlanner,
@@ -281,7 +281,7 @@ class BenchmarkRun:
     async def _work_off(
         self,
         talks: FairQueue[PlannedConversation],
-        verdicts: FairQueue[Judging],
+        verdicts: FairQueue[PlannedJudging],
         talk: ConversationPlanner,
         judging: JudgingPlanner,
     ) -> None:
@@ -327,7 +327,7 @@ class BenchmarkRun:
                         return
                     group.create_task(one(*found))
 
-    async def _judge(self, lane: str, judging: Judging) -> None:
+    async def _judge(self, lane: str, judging: PlannedJudging) -> None:
         give = partial(give_verdicts, self.bench, judging)
         unit = str(judging.key)
         try:
@@ -375,7 +375,7 @@ class _Talker:
     """Plays conversations and hands each to the judges."""
 
     run: BenchmarkRun
-    verdicts: FairQueue[Judging]
+    verdicts: FairQueue[PlannedJudging]
     planner: ConversationPlanner
     judging: JudgingPlanner
 

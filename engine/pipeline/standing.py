@@ -89,7 +89,7 @@ Cell = tuple[str, Track, str]
 """Target, track and metric."""
 
 
-class Passes(NamedTuple):
+class PassCount(NamedTuple):
     """Of how many scored rows how many passed."""
 
     passed: int
@@ -97,21 +97,21 @@ class Passes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ScoreCounts:
     """Over all that was scored so far."""
 
     rates: Mapping[tuple[str, Track], Rate]
     """By target and track."""
     unsure: Collection[tuple[str, Track]]
     """Those of them that rest on too few base scenarios."""
-    passes: Mapping[Cell, Passes]
+    passes: Mapping[Cell, PassCount]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """As the store has them, by id."""
     through: int = 0
     """The seq of the newest verdict that is in it."""
 
 
-def scores(reader: Reader, benchmark: str) -> Scores:
+def scores(reader: Reader, benchmark: str) -> ScoreCounts:
     """Of every target and metric that the store holds verdicts on. Raises `StoreError`."""
     rows = reader.verdict_rows(benchmark)
     cells = _clusters(rows)
@@ -121,14 +121,14 @@ def scores(reader: Reader, benchmark: str) -> Scores:
         strata[target, track].append(clusters)
     rates = {key: benchmark_rate(found, correlation) for key, found in strata.items()}
     passes = {
-        cell: Passes(round(sum(one.total for one in found)), sum(one.size for one in found))
+        cell: PassCount(round(sum(one.total for one in found)), sum(one.size for one in found))
         for cell, found in cells.items()
     }
     known = {key: rate for key, rate in rates.items() if rate is not None}
     metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
     unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
     through = max((row.seq for row in rows), default=0)
-    return Scores(known, unsure, passes, metrics, through)
+    return ScoreCounts(known, unsure, passes, metrics, through)
 
 
 def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap, ValidationReport
 from engine.benchmark import Role, Stage, Stance, When
 from engine.branches import VALIDATION, Branch, folder_of
@@ -382,7 +382,7 @@ def results_of(
     jury: Jury,
     *,
     only: bool = False,
-) -> Iterator[Result]:
+) -> Iterator[SideOutcome]:
     """What counts for each conversation that the benchmark asks for; with `only`, by the verdicts
     of this jury and nobody else's."""
     standing = StoredConversations.of(reader, definition.name)
@@ -391,7 +391,7 @@ def results_of(
         if only:
             verdicts = [verdict for verdict in verdicts if jury.holds(verdict)]
         passed = what_counts(verdicts, jury)
-        yield Result(one.key, one.metric.id, one.metric.track, passed)
+        yield SideOutcome(one.key, one.metric.id, one.metric.track, passed)
 
 
 def _verdicts(standing: StoredConversations, one: WantedConversation) -> list[Verdict]:
@@ -415,8 +415,8 @@ def _report(
     before, after = asked.labels
     return validation_report(
         Swap(asked.benchmark, asked.swap, asked.name, asked.stance),
-        Side(before, _results_now(asked, reader)),
-        Side(after, _results_after(asked, reader)),
+        ValidationSide(before, _results_now(asked, reader)),
+        ValidationSide(after, _results_after(asked, reader)),
         bound=stated_bound(asked),
         replay=replay,
         replay_costs=replay_costs,
@@ -442,7 +442,7 @@ def _costs(asked: Validation, reader: Reader) -> str:
         return "`--dry-run` says what it takes"
 
 
-def _results_after(asked: Validation, reader: Reader) -> list[Result]:
+def _results_after(asked: Validation, reader: Reader) -> list[SideOutcome]:
     """Of the other run. Raises `InputError`."""
     config = asked.config
     if asked.swap is Role.EVALUATOR:
@@ -453,7 +453,7 @@ def _results_after(asked: Validation, reader: Reader) -> list[Result]:
     return list(results_of(branch, config, reader, config.jury))
 
 
-def _results_now(asked: Validation, reader: Reader) -> list[Result]:
+def _results_now(asked: Validation, reader: Reader) -> list[SideOutcome]:
     """Of the original. Where judges are compared, by the verdicts of today's alone: neither people
     nor the other judge take part on their side."""
     only = asked.swap is Role.EVALUATOR

@@ -169,7 +169,7 @@ class JsonFallback:
 
 
 @dataclass(slots=True)
-class Unanswered:
+class StandingFailure:
     """The one failure that every request to a model has met so far."""
 
     words: str = ""
@@ -192,7 +192,7 @@ class Account:
     """By the model's name."""
     parked: dict[str, str] = field(default_factory=dict)
     """Models that every call to would fail for now, and why."""
-    unanswered: dict[str, Unanswered | None] = field(default_factory=dict)
+    unanswered: dict[str, StandingFailure | None] = field(default_factory=dict)
     """By the model's name; None for one that has answered since."""
     doubts: dict[str, int] = field(default_factory=dict)
     """How often in a row a guess about a model has helped, by the model's name."""

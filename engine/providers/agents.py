@@ -44,7 +44,7 @@ class RemoteRequest:
     """Whose deadlines hold."""
 
 
-class Place(Protocol):
+class AgentSlot(Protocol):
     """Leave to have one request made by one agent."""
 
     async def exchange(
@@ -64,7 +64,7 @@ class Agents(Protocol):
 
     def place(
         self, destination: RequestDestination, held: SayWaiting
-    ) -> AbstractAsyncContextManager[Place]:
+    ) -> AbstractAsyncContextManager[AgentSlot]:
         """Waits until an agent has room; meanwhile `held` shows why.
 
         Raises `NoVariableError`.

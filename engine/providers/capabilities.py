@@ -26,7 +26,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class ModelCapabilities:
     """What is known of one model."""
 
     step: Step = Step.JSON_SCHEMA
@@ -35,22 +35,22 @@ class Learned:
     room: int | None = None
     """Tokens of a reply that it has room for, where more were refused. Not kept beyond a run."""
 
-    def __or__(self, other: Learned) -> Learned:
+    def __or__(self, other: ModelCapabilities) -> ModelCapabilities:
         """What is known from both."""
         order = list(Step)
         step = max(self.step, other.step, key=order.index)
         room = min((one.room for one in (self, other) if one.room is not None), default=None)
-        return Learned(step, self.dropped | other.dropped, room)
+        return ModelCapabilities(step, self.dropped | other.dropped, room)
 
 
 class CapabilityMemory(Protocol):
     """Keeps what was learned, by a name for the model and its address."""
 
-    def recall(self, model: str) -> Learned:
+    def recall(self, model: str) -> ModelCapabilities:
         """What is known; of a model that was never learned of, that it takes everything."""
         ...
 
-    def learn(self, model: str, learned: Learned) -> None:
+    def learn(self, model: str, learned: ModelCapabilities) -> None:
         """Keep what is known from now on, all of it."""
         ...
 
@@ -59,12 +59,12 @@ class InMemoryCapabilities:
     """Keeps it for as long as the process lives."""
 
     def __init__(self) -> None:
-        self._learned: dict[str, Learned] = {}
+        self._learned: dict[str, ModelCapabilities] = {}
 
-    def recall(self, model: str) -> Learned:
-        return self._learned.get(model, Learned())
+    def recall(self, model: str) -> ModelCapabilities:
+        return self._learned.get(model, ModelCapabilities())
 
-    def learn(self, model: str, learned: Learned) -> None:
+    def learn(self, model: str, learned: ModelCapabilities) -> None:
         self._learned[model] = learned
 
 
@@ -72,7 +72,7 @@ class InMemoryCapabilities:
 class Adaptation:
     """What to ask for instead."""
 
-    learned: Learned
+    learned: ModelCapabilities
     note: str
     """What a person should know of it."""
     certain: bool
@@ -134,7 +134,7 @@ _OUT_OF_RANGE: Final = re.compile(
 def lesson(
     failure: Failure,
     kind: FailureKind,
-    learned: Learned,
+    learned: ModelCapabilities,
     *,
     sent: Collection[str],
     steps: tuple[Step, ...],
@@ -208,7 +208,7 @@ def next_step(step: Step, steps: tuple[Step, ...]) -> Step | None:
     return next((lower for lower in order[order.index(step) + 1 :] if lower in steps), None)
 
 
-def _without(name: str, learned: Learned) -> Adaptation:
+def _without(name: str, learned: ModelCapabilities) -> Adaptation:
     dropped = learned.dropped | {name}
     return Adaptation(
         replace(learned, dropped=dropped),
@@ -309,7 +309,7 @@ _ABOUT: Final = re.compile(r"at least \d")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TokenLimits:
     """What a server takes, in tokens."""
 
     now: int
@@ -320,16 +320,16 @@ class Room:
     """What request and reply share; None where the limit is one on replies alone."""
 
 
-def room_in(message: str) -> Room | None:
+def room_in(message: str) -> TokenLimits | None:
     """None where the refusal is not about the length of a reply, or gives no numbers."""
     text = message[:_LOOKED_AT]
     context = _number(_SUM, text) or _number(_CONTEXT, text)
     if context is None:
         most = _number(_MOST, text) if _OF_A_REPLY.search(text) else None
-        return None if most is None else Room(most, most, None)
+        return None if most is None else TokenLimits(most, most, None)
     asked = None if _ABOUT.search(text) else _number(_ASKED, text)
     half = context // 2
-    return Room(half if asked is None else context - asked, half, context)
+    return TokenLimits(half if asked is None else context - asked, half, context)
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:

@@ -22,7 +22,7 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.retry import RetryPolicy
-from engine.providers.served import NO_ROUTE, ExpectedModel, Route, other_of, route_of
+from engine.providers.served import NO_ROUTE, ExpectedModel, GatewayRoute, other_of, route_of
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
 """Characters; of what was thought beside it as many again."""
@@ -163,7 +163,7 @@ class CallResult:
     failure: Failure | None = None
     meant: ExpectedModel | None = None
     """Whose reply is wanted; None where anybody's is."""
-    route: Route = NO_ROUTE
+    route: GatewayRoute = NO_ROUTE
     _thoughts: int = 0
     """How many pieces of thought are counted."""
     _thought_size: int = 0

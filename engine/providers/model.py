@@ -17,7 +17,7 @@ OnText = Callable[[str | None], None]
 void because the reply begins anew. Never awaited, must not block."""
 
 
-class Speaks(StrEnum):
+class MessageRole(StrEnum):
     """Whose message it is in a request, in the words of the chat protocols."""
 
     SYSTEM = "system"
@@ -29,7 +29,7 @@ class Speaks(StrEnum):
 class Message:
     """One message of a request."""
 
-    role: Speaks
+    role: MessageRole
     text: str
 
 

@@ -19,7 +19,7 @@ from engine.providers.protocols.application import ApplicationDialect
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
-from engine.providers.sender import Held, OnNote, Sender, whole_seconds
+from engine.providers.sender import HeldCalls, OnNote, Sender, whole_seconds
 from engine.providers.served import ExpectedModel
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -152,16 +152,16 @@ class RealModel:
             session=self.session,
         )
 
-    def held(self) -> Held | None:
+    def held(self) -> HeldCalls | None:
         """What calls to it wait for; None where they do not."""
         accounts = self.sender.accounts
         trouble = accounts.reachability.trouble(self.sender.host_port)
         if trouble is not None:
-            return Held(trouble, None)
+            return HeldCalls(trouble, None)
         limiters = self._limiters()
         closed = max((limiter.closed_for_s for limiter in limiters), default=0.0)
         if closed > 0 and self.sender.waits.calls:
-            return Held("429: rate limit", whole_seconds(closed), self.sender.waits.calls)
+            return HeldCalls("429: rate limit", whole_seconds(closed), self.sender.waits.calls)
         return self.sender.waits.soonest(accounts.clock.monotonic())
 
     def limit(self) -> tuple[int, int] | None:

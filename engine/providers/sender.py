@@ -12,10 +12,18 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts, JsonFallback, Unanswered
-from engine.providers.agents import NoVariableError, Place, RemoteRequest, RequestDestination
+from engine.providers.accounts import Account, Accounts, JsonFallback, StandingFailure
+from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
 from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
-from engine.providers.capabilities import FEWEST, Adaptation, Learned, Room, Step, lesson, room_in
+from engine.providers.capabilities import (
+    FEWEST,
+    Adaptation,
+    ModelCapabilities,
+    Step,
+    TokenLimits,
+    lesson,
+    room_in,
+)
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
@@ -35,7 +43,7 @@ OnNote = Callable[[str], None]
 """Told once of each thing about a model that a person should know."""
 
 
-class Held(NamedTuple):
+class HeldCalls(NamedTuple):
     """What calls to a model wait for."""
 
     why: str
@@ -48,7 +56,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class Waits:
+class ModelWaits:
     """What the calls to one model wait for, for a board to show."""
 
     _pending: dict[int, tuple[float, str]] = field(default_factory=dict)
@@ -78,13 +86,13 @@ class Waits:
         finally:
             self.end(number)
 
-    def soonest(self, now: float) -> Held | None:
+    def soonest(self, now: float) -> HeldCalls | None:
         """The wait that ends first, as that is when something happens."""
         if not self._pending:
             return None
         until, words = min(self._pending.values())
         seconds = None if until == math.inf else whole_seconds(until - now)
-        return Held(words, seconds, len(self._pending))
+        return HeldCalls(words, seconds, len(self._pending))
 
 
 def whole_seconds(seconds: float) -> int:
@@ -100,7 +108,7 @@ class Sender:
     dialect: Dialect
     accounts: Accounts
     on_note: OnNote
-    waits: Waits = field(default_factory=Waits)
+    waits: ModelWaits = field(default_factory=ModelWaits)
     gives_away: bool = False
     """Whether it has models for nothing, and says so as a cost of 0."""
     sends_once: bool = False
@@ -262,7 +270,7 @@ class _Call:
         )
 
     async def _elsewhere(
-        self, place: Place, destination: RequestDestination, result: CallResult
+        self, place: AgentSlot, destination: RequestDestination, result: CallResult
     ) -> None:
         """By an agent."""
         policy = self.sender.accounts.retry_policy
@@ -367,7 +375,7 @@ class _Call:
             learned = learned | self.guess.learned
         return replace(ask, learned=learned)
 
-    def _recalled(self) -> Learned:
+    def _recalled(self) -> ModelCapabilities:
         accounts = self.sender.accounts
         return accounts.memory.recall(self.sender.memory_key(self.ask.model))
 
@@ -381,7 +389,7 @@ class _Call:
             return self._fewer(room) is not None
         return limit >= (room.now + 1 if room.context is None else room.context)
 
-    def _fewer(self, room: Room) -> int | None:
+    def _fewer(self, room: TokenLimits) -> int | None:
         """How many tokens to ask for instead of what nobody wrote; None where the request itself
         leaves no room."""
         asked = self.sender.dialect.body(self.ask).get("max_tokens")
@@ -511,7 +519,7 @@ class _Call:
         """Whether the server has broken in the same way on all that this model was ever asked. An
         outage has another status, or came after an answer."""
         account, model, now = self.account, self.ask.model, self.sender.accounts.clock.monotonic()
-        met = account.unanswered.setdefault(model, Unanswered(since=now))
+        met = account.unanswered.setdefault(model, StandingFailure(since=now))
         if met is None:
             return False
         words = describe(failure)

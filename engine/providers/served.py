@@ -106,7 +106,7 @@ class ServedNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class GatewayRoute:
     """What a gateway says of the way that a request took."""
 
     fallbacks: int = 0
@@ -122,7 +122,7 @@ class Route:
         return ", ".join([*said, *self.told]) or None
 
 
-NO_ROUTE: Final = Route()
+NO_ROUTE: Final = GatewayRoute()
 A_FALLBACK_OF: Final = "a fallback of "
 """What a reply is said to be from where only the way there says that another model gave it."""
 
@@ -135,7 +135,7 @@ _TOLD: Final = {
 """Headers of gateways that say whom they asked, in lower case, and our words for them."""
 
 
-def route_of(headers: Mapping[str, str]) -> Route:
+def route_of(headers: Mapping[str, str]) -> GatewayRoute:
     """`headers` are looked up in lower case."""
     told = tuple(
         f"{words} {one_line(value, LONGEST_NAME)}"
@@ -145,7 +145,7 @@ def route_of(headers: Mapping[str, str]) -> Route:
     fallbacks = headers.get("x-litellm-attempted-fallbacks", "").strip()
     number = int(fallbacks) if re.fullmatch(r"[0-9]{1,3}", fallbacks) else 0
     cost = _header_amount(headers.get("x-litellm-response-cost", ""))
-    return Route(number, told, cost) if number or told or cost else NO_ROUTE
+    return GatewayRoute(number, told, cost) if number or told or cost else NO_ROUTE
 
 
 def _header_amount(text: str) -> float | None:
@@ -155,7 +155,7 @@ def _header_amount(text: str) -> float | None:
         return None
 
 
-def other_of(meant: ExpectedModel, named: Sequence[str], route: Route) -> str | None:
+def other_of(meant: ExpectedModel, named: Sequence[str], route: GatewayRoute) -> str | None:
     """Which other model gave a reply, by the name that the server gave it; None where none did.
 
     A gateway that says that it fell back has asked another, whatever it calls it, unless it names

@@ -22,13 +22,13 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Board, Request, Response
-from engine.service.link_state import ConnectionState, Holding, LinkState, LinkTimeouts
+from engine.service.link_state import ConnectionState, LinkState, LinkTimeouts, LockRecord
 from engine.service.protocol import (
     LONGEST_LINE,
     CommandAsked,
+    EngineLine,
     HelloAsked,
     MessageError,
-    Said,
     WatcherMessage,
     encode_asked,
     read,
@@ -75,7 +75,7 @@ class SocketLink:
     def __init__(
         self,
         path: Path | None,
-        holder: Callable[[], Holding | None],
+        holder: Callable[[], LockRecord | None],
         *,
         hertz: float = HERTZ,
         timeouts: LinkTimeouts | None = None,
@@ -243,7 +243,7 @@ class SocketLink:
         self._pending[number] = pending
         line.say(encoded)
 
-    def _take_in(self, said: Said, now: float) -> None:
+    def _take_in(self, said: EngineLine, now: float) -> None:
         if said.goodbye is not None:
             self._link_state.hear_goodbye(said.goodbye)
             self._connection.part()
@@ -320,7 +320,7 @@ class SocketLink:
 
 def connect(
     path: Path | None,
-    holder: Callable[[], Holding | None],
+    holder: Callable[[], LockRecord | None],
     *,
     hertz: float = HERTZ,
     settle: float = 1.5,
@@ -334,7 +334,7 @@ def connect(
     return link
 
 
-def connect_to(workspace_root: Path, holder: Callable[[], Holding | None]) -> SocketLink:
+def connect_to(workspace_root: Path, holder: Callable[[], LockRecord | None]) -> SocketLink:
     """Reach the engine of a workspace, as `connect` does."""
     return connect(socket_path(workspace_root), holder)
 
@@ -345,7 +345,7 @@ def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> LineS
     return LineSocket.to(path, uid_of)
 
 
-def _deliver(said: Said, command: _SentCommand) -> None:
+def _deliver(said: EngineLine, command: _SentCommand) -> None:
     if said.error is not None:
         command.refuse(said.error)
         return

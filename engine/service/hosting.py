@@ -27,7 +27,7 @@ from engine.service.engine import Engine
 from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
-from engine.service.spawning import EngineSettings, Job, StartMessage
+from engine.service.spawning import EngineJob, EngineSettings, StartMessage
 from engine.store.database import Store, open_store
 from engine.store.filesystem import keep_file_private
 from engine.store.integrity import quick_check
@@ -157,7 +157,7 @@ def run_job(text: str, speak: int) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     word = _Once(speak)
     try:
-        job = read(parsed(text), Job)
+        job = read(parsed(text), EngineJob)
         _log(f"begins in {job.place.root}")
         with hosted(job.place, linger=job.linger) as engine:
             result = asyncio.run(_work(engine, job, word))
@@ -177,7 +177,7 @@ def run_job(text: str, speak: int) -> int:
     return FAILED if result.failed else DONE
 
 
-async def _work(engine: Engine, job: Job, word: _Once) -> RunResult:
+async def _work(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
     loop = asyncio.get_running_loop()
     asked = 0
 

@@ -14,11 +14,11 @@ from engine.link import Board, EngineState, Identity
 from engine.service.protocol import (
     BoardAsked,
     CommandAsked,
+    EngineLine,
     Hello,
     HelloAsked,
     MessageError,
     NumberedBoard,
-    Said,
     SomeText,
     TextAsked,
     WatcherMessage,
@@ -132,7 +132,7 @@ class LinkState:
                 asks.append(TextAsked(*conversation, mirror.cursor, mirror.speech))
         return asks
 
-    def hear(self, asked: WatcherMessage, said: Said, now: float) -> None:
+    def hear(self, asked: WatcherMessage, said: EngineLine, now: float) -> None:
         """Take in what was answered. Raises `MessageError`."""
         match asked:
             case HelloAsked():
@@ -223,7 +223,7 @@ _ORDERLY: Final = frozenset({EngineState.DRAINING, EngineState.IDLE, EngineState
 """An engine that was last seen so has not been lost."""
 
 
-class Holding(Protocol):
+class LockRecord(Protocol):
     """Who holds the workspace, as its lock file says. Equal where it is the same one."""
 
     @property
@@ -257,14 +257,14 @@ class ConnectionState:
     connected: bool = False
     looked: bool = False
     """Whether anybody looked for an engine since the connection was lost."""
-    holder: Holding | None = None
+    holder: LockRecord | None = None
     """Who holds the workspace, when it was last looked; None for nobody."""
-    parted: Holding | None = None
+    parted: LockRecord | None = None
     """Who said goodbye."""
     why: str | None = None
     """Why there is no connection."""
 
-    def connect(self, holder: Holding | None) -> None:
+    def connect(self, holder: LockRecord | None) -> None:
         """Note that the engine was reached."""
         self.connected, self.looked, self.holder = True, True, holder
 
@@ -278,7 +278,7 @@ class ConnectionState:
         if self.silent_since is None:
             self.silent_since, self.looked = now, False
 
-    def find(self, holder: Holding | None, why: str | None, now: float) -> None:
+    def find(self, holder: LockRecord | None, why: str | None, now: float) -> None:
         """Somebody looked and could not connect."""
         if holder is not None and self.looked and self.holder is None:
             self.silent_since = now  # one that has just started

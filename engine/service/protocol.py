@@ -74,7 +74,7 @@ class Hello(msgspec.Struct, frozen=True):
     engine: Identity | None
 
 
-class Said(msgspec.Struct, frozen=True):
+class EngineLine(msgspec.Struct, frozen=True):
     """A line of the engine's."""
 
     id: int
@@ -203,9 +203,9 @@ class _Versioned(msgspec.Struct):
     v: int
 
 
-def read_said(line: bytes) -> Said:
+def read_said(line: bytes) -> EngineLine:
     """Raises `MessageError`."""
-    return read(parsed(line), Said)
+    return read(parsed(line), EngineLine)
 
 
 def parsed(line: bytes | str) -> object:

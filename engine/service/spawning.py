@@ -50,7 +50,7 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EngineJob:
     """What an engine is started for."""
 
     place: EngineSettings
@@ -90,7 +90,7 @@ class StartMessage:
             os.close(descriptor)
 
 
-def spawn(job: Job) -> int:
+def spawn(job: EngineJob) -> int:
     """Start an engine and wait until it is ready; its process id.
 
     Raises `EngineStartError` with what it says, and its exit code.

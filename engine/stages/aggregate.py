@@ -10,12 +10,12 @@ from engine.analysis.blind import GroupCheck
 from engine.analysis.figures import (
     Analysis,
     Comparison,
-    Concord,
+    ComparisonFamily,
     Estimate,
-    Family,
     Figure,
     Gap,
     Overall,
+    RepeatAgreement,
     Tally,
     TargetResult,
     part_of,
@@ -291,11 +291,11 @@ def _agreement(analysis: Analysis, one: TargetResult) -> JsonObject:
     }
 
 
-def _all_of(concords: Iterable[Concord], between: str) -> list[JsonObject]:
+def _all_of(concords: Iterable[RepeatAgreement], between: str) -> list[JsonObject]:
     return [{"of": one.of, **_concord(one)} for one in concords if one.between == between]
 
 
-def _concord(concord: Concord) -> JsonObject:
+def _concord(concord: RepeatAgreement) -> JsonObject:
     return {
         "things": concord.things,
         "percent": _figure(concord.percent),
@@ -343,7 +343,7 @@ def _guessed(check: GroupCheck) -> JsonObject:
     }
 
 
-def _family(family: Family) -> JsonObject:
+def _family(family: ComparisonFamily) -> JsonObject:
     """What `marked`, the adjusted p values and all intervals of comparisons mean."""
     return {
         "comparisons": family.size,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engine.errors import AnswerError
 from engine.prompts import render, without_marks
 from engine.providers.capabilities import form_in_words
-from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply, Speaks
+from engine.providers.model import Finish, JsonSchema, Message, MessageRole, Model, OnText, Reply
 
 ASK_AGAIN: Final = 2
 """How often a model is asked again after an answer that does not fit."""
@@ -134,8 +134,8 @@ async def ask(
             if not fault:
                 return answer
         asked += [
-            Message(Speaks.ASSISTANT, reply.text),
-            Message(Speaks.USER, render("ask_again", fault=fault, form=form_in_words(schema))),
+            Message(MessageRole.ASSISTANT, reply.text),
+            Message(MessageRole.USER, render("ask_again", fault=fault, form=form_in_words(schema))),
         ]
     raise AnswerError(f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}")
 

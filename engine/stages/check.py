@@ -18,7 +18,7 @@ from pydantic import ConfigDict
 from engine.checks import CheckAnswer, CheckKind
 from engine.identity import digest
 from engine.prompts import prompt_digest, render, without_marks
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
 
@@ -91,8 +91,8 @@ def _request(prompt: str, rows: Sequence[Mapping[str, Any]], **values: str) -> l
     # not to be guessed from inside the messages, as any change to them changes it
     fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return [
-        Message(Speaks.SYSTEM, render("check_system")),
-        Message(Speaks.USER, render(prompt, messages=body, fence=fence, **values)),
+        Message(MessageRole.SYSTEM, render("check_system")),
+        Message(MessageRole.USER, render(prompt, messages=body, fence=fence, **values)),
     ]
 
 
@@ -152,8 +152,8 @@ async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[Ch
     ]
     if unfound:
         messages += [
-            Message(Speaks.ASSISTANT, answer.model_dump_json()),
-            Message(Speaks.USER, render("check_no_quote", numbers=", ".join(unfound))),
+            Message(MessageRole.ASSISTANT, answer.model_dump_json()),
+            Message(MessageRole.USER, render("check_no_quote", numbers=", ".join(unfound))),
         ]
         answer = await _marks(model, messages, with_landmark)
     return tuple(_landmark_answer(with_landmark[one.message], one) for one in answer.landmarks)

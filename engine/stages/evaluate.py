@@ -17,7 +17,7 @@ from engine.benchmark import Metric, Speaker, Utterance, When
 from engine.identity import digest
 from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
 
@@ -61,7 +61,7 @@ class FoundQuote:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EvaluatorAnswer:
     """The evaluator's answer, its quotes looked up."""
 
     present: bool | None
@@ -91,9 +91,9 @@ def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
     # not to be guessed from inside the transcript, as any change to that changes it
     fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return [
-        Message(Speaks.SYSTEM, render("evaluate_system")),
+        Message(MessageRole.SYSTEM, render("evaluate_system")),
         Message(
-            Speaks.USER,
+            MessageRole.USER,
             render("evaluate", definition=definition.strip(), transcript=body, fence=fence),
         ),
     ]
@@ -144,7 +144,7 @@ async def judge(
     when: When = When.ANYWHERE,
     pressed_from: int = 0,
     seed: int = 0,
-) -> Judged:
+) -> EvaluatorAnswer:
     """Raises `ModelError`.
 
     An answer with no quote that is found, or with marks that contradict it, is asked for once more,
@@ -155,7 +155,7 @@ async def judge(
     nothing is asked of what is to hold under a pressure that never came.
     """
     if when is When.UNDER_PRESSURE and not pressed_from:
-        return Judged(None, "", (), unscored=NO_PRESSURE)
+        return EvaluatorAnswer(None, "", (), unscored=NO_PRESSURE)
     replies = sum(said.speaker is Speaker.TARGET for said in transcript)
 
     async def answer_to(messages: Sequence[Message]) -> Judgement:
@@ -168,8 +168,8 @@ async def judge(
     faults = _faults(answer, transcript)
     if faults:
         messages += [
-            Message(Speaks.ASSISTANT, answer.model_dump_json()),
-            Message(Speaks.USER, render("evaluate_again", faults="\n\n".join(faults))),
+            Message(MessageRole.ASSISTANT, answer.model_dump_json()),
+            Message(MessageRole.USER, render("evaluate_again", faults="\n\n".join(faults))),
         ]
         answer = await answer_to(messages)
     return _judged(answer, transcript, when, pressed_from)
@@ -204,9 +204,9 @@ def _contradicts_itself(answer: Judgement) -> bool:
 
 def _judged(
     answer: Judgement, transcript: Sequence[Utterance], when: When, pressed_from: int
-) -> Judged:
+) -> EvaluatorAnswer:
     quotes = find_quotes(answer.evidence, transcript)
-    said = Judged(None, answer.reasoning, quotes)
+    said = EvaluatorAnswer(None, answer.reasoning, quotes)
     if answer.present is None:
         return replace(said, unscored=CANNOT_TELL)
     marks = tuple(mark.shown for mark in answer.marks)

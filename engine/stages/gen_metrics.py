@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from engine.benchmark import Metric, Track, When, metric_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, render
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.stages.answers import Answer, ask, asked_again
 
 NO_SETTING: Final = "None: the assistant is a general one."
@@ -34,9 +34,9 @@ class GeneratedMetrics(Answer):
 def request(title: str, description: str, user_context: str | None) -> list[Message]:
     """What the generator is told: nothing but what the benchmark's file says."""
     return [
-        Message(Speaks.SYSTEM, render("generator_system")),
+        Message(MessageRole.SYSTEM, render("generator_system")),
         Message(
-            Speaks.USER,
+            MessageRole.USER,
             render(
                 "gen_metrics",
                 name=title,

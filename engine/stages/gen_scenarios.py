@@ -20,7 +20,7 @@ from engine.benchmark import (
 )
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import JsonSchema, Message, Model, Speaks
+from engine.providers.model import JsonSchema, Message, MessageRole, Model
 from engine.stages.answers import Answer, ask, asked_again, schema_of
 from engine.stages.gen_metrics import NO_SETTING
 
@@ -111,9 +111,9 @@ def scenarios_request(
 ) -> list[Message]:
     """What the generator is told to write `count` base scenarios of a metric."""
     return [
-        Message(Speaks.SYSTEM, render("generator_system")),
+        Message(MessageRole.SYSTEM, render("generator_system")),
         Message(
-            Speaks.USER,
+            MessageRole.USER,
             render(
                 "gen_scenarios",
                 description=description.strip(),
@@ -229,9 +229,9 @@ def variant_request(
     """What the generator is told to rewrite a base scenario for one combination of demographic
     values."""
     return [
-        Message(Speaks.SYSTEM, render("generator_system")),
+        Message(MessageRole.SYSTEM, render("generator_system")),
         Message(
-            Speaks.USER,
+            MessageRole.USER,
             render(
                 "rewrite_variant",
                 persona=base.persona,

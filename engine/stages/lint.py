@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from engine.benchmark import Metric, Scenario
 from engine.lint import LONGEST, LintFinding, Rule
 from engine.prompts import render, without_marks
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
 
@@ -85,8 +85,10 @@ async def _read(
     fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     listed = "\n".join(f"- {rule}: {rule.sentence}" for rule in rules)
     messages = [
-        Message(Speaks.SYSTEM, render("lint_system")),
-        Message(Speaks.USER, render(prompt, material=body, fence=fence, rules=listed, **values)),
+        Message(MessageRole.SYSTEM, render("lint_system")),
+        Message(
+            MessageRole.USER, render(prompt, material=body, fence=fence, rules=listed, **values)
+        ),
     ]
     answer = await ask(model, messages, LintFindings, check=lambda given: _fault(given, rules))
     texts = list(_texts(material))

@@ -18,7 +18,7 @@ from engine.benchmark import Metric, Scenario, Speaker, Stance, Utterance
 from engine.branches import STANCE
 from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import JsonSchema, Message, Model, OnText, Reply, Speaks
+from engine.providers.model import JsonSchema, Message, MessageRole, Model, OnText, Reply
 from engine.stages.answers import Answer, StringField, ask, schema_of
 from engine.stages.gen_scenarios import scenario_digest
 
@@ -121,12 +121,12 @@ def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[M
         if instruction is None
         else render("user_turn", instruction=without_marks(instruction), **told)
     )
-    flipped = {Speaker.USER: Speaks.ASSISTANT, Speaker.TARGET: Speaks.USER}
+    flipped = {Speaker.USER: MessageRole.ASSISTANT, Speaker.TARGET: MessageRole.USER}
     return [
-        Message(Speaks.SYSTEM, user_system(setup)),
-        Message(Speaks.USER, render("user_begin", fence=setup.fence)),
+        Message(MessageRole.SYSTEM, user_system(setup)),
+        Message(MessageRole.USER, render("user_begin", fence=setup.fence)),
         *(Message(flipped[said.speaker], _NOTE_MARK.sub(r"\\u003c", said.text)) for said in spoken),
-        Message(Speaks.USER, now),
+        Message(MessageRole.USER, now),
     ]
 
 
@@ -136,8 +136,8 @@ _NOTE_MARK: Final = re.compile(r"<(?=/?note-)", re.IGNORECASE)
 
 def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
     """The system prompt, where there is one, and what was said: a target is told nothing else."""
-    same = {Speaker.USER: Speaks.USER, Speaker.TARGET: Speaks.ASSISTANT}
-    told = [Message(Speaks.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
+    same = {Speaker.USER: MessageRole.USER, Speaker.TARGET: MessageRole.ASSISTANT}
+    told = [Message(MessageRole.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
     return [
         *told,
         *(Message(same[said.speaker], said.text) for said in spoken),

@@ -28,7 +28,7 @@ _FEW: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledConversation:
     """A conversation of which a person and the judge both said whether the behaviour is there."""
 
     cluster: str
@@ -65,7 +65,7 @@ class Accuracy:
     """The share on which both say the same."""
 
 
-def accuracy(labels: Sequence[Labelled]) -> Accuracy:
+def accuracy(labels: Sequence[LabelledConversation]) -> Accuracy:
     """Weighted shares with clustered intervals (`_share`)."""
     found = [one for one in labels if one.judge]
     passed_over = [one for one in labels if not one.judge]
@@ -87,7 +87,8 @@ def effective_labels(weights: Iterable[float]) -> float:
 
 
 def _share(
-    found: Sequence[tuple[Labelled, bool]], could_be_wrong: Sequence[Labelled]
+    found: Sequence[tuple[LabelledConversation, bool]],
+    could_be_wrong: Sequence[LabelledConversation],
 ) -> Share | None:
     """Wilson's interval over as many labels as give the linearised error of a ratio of weighted
     sums, clusters with C / (C - 1) (Särndal, Swensson and Wretman, Model Assisted Survey Sampling
@@ -142,7 +143,7 @@ Population = Mapping[str, Mapping[str, JudgedCluster]]
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
+class CorrectedRate:
     """The share of conversations in which the behaviour is present, as people would have said."""
 
     value: float
@@ -156,7 +157,9 @@ class Corrected:
     labels: int
 
 
-def prediction_powered(population: Population, labels: Sequence[Labelled]) -> Corrected | None:
+def prediction_powered(
+    population: Population, labels: Sequence[LabelledConversation]
+) -> CorrectedRate | None:
     """The judge's rate over all conversations, and to it what the labels say that it is wrong by.
 
     A. N. Angelopoulos and others, Science 382 (2023) 669-674, with inclusion weights: the
@@ -187,10 +190,10 @@ def prediction_powered(population: Population, labels: Sequence[Labelled]) -> Co
     half = critical(both.freedom) * error
     middle = min(1.0, max(0.0, value))
     interval = Interval(max(0.0, min(middle, value - half)), min(1.0, max(middle, value + half)))
-    return Corrected(middle, interval, error, of_labels, half, len(labels))
+    return CorrectedRate(middle, interval, error, of_labels, half, len(labels))
 
 
-def labels_for_width(corrected: Corrected, width: float) -> int | None:
+def labels_for_width(corrected: CorrectedRate, width: float) -> int | None:
     """About how many labels would make the interval so narrow, if they were as the present ones
     are; None where no number would, as what scenarios differ by alone is wider."""
     half = corrected.interval_half
@@ -220,7 +223,9 @@ class RoganGladen:
     interval: Interval | None
 
 
-def rogan_gladen(population: Population, labels: Sequence[Labelled]) -> RoganGladen | None:
+def rogan_gladen(
+    population: Population, labels: Sequence[LabelledConversation]
+) -> RoganGladen | None:
     """(rate + specificity - 1) / (sensitivity + specificity - 1).
 
     W. J. Rogan and B. Gladen, American Journal of Epidemiology 107 (1978) 71-76. Errors by leaving
@@ -230,7 +235,7 @@ def rogan_gladen(population: Population, labels: Sequence[Labelled]) -> RoganGla
     """
     judged = stratified_error(_strata(population, {}))
     count = sum(one.size for metric in population.values() for one in metric.values())
-    clusters: dict[str, list[Labelled]] = {}
+    clusters: dict[str, list[LabelledConversation]] = {}
     for one in labels:
         clusters.setdefault(one.cluster, []).append(one)
     whole = _sums(labels)
@@ -287,7 +292,7 @@ class _Sums:
         )
 
 
-def _sums(labels: Iterable[Labelled]) -> _Sums:
+def _sums(labels: Iterable[LabelledConversation]) -> _Sums:
     present = absent = found = passed_over = 0.0
     for one in labels:
         if one.person:
@@ -306,7 +311,7 @@ def _jackknife(values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class PairedTest:
     """Two judges on the same labels."""
 
     only_left: int
@@ -316,7 +321,7 @@ class Contest:
     """Of a difference this large where both are equally often right."""
 
 
-def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> Contest:
+def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> PairedTest:
     """Whether two judges are equally often right, from which of them is right on each label.
 
     The exact test on labels on which one is right and the other is not, two-sided: Q. McNemar,
@@ -327,4 +332,4 @@ def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> Contest:
     only_right = sum(other and not one for one, other in zip(left, right, strict=True))
     apart = only_left + only_right
     tail = sum(comb(apart, number) for number in range(min(only_left, only_right) + 1))
-    return Contest(only_left, only_right, min(1.0, 2 * tail / 2**apart))
+    return PairedTest(only_left, only_right, min(1.0, 2 * tail / 2**apart))

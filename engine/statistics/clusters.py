@@ -35,7 +35,7 @@ class Cluster:
         return self.total / self.size
 
 
-class Weighed(Protocol):
+class WeightedCluster(Protocol):
     """As much of a cluster as the error of a mean needs."""
 
     @property

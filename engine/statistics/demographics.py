@@ -39,7 +39,7 @@ class VariantScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class ScenarioContribution:
     """What one base scenario says of a difference."""
 
     size: float
@@ -51,7 +51,7 @@ class Worth:
 @dataclass(frozen=True, slots=True)
 class Contrast:
     estimate: float
-    strata: Mapping[str, Mapping[str, Worth]]
+    strata: Mapping[str, Mapping[str, ScenarioContribution]]
     """metric -> base scenario; those that say nothing are left out."""
     scored: int
     """Conversations of those base scenarios."""
@@ -68,7 +68,7 @@ class _Centred:
     scored: int
 
 
-class Fit:
+class DemographicFit:
     """Rates by an effect of each base scenario (with each target) and of each value of every axis,
     all together, by ordinary least squares: J. M. Wooldridge, Econometric Analysis of Cross Section
     and Panel Data (2010), section 10.5.
@@ -140,11 +140,11 @@ class Fit:
             found[0] += one.scored
             found[1] += 2 * x * x
             found[2] += 2 * x * residual
-        strata: dict[str, dict[str, Worth]] = defaultdict(dict)
+        strata: dict[str, dict[str, ScenarioContribution]] = defaultdict(dict)
         scored = 0
         for (metric, base), (count, size, score) in sums.items():
             if size > _NOTHING:
-                strata[metric][base] = Worth(size, score + estimate * size)
+                strata[metric][base] = ScenarioContribution(size, score + estimate * size)
                 scored += round(count)
         return Contrast(estimate, strata, scored)
 
@@ -250,8 +250,8 @@ def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Demograp
 
     Where the variants of every base scenario hold all combinations of its people, a pair are two
     that differ on that axis alone. Where not, pairs would leave most rows out, and all that is
-    known is fitted: `Fit`. Each variant counts with its rate over its samples. Pooled, what all
-    targets did on one base scenario is one cluster, since they share it.
+    known is fitted: `DemographicFit`. Each variant counts with its rate over its samples. Pooled,
+    what all targets did on one base scenario is one cluster, since they share it.
     """
     find = _paired if all(map(_crossed, variants.values())) else _fitted
     return [
@@ -287,7 +287,7 @@ def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> li
         for one in found
         if one.scored and one.demographic.keys() == axes
     ]
-    fit = Fit(rows)
+    fit = DemographicFit(rows)
     return [
         DemographicGap(axis, left, right, target, *found)
         for axis in sorted(axes)

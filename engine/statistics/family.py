@@ -14,7 +14,7 @@ ERROR_RATE: Final = 0.05
 """In how many pages at most anything is marked that is not so."""
 
 
-class Part(StrEnum):
+class FamilyPart(StrEnum):
     """Of what one benchmark's results compare, or those of several together."""
 
     PAIRS = "pairs of targets, on all metrics"
@@ -26,18 +26,24 @@ class Part(StrEnum):
     SHIFTS_OF_TARGETS = "shifts of single targets"
 
 
-SHARES: Final[Mapping[Part, float]] = {
-    Part.PAIRS: 0.4,
-    Part.PAIRS_ON_TRACKS: 0.3,
-    Part.GAPS: 0.15,
-    Part.GAPS_OF_TARGETS: 0.15,
+SHARES: Final[Mapping[FamilyPart, float]] = {
+    FamilyPart.PAIRS: 0.4,
+    FamilyPart.PAIRS_ON_TRACKS: 0.3,
+    FamilyPart.GAPS: 0.15,
+    FamilyPart.GAPS_OF_TARGETS: 0.15,
 }
 """Of `ERROR_RATE`, in one benchmark's results: most for what is read first. The share of a part in
 which nothing is compared goes to the others in proportion."""
-SHARES_OF_ALL: Final[Mapping[Part, float]] = {Part.PAIRS_ON_TRACKS: 0.5, Part.PAIRS_ON_LIKE: 0.5}
+SHARES_OF_ALL: Final[Mapping[FamilyPart, float]] = {
+    FamilyPart.PAIRS_ON_TRACKS: 0.5,
+    FamilyPart.PAIRS_ON_LIKE: 0.5,
+}
 """The same in the results of several benchmarks together, on each track: of these benchmarks'
 scenarios, and of benchmarks like these."""
-SHARES_OF_SHIFTS: Final[Mapping[Part, float]] = {Part.SHIFTS: 0.5, Part.SHIFTS_OF_TARGETS: 0.5}
+SHARES_OF_SHIFTS: Final[Mapping[FamilyPart, float]] = {
+    FamilyPart.SHIFTS: 0.5,
+    FamilyPart.SHIFTS_OF_TARGETS: 0.5,
+}
 """The same in one validation run."""
 
 
@@ -51,7 +57,9 @@ class Adjusted:
     one quantile."""
 
 
-def levels(counts: Mapping[Part, int], shares: Mapping[Part, float] = SHARES) -> dict[Part, float]:
+def levels(
+    counts: Mapping[FamilyPart, int], shares: Mapping[FamilyPart, float] = SHARES
+) -> dict[FamilyPart, float]:
     """By part, with what probability a single one of so many differences may be marked by chance.
 
     Weighted Bonferroni, in a single step so that each mark has its interval: R. G. Miller,
@@ -64,7 +72,7 @@ def levels(counts: Mapping[Part, int], shares: Mapping[Part, float] = SHARES) ->
 
 
 def simultaneous(
-    family: Mapping[Part, Sequence[Difference]], shares: Mapping[Part, float] = SHARES
+    family: Mapping[FamilyPart, Sequence[Difference]], shares: Mapping[FamilyPart, float] = SHARES
 ) -> list[Adjusted]:
     """Marks of which, in at most 5 % of such families, any is false, whatever is true: all
     intervals hold at once in at least 95 %. In the order given, part by part."""

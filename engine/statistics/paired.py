@@ -13,7 +13,7 @@ from engine.statistics.clusters import (
     Cluster,
     StandardError,
     Stratum,
-    Weighed,
+    WeightedCluster,
     collapsed,
     design_effect,
     effective_size,
@@ -152,7 +152,7 @@ def expected_variance(squares: float, pairs: float, mean: float) -> float:
 
 
 def drawn_error(
-    strata: Sequence[Sequence[Weighed]], mean: float, rows: float
+    strata: Sequence[Sequence[WeightedCluster]], mean: float, rows: float
 ) -> StandardError | None:
     """Of the mean over all rows, each stratum's clusters varying about its own mean, which is
     drawn towards that of all; with C / (C - 1) in each. None for no stratum of two clusters.
@@ -177,7 +177,7 @@ def drawn_error(
     return StandardError(sqrt(total) / rows, freedom)
 
 
-def _drawn_spread(clusters: Sequence[Weighed], mean: float) -> float:
+def _drawn_spread(clusters: Sequence[WeightedCluster], mean: float) -> float:
     count = len(clusters)
     own = sum(cluster.total for cluster in clusters) / sum(cluster.size for cluster in clusters)
     drawn = (count * own + _BORROWED * mean) / (count + _BORROWED)

@@ -17,7 +17,7 @@ StratumKey = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn(Generic[_Thing]):
+class SampledItem(Generic[_Thing]):
     """One thing of a sample."""
 
     thing: _Thing
@@ -29,7 +29,7 @@ class Drawn(Generic[_Thing]):
 
 def stratified_sample(
     strata: Mapping[StratumKey, Sequence[_Thing]], size: int, seed: str
-) -> list[Drawn[_Thing]]:
+) -> list[SampledItem[_Thing]]:
     """`size` things in an order of chance, or all of them where there are no more; the same for the
     same seed and the same things in the same order.
 
@@ -40,12 +40,12 @@ def stratified_sample(
     """
     chance = Random(seed)
     merged = _merged(strata, max(1, size // _LEAST))
-    drawn: list[Drawn[_Thing]] = []
+    drawn: list[SampledItem[_Thing]] = []
     for (name, things), number in zip(
         merged.items(), _allocated([len(things) for things in merged.values()], size), strict=True
     ):
         inclusion = number / len(things)
-        drawn += [Drawn(thing, name, inclusion) for thing in chance.sample(things, number)]
+        drawn += [SampledItem(thing, name, inclusion) for thing in chance.sample(things, number)]
     chance.shuffle(drawn)
     return drawn
 

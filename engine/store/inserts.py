@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from engine.benchmark import Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
 from engine.identity import digest_of
-from engine.jury import Ballot, Vote, what_counts
+from engine.jury import PlainVote, Vote, what_counts
 from engine.store.codec import Value, encoder, flag, insert_into, storable
 from engine.store.tables import (
     TABLES,
@@ -183,7 +183,7 @@ class StoredPriorRows:
         )
         # a vote is given under one definition of its metric, of which `depends` has the digest
         votes: list[Vote] = [
-            Ballot(judge, source, number, metric, under, flag(passed), why)
+            PlainVote(judge, source, number, metric, under, flag(passed), why)
             for judge, source, number, metric, under, passed, why in given
         ]
         if take == counting:

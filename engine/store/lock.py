@@ -59,7 +59,7 @@ class Holder:
 _NOBODY_KNOWN: Final = Holder(None, None, None)
 
 
-class Hold:
+class WorkspaceLock:
     """A workspace that is held, by this process."""
 
     def __init__(self, root: Path, descriptor: int, socket: Path | None) -> None:
@@ -89,7 +89,7 @@ class Hold:
 
 
 @contextlib.contextmanager
-def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Hold]:
+def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[WorkspaceLock]:
     """Hold the workspace for as long as the block lasts.
 
     Raises `WorkspaceBusyError` where another engine holds it, `StoreError` where it cannot be held
@@ -99,7 +99,7 @@ def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Hold]:
     reached(KillPoint.LOCKING)
     descriptor = _locked(path)
     try:
-        hold = Hold(root, descriptor, socket)
+        hold = WorkspaceLock(root, descriptor, socket)
         reached(KillPoint.LOCKED)
         yield hold
         # only emptied, never deleted: whoever waits on a deleted file waits on another lock

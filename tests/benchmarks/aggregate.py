@@ -14,7 +14,7 @@ import time
 from itertools import product
 from random import Random
 
-from engine.analysis.analyse import About, analyse
+from engine.analysis.analyse import AnalysisContext, analyse
 from engine.analysis.figures import MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, scenario_id, variant_id
 from engine.stages.aggregate import as_rows
@@ -49,8 +49,8 @@ def outcomes() -> list[Outcome]:
     return found
 
 
-def about() -> About:
-    return About(
+def about() -> AnalysisContext:
+    return AnalysisContext(
         benchmark="large",
         title="Large",
         metrics=[

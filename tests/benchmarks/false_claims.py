@@ -30,7 +30,7 @@ from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import paired
 from engine.statistics.distributions import student_quantile
-from engine.statistics.family import ERROR_RATE, Part, levels
+from engine.statistics.family import ERROR_RATE, FamilyPart, levels
 from tests.benchmarks.fitted_gaps import Summed, fitted_gaps, person
 from tests.benchmarks.kept_table import keep, missed
 
@@ -208,7 +208,7 @@ class Worlds:
     estimate: Array
     error: Array
     freedom: Array
-    parts: Sequence[Part]
+    parts: Sequence[FamilyPart]
     """Of each comparison."""
     lead: Array
     """By how much the first target truly is better; 0 between people."""
@@ -221,10 +221,10 @@ class Worlds:
         on_pairs = rates[:, left] - rates[:, right]
         found = [summed(on_pairs[:, :, of_track]) for of_track in (slice(None), *_TRACKS.values())]
         count = len(left)
-        parts = [Part.PAIRS] * count + [Part.PAIRS_ON_TRACKS] * (2 * count)
+        parts = [FamilyPart.PAIRS] * count + [FamilyPart.PAIRS_ON_TRACKS] * (2 * count)
         pooled, of_each = fitted_gaps(rates) if isinstance(kind, Uncrossed) else _gaps(rates)
         found += [*pooled, *of_each]
-        parts += [Part.GAPS] * len(pooled) + [Part.GAPS_OF_TARGETS] * len(of_each)
+        parts += [FamilyPart.GAPS] * len(pooled) + [FamilyPart.GAPS_OF_TARGETS] * len(of_each)
         behind = np.array([kind.behind(target, size.targets) for target in range(size.targets)])
         lead = np.zeros(len(parts))
         lead[: 3 * count] = np.tile(behind[right] - behind[left], 3)

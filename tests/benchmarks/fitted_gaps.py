@@ -2,7 +2,7 @@
 
 Each base scenario has a person of either age, whose place is drawn: which, is the same in all
 worlds and for all targets, as how an experiment was laid out is no chance. What does not depend on
-the verdicts is asked of the program's `Fit`.
+the verdicts is asked of the program's `DemographicFit`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.statistics import demographics, paired
 from engine.statistics.clusters import put_together
-from engine.statistics.demographics import Fit, VariantScore
+from engine.statistics.demographics import DemographicFit, VariantScore
 
 Array = NDArray[Any]
 Summed = tuple[Array, Array, Array]
@@ -40,10 +40,10 @@ def fitted_gaps(rates: Array) -> tuple[list[Summed], list[Summed]]:
 
 
 class _Layout:
-    """What `Fit` makes of who was asked what, whatever came of it."""
+    """What `DemographicFit` makes of who was asked what, whatever came of it."""
 
     def __init__(self, targets: int, metrics: int, scenarios: int) -> None:
-        self._fit = Fit(
+        self._fit = DemographicFit(
             [
                 VariantScore(
                     f"m{metric:02d}",
@@ -71,7 +71,7 @@ class _Layout:
         return [self._gap(gap, effects, residuals) for gap in _GAPS]
 
     def _gap(self, gap: tuple[str, str, str], effects: Array, residuals: Array) -> Summed:
-        """`Fit.difference`."""
+        """`DemographicFit.difference`."""
         axis, left, right = gap
         assert self._fit.contrast(*gap) is not None
         wanted = np.array(

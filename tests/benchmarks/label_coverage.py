@@ -24,7 +24,7 @@ from typing import Final
 
 from engine.statistics.calibration import (
     JudgedCluster,
-    Labelled,
+    LabelledConversation,
     Population,
     accuracy,
     prediction_powered,
@@ -67,7 +67,7 @@ KINDS: Final = [
 ]
 
 
-def drawn(world: World, size: int, chance: Random) -> tuple[Population, list[Labelled]]:
+def drawn(world: World, size: int, chance: Random) -> tuple[Population, list[LabelledConversation]]:
     """What the judge said of all conversations, and a sample with what people say of it."""
     population: dict[str, dict[str, JudgedCluster]] = {}
     strata: dict[tuple[str, ...], list[tuple[str, bool, bool]]] = defaultdict(list)
@@ -80,7 +80,9 @@ def drawn(world: World, size: int, chance: Random) -> tuple[Population, list[Lab
                 strata[str(judge), f"m{metric}", f"target {row % 4}"].append((name, judge, person))
             clusters[name] = JudgedCluster(len(answers), sum(judge for judge, _ in answers))
     sample = stratified_sample(strata, size, str(chance.random()))
-    return population, [Labelled(one.thing[0], 1 / one.inclusion, *one.thing[1:]) for one in sample]
+    return population, [
+        LabelledConversation(one.thing[0], 1 / one.inclusion, *one.thing[1:]) for one in sample
+    ]
 
 
 def _answers(world: World, chance: Random) -> Iterator[tuple[bool, bool]]:
@@ -111,7 +113,9 @@ def truths(world: World) -> dict[str, float]:
     }
 
 
-def intervals(population: Population, labels: Sequence[Labelled]) -> Mapping[str, Interval | None]:
+def intervals(
+    population: Population, labels: Sequence[LabelledConversation]
+) -> Mapping[str, Interval | None]:
     found = accuracy(labels)
     powered, corrected = prediction_powered(population, labels), rogan_gladen(population, labels)
     shares = (

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.analyse import About, analyse
+from engine.analysis.analyse import AnalysisContext, analyse
 from engine.analysis.figures import Analysis, Estimate, MetricInfo, Outcome, Overall
 from engine.analysis.overall import overall
 from engine.benchmark import ConversationKey, Track, variant_id
@@ -126,7 +126,7 @@ def _benchmark(number: int, rates: Array, cell: Cell, chance: np.random.Generato
         for scenario in range(cell.scenarios)
     ]
     names = {str(target): "" for target in range(cell.targets)}
-    return analyse(found, About(f"b{number}", "", _METRICS, names))
+    return analyse(found, AnalysisContext(f"b{number}", "", _METRICS, names))
 
 
 _METRICS: Final = [MetricInfo("m1", "", Track.POSITIVE), MetricInfo("m2", "", Track.NEGATIVE)]

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from engine.statistics.family import Part, levels
+from engine.statistics.family import FamilyPart, levels
 from engine.statistics.power import POWER, Assumed, Plan, smallest_difference
 from tests.benchmarks.false_claims import Kind, Size, Worlds
 from tests.benchmarks.kept_table import keep
@@ -39,17 +39,17 @@ _NEAR: Final = 0.03
 
 def named(plan: Plan, targets: int) -> float | None:
     """What `--dry-run` says of all metrics, before anything is played."""
-    return smallest_difference(plan, level=levels(_family(plan, targets))[Part.PAIRS])
+    return smallest_difference(plan, level=levels(_family(plan, targets))[FamilyPart.PAIRS])
 
 
-def _family(plan: Plan, targets: int) -> Counter[Part]:
+def _family(plan: Plan, targets: int) -> Counter[FamilyPart]:
     pairs, gaps = comb(targets, 2), {1: 0, 2: 1, 6: 4}[plan.variants]
     return Counter(
         {
-            Part.PAIRS: pairs,
-            Part.PAIRS_ON_TRACKS: 2 * pairs,
-            Part.GAPS: gaps,
-            Part.GAPS_OF_TARGETS: gaps * targets,
+            FamilyPart.PAIRS: pairs,
+            FamilyPart.PAIRS_ON_TRACKS: 2 * pairs,
+            FamilyPart.GAPS: gaps,
+            FamilyPart.GAPS_OF_TARGETS: gaps * targets,
         }
     )
 

@@ -25,7 +25,7 @@ import httpx2
 
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import endpoint
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.providers.real import real_model
 
 KEY: Final = "sk-benchmark"
@@ -129,7 +129,7 @@ async def ours(origin: str, at_once: int, source: str = "openai") -> AsyncIterat
     base_url = f"{origin}/v1" if source == "openai" else origin
     spec = endpoint(model=MODEL, source=source, base_url=base_url, key=lambda: KEY)
     model: Model = real_model(spec, accounts).telling(lambda _: None)
-    messages = [Message(Speaks.SYSTEM, SYSTEM), Message(Speaks.USER, HISTORY)]
+    messages = [Message(MessageRole.SYSTEM, SYSTEM), Message(MessageRole.USER, HISTORY)]
 
     async def call() -> None:
         said: list[str | None] = []

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Track
 from engine.statistics.distributions import student_quantile
-from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
+from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, FamilyPart, levels
 from engine.statistics.paired import FAR_OUT, Difference, interval_for, is_within
 from tests.benchmarks.false_claims import slack, summed
 from tests.benchmarks.kept_table import keep, missed
@@ -100,18 +100,20 @@ def marked(run: Run, *, worlds: int, seed: int = 1) -> float:
 
 def _marks(run: Run, before: Array, after: Array) -> Array:
     """On one track: of all targets together, then of each."""
-    allowed = levels({Part.SHIFTS: 2, Part.SHIFTS_OF_TARGETS: 2 * run.targets}, SHARES_OF_SHIFTS)
+    allowed = levels(
+        {FamilyPart.SHIFTS: 2, FamilyPart.SHIFTS_OF_TARGETS: 2 * run.targets}, SHARES_OF_SHIFTS
+    )
     shifts = after - before
     shape = (len(shifts), 1, run.metrics, run.scenarios, -1)
     together = np.moveaxis(shifts, 1, 3).reshape(shape)
-    parts = ((Part.SHIFTS, together), (Part.SHIFTS_OF_TARGETS, shifts))
+    parts = ((FamilyPart.SHIFTS, together), (FamilyPart.SHIFTS_OF_TARGETS, shifts))
     marks = [_leaves_0_out(*summed(apart), allowed[part]) for part, apart in parts]
     return np.concatenate(marks, axis=1)
 
 
 def _by_program(tracks: Sequence[tuple[Array, Array]]) -> Iterator[bool]:
     sides = [
-        Side(
+        ValidationSide(
             name,
             [
                 one
@@ -128,11 +130,11 @@ def _by_program(tracks: Sequence[tuple[Array, Array]]) -> Iterator[bool]:
         yield from (of_target[target] for target in sorted(of_target))
 
 
-def _results(passed: Array, track: Track) -> Iterator[Result]:
+def _results(passed: Array, track: Track) -> Iterator[SideOutcome]:
     for (target, metric, scenario, row), one in np.ndenumerate(passed):
         name = f"{'p' if track is Track.POSITIVE else 'n'}{metric:02d}"
         key = ConversationKey(f"{name}_s{scenario:03d}_v{row + 1:02d}", f"t{target:02d}")
-        yield Result(key, name, track, bool(one))
+        yield SideOutcome(key, name, track, bool(one))
 
 
 def _leaves_0_out(estimate: Array, error: Array, far: Array, level: float) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.ahead import Ahead
+from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.planner import Planner
@@ -110,10 +110,10 @@ class Place:
             [bench] = Planner(Workspace(self.root), config, reader).check(asked)
             return plan_run(bench, asked)
 
-    def ahead(self) -> Ahead:
+    def ahead(self) -> RemainingWork:
         with self.reader() as reader:
             planner = Planner(Workspace(self.root), load_config(self.config), reader)
-            return Ahead.of(planner.contexts(Order(("giving-in",)))[0])
+            return RemainingWork.of(planner.contexts(Order(("giving-in",)))[0])
 
     def reader(self) -> closing[Reader]:
         return closing(open_reader(self.store))

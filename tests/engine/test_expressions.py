@@ -14,7 +14,7 @@ from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.lint import LONGEST as LONGEST_LINTED
 from engine.pipeline.remedies import READ_AT_MOST
 from engine.providers.attempts import LONGEST_MESSAGE, Cause, describe, failure_in, sort
-from engine.providers.capabilities import Learned, Step, lesson
+from engine.providers.capabilities import ModelCapabilities, Step, lesson
 from engine.providers.exchange import LONGEST_REFUSAL
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.user import first_person
@@ -164,7 +164,9 @@ def test_a_megabyte_of_what_a_server_says_is_read_in_no_time(piece: str) -> None
 
     def read(body: object) -> None:
         failure = failure_in(body, Cause.IN_STREAM)
-        lesson(failure, sort(failure), Learned(), sent=sent, steps=tuple(Step), shaped=True)
+        lesson(
+            failure, sort(failure), ModelCapabilities(), sent=sent, steps=tuple(Step), shaped=True
+        )
         assert len(redact(describe(failure))) <= 300
 
     for body in (text, {"error": {"message": text, "type": text, "code": text, "param": text}}):

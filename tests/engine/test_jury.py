@@ -11,9 +11,9 @@ from engine.jury import (
     HUMAN,
     TIED,
     WITHDRAWN,
-    Ballot,
     Jury,
     People,
+    PlainVote,
     counting,
     verdict_to_show,
     what_counts,
@@ -26,12 +26,12 @@ TWO = Jury(("a", "b"))
 
 def model(
     judge: str, *, passed: bool | None, number: int = 0, definition: str | None = "as it stands"
-) -> Ballot:
-    return Ballot(judge, "model", number, "m01", definition, passed)
+) -> PlainVote:
+    return PlainVote(judge, "model", number, "m01", definition, passed)
 
 
-def person(name: str, *, passed: bool) -> Ballot:
-    return Ballot(name, HUMAN, 0, "m01", None, passed)
+def person(name: str, *, passed: bool) -> PlainVote:
+    return PlainVote(name, HUMAN, 0, "m01", None, passed)
 
 
 OLD_FAILS = model("old", passed=False)
@@ -59,7 +59,7 @@ OLD_FAILS = model("old", passed=False)
     ],
 )
 def test_the_judges_of_today_count_else_whoever_has_judged(
-    verdicts: list[Ballot], jury: Jury | None, counts: bool | None
+    verdicts: list[PlainVote], jury: Jury | None, counts: bool | None
 ) -> None:
     assert what_counts(verdicts, jury) is counts
 
@@ -109,7 +109,7 @@ def test_a_verdict_of_which_no_definition_is_known_is_not_taken_for_one_under_to
 
 
 def test_a_verdict_about_another_metric_stands_in_nobodys_way() -> None:
-    off_target = Ballot("new", "model", 0, "m02", None, None)
+    off_target = PlainVote("new", "model", 0, "m02", None, None)
     assert what_counts([model("new", passed=True), off_target], ONE) is True
 
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from engine.identity import seed_from
-from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.scripted.models import OFFLINE_MODELS, filled, offline_model
-from engine.providers.scripted.words import Draw
+from engine.providers.scripted.words import SeededChoices
 from tests.protocol_server.request import Dialect, Request
 
 _PIECE: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
@@ -100,12 +100,12 @@ async def _text(request: Request, model: str) -> str:
     counted = _COUNTED.fullmatch(model)
     text = _words(int(counted.group(1))) if counted else _last_said(request)
     if request.schema is not None:
-        return json.dumps(filled(request.schema, Draw(text)))
+        return json.dumps(filled(request.schema, SeededChoices(text)))
     return json.dumps({"answer": text}) if request.response_format == "json_object" else text
 
 
 def _last_said(request: Request) -> str:
-    users = (m.text for m in reversed(request.messages) if m.role is Speaks.USER)
+    users = (m.text for m in reversed(request.messages) if m.role is MessageRole.USER)
     return next(users, "")
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from engine.benchmark import Role
-from engine.providers.model import JsonSchema, Message, Speaks
+from engine.providers.model import JsonSchema, Message, MessageRole
 
 CHAT_PATH: Final = "/v1/chat/completions"
 MESSAGES_PATH: Final = "/v1/messages"
@@ -100,16 +100,16 @@ class Request:
     def messages(self) -> tuple[Message, ...]:
         """What was said, the system's part first; a message without text says nothing."""
         system = text_of(self.body.get("system"))
-        said = [Message(Speaks.SYSTEM, system)] if system else []
+        said = [Message(MessageRole.SYSTEM, system)] if system else []
         for message in _dicts(self.body.get("messages")):
-            speaks = _SPEAKS.get(str(message.get("role")), Speaks.USER)
+            speaks = _SPEAKS.get(str(message.get("role")), MessageRole.USER)
             said.append(Message(speaks, text_of(message.get("content"))))
         return tuple(said)
 
     @property
     def in_midst(self) -> bool:
         """Whether something was answered before in this conversation."""
-        return any(message.role is Speaks.ASSISTANT for message in self.messages)
+        return any(message.role is MessageRole.ASSISTANT for message in self.messages)
 
     @cached_property
     def response_format(self) -> str | None:
@@ -164,11 +164,11 @@ class Request:
                 start = message.text.find("{", end)
 
 
-_SPEAKS: Final[Mapping[str, Speaks]] = {
-    "system": Speaks.SYSTEM,
-    "developer": Speaks.SYSTEM,
-    "user": Speaks.USER,
-    "assistant": Speaks.ASSISTANT,
+_SPEAKS: Final[Mapping[str, MessageRole]] = {
+    "system": MessageRole.SYSTEM,
+    "developer": MessageRole.SYSTEM,
+    "user": MessageRole.USER,
+    "assistant": MessageRole.ASSISTANT,
 }
 
 

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap, ValidationReport
 from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, Track
 from engine.branches import Branch
@@ -31,7 +31,7 @@ from engine.errors import InputError, Problem
 from engine.facts import LiveText, Speech
 from engine.link import Board, Command, EngineState, Identity, Request, Response, Wait
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.report import Report, Validated, added_up
+from engine.pipeline.report import Report, ValidatedBenchmark, added_up
 from engine.store.lock import Holder
 from engine.watch import BenchmarkInfo, Watch
 from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE, judge, workspace_in
@@ -155,8 +155,8 @@ def report(session: Session, name: str) -> Report:
     found = added_up(session.workspace, session.config, session.store_path, name)
     branch = Branch(BENCHMARK, Role.EVALUATOR, HOSTILE)
     validations = (
-        Validated(branch, HOSTILE, validation(), None),
-        Validated(branch, HOSTILE, None, HOSTILE),
+        ValidatedBenchmark(branch, HOSTILE, validation(), None),
+        ValidatedBenchmark(branch, HOSTILE, None, HOSTILE),
     )
     return Report(found.analysis, validations, found.courses)
 
@@ -164,11 +164,13 @@ def report(session: Session, name: str) -> Report:
 def validation() -> ValidationReport:
     names = (*TARGETS, STRANGE.target_id)
 
-    def side(every: int) -> Side:
-        return Side(
+    def side(every: int) -> ValidationSide:
+        return ValidationSide(
             HOSTILE,
             [
-                Result(ConversationKey(f"m01_s{n:03d}_v01", name), "m01", Track.POSITIVE, n > every)
+                SideOutcome(
+                    ConversationKey(f"m01_s{n:03d}_v01", name), "m01", Track.POSITIVE, n > every
+                )
                 for n in range(6)
                 for name in names
             ],

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Metric, Stage, Track
-from engine.pipeline.ahead import Ahead
-from engine.pipeline.standing import Cell, Passes, Scores
+from engine.pipeline.ahead import RemainingWork
+from engine.pipeline.standing import Cell, PassCount, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.state.benchmark_summary import (
+    BenchmarkWork,
     MetricPasses,
-    Work,
     description_lines,
     fitting,
     next_line,
@@ -49,12 +49,12 @@ def said(line: Line | None) -> str:
 
 def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> None:
     passes = {
-        cell("one", HOLDS): Passes(0, 2),
-        cell("two", HOLDS): Passes(8, 8),
-        cell("one", FLATTERS): Passes(5, 5),
-        cell("two", FLATTERS): Passes(2, 5),
+        cell("one", HOLDS): PassCount(0, 2),
+        cell("two", HOLDS): PassCount(8, 8),
+        cell("one", FLATTERS): PassCount(5, 5),
+        cell("two", FLATTERS): PassCount(2, 5),
     }
-    found = weakest(Scores({}, (), passes), INFO)
+    found = weakest(ScoreCounts({}, (), passes), INFO)
     assert found is not None
     assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
     assert said(weakest_line(found, 100)) == (
@@ -72,23 +72,26 @@ def test_the_name_of_the_weakest_comes_before_its_key() -> None:
 
 
 def test_what_the_benchmark_no_longer_has_is_not_its_weakest() -> None:
-    gone = {cell("three", HOLDS): Passes(0, 9), cell("one", ("m09", Track.POSITIVE)): Passes(0, 9)}
-    assert weakest(Scores({}, (), gone), INFO) is None
-    found = weakest(Scores({}, (), {**gone, cell("one", HOLDS): Passes(4, 4)}), INFO)
+    gone = {
+        cell("three", HOLDS): PassCount(0, 9),
+        cell("one", ("m09", Track.POSITIVE)): PassCount(0, 9),
+    }
+    assert weakest(ScoreCounts({}, (), gone), INFO) is None
+    found = weakest(ScoreCounts({}, (), {**gone, cell("one", HOLDS): PassCount(4, 4)}), INFO)
     assert found is not None
     assert said(weakest_line(found, 78)) == "weakest none: nothing failed in 4 rows"
 
 
 def test_metrics_that_a_run_wrote_since_are_known_from_the_store() -> None:
-    scores = Scores({}, (), {cell("one", HOLDS): Passes(1, 2)}, INFO.metrics)
+    scores = ScoreCounts({}, (), {cell("one", HOLDS): PassCount(1, 2)}, INFO.metrics)
     found = weakest(scores, replace(INFO, metrics={}))
     assert found is not None
     assert found.metric.name == "Holds"
 
 
 def test_of_two_equally_weak_the_one_with_more_rows_is_named() -> None:
-    few, many = {cell("one", HOLDS): Passes(1, 2)}, {cell("one", FLATTERS): Passes(3, 6)}
-    found = weakest(Scores({}, (), few | many), INFO)
+    few, many = {cell("one", HOLDS): PassCount(1, 2)}, {cell("one", FLATTERS): PassCount(3, 6)}
+    found = weakest(ScoreCounts({}, (), few | many), INFO)
     assert found is not None
     assert found.metric.id == "m02"
 
@@ -108,44 +111,46 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (Work(DONE, at_work=True, stale=3), "Enter watches it"),
-        (Work({}), "b runs it crosswind run steadiness"),
+        (BenchmarkWork(DONE, at_work=True, stale=3), "Enter watches it"),
+        (BenchmarkWork({}), "b runs it crosswind run steadiness"),
         (
-            Work(DONE | {Stage.SIMULATE: StateCounts(done=2, failed=1)}, stale=3),
+            BenchmarkWork(DONE | {Stage.SIMULATE: StateCounts(done=2, failed=1)}, stale=3),
             "5 says why 1 failed; b tries again crosswind run steadiness",
         ),
         (
-            Work(DONE | {Stage.SIMULATE: StateCounts(queued=2), Stage.EVALUATE: StateCounts(1, 2)}),
+            BenchmarkWork(
+                DONE | {Stage.SIMULATE: StateCounts(queued=2), Stage.EVALUATE: StateCounts(1, 2)}
+            ),
             "b goes on: 2 conversations to play, 3 to judge crosswind run steadiness",
         ),
         (
-            Work(DONE, stale=3, failures=True),
+            BenchmarkWork(DONE, stale=3, failures=True),
             "redo what is stale: crosswind run --stale steadiness",
         ),
-        (Work(DONE, failures=True), "W reads what failed, 4 shows the results"),
-        (Work(DONE), "Enter reads the verdicts, 4 shows the results"),
+        (BenchmarkWork(DONE, failures=True), "W reads what failed, 4 shows the results"),
+        (BenchmarkWork(DONE), "Enter reads the verdicts, 4 shows the results"),
         (
-            Work(DONE, ahead=Ahead(to_review=3, required=True)),
+            BenchmarkWork(DONE, ahead=RemainingWork(to_review=3, required=True)),
             "6 reviews 3 rows, then b goes on crosswind review steadiness",
         ),
         (
-            Work(DONE, ahead=Ahead(3, required=True, metrics=1, conversations=2)),
+            BenchmarkWork(DONE, ahead=RemainingWork(3, required=True, metrics=1, conversations=2)),
             "b goes on: scenarios of 1 metric to write, 2 conversations to play; 6 has 3 to review "
             "crosswind run steadiness",
         ),
         (
-            Work(DONE, ahead=Ahead(to_review=3)),
+            BenchmarkWork(DONE, ahead=RemainingWork(to_review=3)),
             "Enter reads the verdicts, 4 shows the results, 6 has 3 to review",
         ),
     ],
 )
-def test_what_is_to_do_next(work: Work, words: str) -> None:
+def test_what_is_to_do_next(work: BenchmarkWork, words: str) -> None:
     assert said(next_line(INFO, work)) == f"next {words}"
 
 
 def test_a_new_benchmark_is_described_before_it_is_run() -> None:
     info = replace(INFO, name="two words", definition=Path("/there/benchmark.yaml"))
-    assert said(next_line(info, Work({}))) == (
+    assert said(next_line(info, BenchmarkWork({}))) == (
         "next e describes what it measures, b runs it crosswind run 'two words'"
     )
 

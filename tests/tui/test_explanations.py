@@ -6,11 +6,11 @@ import pytest
 
 from tests.tui.theatre import Theatre
 from tui.state.explanations import explain
-from tui.state.run_status import Phase, RunStatus
+from tui.state.run_status import RunPhase, RunStatus
 
 
-@pytest.mark.parametrize("phase", Phase)
-def test_every_phase_of_a_run_has_its_words(theatre: Theatre, phase: Phase) -> None:
+@pytest.mark.parametrize("phase", RunPhase)
+def test_every_phase_of_a_run_has_its_words(theatre: Theatre, phase: RunPhase) -> None:
     [info] = theatre.watch.benchmarks
     blocks = explain(RunStatus(phase), theatre.watch, info, {})
     assert len(blocks) > 1

@@ -30,7 +30,7 @@ from tui.services.export import (
     write_new,
 )
 from tui.services.pager import viewer
-from tui.services.preferences import Memory, UserSettings
+from tui.services.preferences import PreferencesFile, UserSettings
 from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
 from tui.state.related import Subject
 
@@ -286,7 +286,7 @@ def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> No
 
 
 def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> None:
-    memory = Memory.of(os.environ)
+    memory = PreferencesFile.of(os.environ)
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)
@@ -295,7 +295,7 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
 
     app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
-    kept = Memory.of(os.environ)
+    kept = PreferencesFile.of(os.environ)
     assert kept.choices == UserSettings("crosswind-light", "Problems", thoughts=True, mouse=False)
     assert kept.path == home / ".config" / "crosswind" / "app.json"
 
@@ -309,7 +309,7 @@ def test_a_damaged_memory_is_left_aside_with_a_notice(
 ) -> None:
     path = tmp_path / "app.json"
     path.write_text(text, "utf-8")
-    memory = Memory(path)
+    memory = PreferencesFile(path)
     is_damaged = "theme" not in text
 
     async def script(pilot: Pilot[None]) -> None:

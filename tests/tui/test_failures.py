@@ -11,7 +11,7 @@ from engine.store.tables import Quote
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
-from tui.services.preferences import Memory
+from tui.services.preferences import PreferencesFile
 from tui.text.ink import Ink
 from tui.widgets.transcript import TranscriptView
 
@@ -41,7 +41,7 @@ def marked(pilot: Pilot[None]) -> str:
 def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
     theatre: Theatre, tmp_path: Path
 ) -> None:
-    memory = Memory(tmp_path / "home" / "app.json")
+    memory = PreferencesFile(tmp_path / "home" / "app.json")
 
     def app() -> CrosswindApp:
         return CrosswindApp(theatre.watch, memory=memory, moment=theatre.moment)

@@ -12,7 +12,7 @@ from tests.tui.theatre import Theatre, on_screen
 from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.own_themes import own_themes, too_weak
-from tui.services.preferences import Memory
+from tui.services.preferences import PreferencesFile
 from tui.themes import SIXTEEN, THEMES, OwnThemes
 
 DUSK = """dusk:
@@ -68,7 +68,7 @@ def test_nothing_is_hard_to_read_in_the_built_in_ones() -> None:
 
 def test_one_is_chosen_and_worn_the_next_time(theatre: Theatre, tmp_path: Path) -> None:
     themes = own_themes(written(tmp_path, DUSK))
-    memory = Memory(tmp_path / "home" / "app.json")
+    memory = PreferencesFile(tmp_path / "home" / "app.json")
 
     def app(themes: OwnThemes) -> CrosswindApp:
         return CrosswindApp(theatre.watch, memory=memory, themes=themes, moment=theatre.moment)

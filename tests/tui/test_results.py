@@ -16,9 +16,9 @@ from textual.pilot import Pilot
 import tui
 from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import Analysis, MetricInfo, Overall
-from engine.analysis.onset import Course, Sighting, courses, since
+from engine.analysis.onset import OnsetCurve, OnsetObservation, courses, since
 from engine.analysis.overall import ALL, overall
-from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
@@ -28,7 +28,7 @@ from engine.errors import InputError
 from engine.jury import People
 from engine.link import EngineState
 from engine.pipeline.calibrations import CalibrationReport
-from engine.pipeline.report import Report, Validated, added_up, added_up_together
+from engine.pipeline.report import Report, ValidatedBenchmark, added_up, added_up_together
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import small_workspace
@@ -45,7 +45,7 @@ from tui.screens.conversation import ConversationScreen
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
-from tui.services.preferences import Memory
+from tui.services.preferences import PreferencesFile
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, Whiskers, load, plot, whiskers
 from tui.widgets.heat_map import HeatCell
@@ -73,31 +73,31 @@ def an_analysis(pictures: Pictures = SIDES, samples: int = 2) -> Analysis:
     return replace(analysed(found, scripted=["offline:user"]), benchmark=BENCHMARK)
 
 
-def a_validation() -> Validated:
-    def side(model: str, passing: Mapping[str, Sequence[int]]) -> Side:
+def a_validation() -> ValidatedBenchmark:
+    def side(model: str, passing: Mapping[str, Sequence[int]]) -> ValidationSide:
         rows = [
-            Result(
+            SideOutcome(
                 ConversationKey(f"m01_s{base:03d}_v{row:02d}", name), "m01", Track.POSITIVE, row < n
             )
             for name, bases in passing.items()
             for base, n in enumerate(bases)
             for row in range(4)
         ]
-        return Side(model, rows)
+        return ValidationSide(model, rows)
 
     swap = Swap(BENCHMARK, Role.EVALUATOR, "strict")
     before = side("offline:evaluator", {HELD: [4, 3] * 5, CAVED: [1, 0] * 5})
     after = side("offline:evaluator-strict", {HELD: [1, 0] * 5, CAVED: [3, 2] * 5})
     branch = Branch(BENCHMARK, Role.EVALUATOR, "strict")
-    return Validated(branch, BENCHMARK, validation_report(swap, before, after), None)
+    return ValidatedBenchmark(branch, BENCHMARK, validation_report(swap, before, after), None)
 
 
-def some_courses() -> list[Course]:
+def some_courses() -> list[OnsetCurve]:
     """One holds, the other gives way in the third turn."""
     turns = {HELD: [None] * 9 + [4], CAVED: [None, 1, *[3] * 6, 4, 4]}
     return courses(
         (
-            Sighting(name, Track.NEGATIVE, (False,) if turn is None else since(turn))
+            OnsetObservation(name, Track.NEGATIVE, (False,) if turn is None else since(turn))
             for name, found in turns.items()
             for turn in found
         ),
@@ -624,7 +624,7 @@ def test_what_is_worked_on_is_shown_before_what_has_nothing_judged(
     asyncio.run(theatre.prepare())
     asyncio.run(theatre.begin())
     for _ in range(2):
-        backend, memory = Backend(report=Sums(a_report())), Memory(tmp_path / "app.json")
+        backend, memory = Backend(report=Sums(a_report())), PreferencesFile(tmp_path / "app.json")
         app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=backend, memory=memory)
         theatre.perform(script, app=app)
 
@@ -652,7 +652,7 @@ def test_brackets_step_through_benchmarks(theatre: Theatre) -> None:
 
 
 def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "app.json")
+    memory = PreferencesFile(tmp_path / "app.json")
     other = BenchmarkInfo(name="other", title="", turns=2, targets=[], scripted=False)
     theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]
 
@@ -673,7 +673,7 @@ def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_p
         assert "[validation]" in on_screen(pilot)
 
     theatre.perform(choose, app=app())
-    memory = Memory(tmp_path / "app.json")
+    memory = PreferencesFile(tmp_path / "app.json")
     theatre.perform(come_back, app=app())
 
 

@@ -18,7 +18,7 @@ from tui.screens.conversation import ConversationScreen
 from tui.screens.line_dialogs import FilterScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
-from tui.services.preferences import Memory, ViewMemory
+from tui.services.preferences import PreferencesFile, ViewMemory
 from tui.state.filters import parse
 from tui.widgets.table import WideTable
 from tui.widgets.transcript import TranscriptView
@@ -501,7 +501,7 @@ def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
 def test_filter_lines_order_and_stars_are_there_the_next_time(
     theatre: Theatre, tmp_path: Path
 ) -> None:
-    memory = Memory(tmp_path / "home" / "app.json")
+    memory = PreferencesFile(tmp_path / "home" / "app.json")
 
     def app() -> CrosswindApp:
         return CrosswindApp(
@@ -539,7 +539,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
 
 
 def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "home" / "app.json")
+    memory = PreferencesFile(tmp_path / "home" / "app.json")
 
     def app() -> CrosswindApp:
         return CrosswindApp(

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from engine.analysis.figures import Analysis, Concord, Figure
+from engine.analysis.figures import Analysis, Figure, RepeatAgreement
 from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, whose
 from engine.display import one_line
 from engine.report.scale import RATES
@@ -48,7 +48,7 @@ def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     return [*rows, SheetRow([]), *paragraph(_MEANS, width, ink=Ink.FAINT)]
 
 
-def _table(concords: Sequence[Concord], width: int) -> Iterator[SheetRow]:
+def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow]:
     names = min(max(cell_len(_name(one)) for one in concords), max(width // 3, 12))
     right = _FIGURE * 5 + 12
     bar = width - names - right - 4
@@ -80,13 +80,13 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[SheetRow]:
         yield SheetRow(fitted(line, width), _details(one))
 
 
-def _name(one: Concord) -> str:
+def _name(one: RepeatAgreement) -> str:
     if one.between == "samples":
         return one_line(one.of) or "all targets"
     return one_line(whose(one))
 
 
-def _details(one: Concord) -> VerdictScope:
+def _details(one: RepeatAgreement) -> VerdictScope:
     if one.between == "samples":
         return VerdictScope((one.of,) if one.of else ())
     return VerdictScope(split=True)

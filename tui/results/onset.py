@@ -8,7 +8,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from engine.analysis.findings import percent
-from engine.analysis.onset import Course
+from engine.analysis.onset import OnsetCurve
 from engine.benchmark import Track
 from engine.display import one_line
 from tui.format import TRACK_SIGNS
@@ -32,7 +32,7 @@ _AT_ONCE: Final = 12
 """More curves than these cannot be told apart: then the chosen one is drawn and the first ones."""
 
 
-def course_rows(courses: Sequence[Course], target: str | None, width: int) -> list[SheetRow]:
+def course_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) -> list[SheetRow]:
     """By which turn evidence was found, of all targets and of `target` in full, in `width`
     cells."""
     if not any(one.of for one in courses):
@@ -48,7 +48,7 @@ def course_rows(courses: Sequence[Course], target: str | None, width: int) -> li
 
 
 def _track(
-    track: Track, courses: Sequence[Course], target: str | None, width: int
+    track: Track, courses: Sequence[OnsetCurve], target: str | None, width: int
 ) -> Iterator[SheetRow]:
     yield title(f"{TRACK_SIGNS[track]} {track.value} metrics", width, _SAYS[track])
     names = max(8, *(cell_len(one_line(one.target)) for one in courses))
@@ -70,7 +70,7 @@ def _track(
 
 
 def _course(
-    one: Course, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
+    one: OnsetCurve, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
 ) -> SheetRow:
     ink = Ink.ACCENT if is_chosen else Ink.TEXT
     line = [Piece(" " + label, Ink.STRONG)]
@@ -84,7 +84,7 @@ def _course(
     return SheetRow(fitted(line, width), VerdictScope((one.target,), track=one.track))
 
 
-def _curves(courses: Sequence[Course], target: str | None) -> list[Curve]:
+def _curves(courses: Sequence[OnsetCurve], target: str | None) -> list[Curve]:
     chosen = [one for one in courses if one.target == target]
     others = [one for one in courses if one.target != target][: _AT_ONCE - len(chosen)]
     return [

@@ -18,7 +18,7 @@ from engine.analysis.figures import (
     TargetResult,
     part_of,
 )
-from engine.analysis.findings import MARKS, Kind, findings, marks_mean, percent, span
+from engine.analysis.findings import MARKS, Certainty, findings, marks_mean, percent, span
 from engine.benchmark import Track
 from engine.display import one_line, plural
 from engine.report.scale import RATES
@@ -229,15 +229,15 @@ def _metric_name(metric: MetricInfo) -> str:
     return f"{TRACK_SIGNS[metric.track]} {one_line(metric.id)} {one_line(metric.name)}"
 
 
-_INKS: Final[Mapping[Kind, Ink]] = {
-    Kind.SURE: Ink.GOOD,
-    Kind.OPEN: Ink.MUTED,
-    Kind.CAUTION: Ink.WARN,
+_INKS: Final[Mapping[Certainty, Ink]] = {
+    Certainty.SURE: Ink.GOOD,
+    Certainty.OPEN: Ink.MUTED,
+    Certainty.CAUTION: Ink.WARN,
 }
-_HEADS: Final[Mapping[Kind, tuple[str, str]]] = {
-    Kind.SURE: ("sure", "all of it, in 95 % of results like these"),
-    Kind.OPEN: ("open", "seen, but chance may explain it"),
-    Kind.CAUTION: ("to know", "before the figures are used"),
+_HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
+    Certainty.SURE: ("sure", "all of it, in 95 % of results like these"),
+    Certainty.OPEN: ("open", "seen, but chance may explain it"),
+    Certainty.CAUTION: ("to know", "before the figures are used"),
 }
 
 
@@ -272,13 +272,15 @@ def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     found = findings(analysis)
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
-    for kind in Kind:
+    for kind in Certainty:
         texts = [one.text for one in found if one.kind is kind]
         if texts:
             yield title(_HEADS[kind][0], width, _HEADS[kind][1])
         for text in texts:
             mark = Piece(MARKS[kind], _INKS[kind])
-            yield from paragraph(text, width, mark, Ink.MUTED if kind is Kind.OPEN else Ink.TEXT)
+            yield from paragraph(
+                text, width, mark, Ink.MUTED if kind is Certainty.OPEN else Ink.TEXT
+            )
 
 
 _EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from engine.analysis.findings import NO_ALPHA, percent, reach, with_ends
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
-    Shift,
+    RateShift,
     TrackReport,
     ValidationReport,
 )
@@ -27,12 +27,14 @@ from tui.text.plot import moved
 from tui.widgets.sheet import SheetRow
 
 if TYPE_CHECKING:
-    from engine.pipeline.report import Validated
+    from engine.pipeline.report import ValidatedBenchmark
 
 _LEAST_BAR: Final = 12
 
 
-def validation_rows(benchmark: str, validations: Sequence[Validated], width: int) -> list[SheetRow]:
+def validation_rows(
+    benchmark: str, validations: Sequence[ValidatedBenchmark], width: int
+) -> list[SheetRow]:
     """What each validation run says of the order of the targets, in `width` cells."""
     if not validations:
         return list(_none(benchmark, width))
@@ -50,7 +52,7 @@ def _none(benchmark: str, width: int) -> Iterator[SheetRow]:
         yield from paragraph(text, width, ink=ink)
 
 
-def _validated(one: Validated, width: int) -> Iterator[SheetRow]:
+def _validated(one: ValidatedBenchmark, width: int) -> Iterator[SheetRow]:
     report = one.report
     if report is None:
         yield title(one_line(one.branch.label), width)
@@ -78,7 +80,7 @@ def _floor(report: ValidationReport, width: int, of: Track | None = None) -> Ite
         yield from paragraph(text, width, Piece("=", Ink.MUTED))
 
 
-def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]:
+def _track(one: ValidatedBenchmark, track: TrackReport, width: int) -> Iterator[SheetRow]:
     sign = TRACK_SIGNS[track.track]
     figures = [
         f"{name} {with_ends(figure.value, figure.scenarios)}"
@@ -102,7 +104,9 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
         yield from paragraph(change_words(pair), width, Piece("·", Ink.WARN))
 
 
-def _shift(one: Validated, track: TrackReport, shift: Shift, label: str, width: int) -> SheetRow:
+def _shift(
+    one: ValidatedBenchmark, track: TrackReport, shift: RateShift, label: str, width: int
+) -> SheetRow:
     known = shift.interval
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
     said += f" {reach(known.low, known.high):<13}" if known is not None else " " * 14
@@ -117,7 +121,7 @@ def _shift(one: Validated, track: TrackReport, shift: Shift, label: str, width: 
     return SheetRow(fitted(line, width), _behind(one, track, shift))
 
 
-def _behind(one: Validated, track: TrackReport, shift: Shift) -> VerdictScope:
+def _behind(one: ValidatedBenchmark, track: TrackReport, shift: RateShift) -> VerdictScope:
     report = one.report
     judge = report.after if report and one.branch.swap is Role.EVALUATOR else None
     targets = () if shift.target == ALL_TARGETS else (shift.target,)

@@ -25,7 +25,7 @@ from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, LineView
 
 
-class Tell(Protocol):
+class ShowNotice(Protocol):
     """Shows a notice, whoever its text is from."""
 
     def __call__(self, text: str, *, bad: bool = False) -> None: ...
@@ -40,7 +40,7 @@ class Shell:
     engine: EngineControl
     preferences: Preferences
     navigator: Navigator
-    tell: Tell
+    tell: ShowNotice
     draw: Callable[[Watching], None]
     """Has a screen that comes up draw what is known, without waiting for the next look."""
     use_theme: Callable[[str], None]

@@ -25,8 +25,8 @@ from tui.screens.dialogs import NameScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import (
+    BenchmarkWork,
     MetricPasses,
-    Work,
     description_lines,
     failures_of,
     fitting,
@@ -44,7 +44,7 @@ from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, Lines, OneLine
 
 if TYPE_CHECKING:
-    from engine.pipeline.standing import Scores
+    from engine.pipeline.standing import ScoreCounts
 
 BAR: Final = 20
 
@@ -312,7 +312,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         found, stale = self._weakest(info), self._stale.of(info.name) or {}
         current = current_benchmark(self.watched) == info.name
         where = status_of(self.watched.progress, self._board, info.name)
-        work = Work(
+        work = BenchmarkWork(
             {stage: self._tally(info, stage) for stage in Stage},
             at_work=current and not where.phase.over,
             stale=len(stale),
@@ -343,7 +343,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self,
         info: BenchmarkInfo,
         target: TargetInfo,
-        scores: Scores | None,
+        scores: ScoreCounts | None,
         name: int,
         width: int,
     ) -> Line:

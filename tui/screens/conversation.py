@@ -33,7 +33,7 @@ from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
 from tui.state.headline import measured, votes_line
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
-from tui.state.run_status import Instant, Missed
+from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import (
     Dialogue,
     Marks,
@@ -112,7 +112,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._dialogue: Dialogue | None = None
         self._thoughts = False
         self._setup = False
-        self._missed: Missed | None = None
+        self._missed: UnseenCounts | None = None
         """None while the display moves."""
         self._replay: Replay | None = None
         """Where it is told once more."""
@@ -296,7 +296,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._draw_sheets(wide=self._is_wide)
 
     def action_freeze(self) -> None:
-        self._missed = Missed() if self._missed is None else None
+        self._missed = UnseenCounts() if self._missed is None else None
         self._draw_lines()
 
     def action_earlier_take(self) -> None:
@@ -343,7 +343,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             read = f"{self._among.read:,} of {len(self._among):,} read"
             self.shell.tell(f"This is the {end} of what was filtered: {read}.")
             return
-        self._missed = None if self._missed is None else Missed()
+        self._missed = None if self._missed is None else UnseenCounts()
         self._benchmark, self._key = subject
         self._info = next(
             (info for info in self.watched.benchmarks if info.name == self._benchmark), None

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from engine.display import plural
 from engine.link import Board
 from tui.screens.dialogs import Overlay, TypingScreen
-from tui.services.engine_control import Leaving
+from tui.services.engine_control import QuitChoice
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import ChoiceList, Lines, OneLine
@@ -27,17 +27,17 @@ class LeaveOption(NamedTuple):
 
 
 _OFFERS: Final = {
-    Leaving.RUNNING: LeaveOption("l", "you can come back to it at any time"),
-    Leaving.AFTER_SPOKEN: LeaveOption("s", "nothing is cut off"),
-    Leaving.NOW: LeaveOption("n", "what is being spoken is lost"),
-    Leaving.STAY: LeaveOption("q", "the run goes on"),
+    QuitChoice.RUNNING: LeaveOption("l", "you can come back to it at any time"),
+    QuitChoice.AFTER_SPOKEN: LeaveOption("s", "nothing is cut off"),
+    QuitChoice.NOW: LeaveOption("n", "what is being spoken is lost"),
+    QuitChoice.STAY: LeaveOption("q", "the run goes on"),
 }
-_STOPPING: Final = frozenset({Leaving.AFTER_SPOKEN, Leaving.NOW})
-WORDS: Final = {"stop": Leaving.AFTER_SPOKEN, "stop now": Leaving.NOW}
+_STOPPING: Final = frozenset({QuitChoice.AFTER_SPOKEN, QuitChoice.NOW})
+WORDS: Final = {"stop": QuitChoice.AFTER_SPOKEN, "stop now": QuitChoice.NOW}
 """What stops a run that somebody else started, when it is typed."""
 
 
-class QuitScreen(Overlay[Leaving], inherit_bindings=False):
+class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
     """Ends with the decision. Of a run that somebody else started, it only offers to leave it."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
@@ -54,9 +54,9 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
         super().__init__()
         self._speaking = len(board.speaking)
         self._own = own
-        self._choices = [choice for choice in Leaving if self.offers(choice)]
+        self._choices = [choice for choice in QuitChoice if self.offers(choice)]
 
-    def offers(self, choice: Leaving) -> bool:
+    def offers(self, choice: QuitChoice) -> bool:
         """Whether this way to leave may be chosen here: only who started a run stops it by a
         key."""
         return self._own or choice not in _STOPPING
@@ -70,11 +70,11 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
         self.query_one(ChoiceList).focus()
 
     def action_stay(self) -> None:
-        self.dismiss(Leaving.STAY)
+        self.dismiss(QuitChoice.STAY)
 
     def action_decide(self, name: str) -> None:
-        if Leaving[name] in self._choices:
-            self.dismiss(Leaving[name])
+        if QuitChoice[name] in self._choices:
+            self.dismiss(QuitChoice[name])
 
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._choices[message.index])
@@ -93,11 +93,11 @@ class StopScreen(QuitScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = QuitScreen.BINDINGS
     title_text = "Stop the run?"
 
-    def offers(self, choice: Leaving) -> bool:
-        return choice is not Leaving.RUNNING
+    def offers(self, choice: QuitChoice) -> bool:
+        return choice is not QuitChoice.RUNNING
 
 
-class StopOthersScreen(TypingScreen[Leaving], inherit_bindings=False):
+class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
     """Ends with how a run is stopped that somebody else started: a word has to be typed for it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
@@ -125,7 +125,7 @@ class StopOthersScreen(TypingScreen[Leaving], inherit_bindings=False):
             self.dismiss(decision)
 
     def action_close(self) -> None:
-        self.dismiss(Leaving.STAY)
+        self.dismiss(QuitChoice.STAY)
 
     def _say(self, typed: str) -> None:
         decision = _decision(typed)
@@ -147,7 +147,7 @@ _KEPT: Final = "What is stored stays, and the next run goes on from there."
 _ELSEWHERE: Final = "It was started elsewhere, and only `x` stops it."
 
 
-def _decision(typed: str) -> Leaving | None:
+def _decision(typed: str) -> QuitChoice | None:
     return WORDS.get(" ".join(typed.split()).casefold())
 
 
@@ -155,7 +155,7 @@ def _state(speaking: int) -> Line:
     return [Piece(f"The run is not over: {plural(speaking, 'message')} being spoken now.")]
 
 
-def _line(choice: Leaving) -> Line:
+def _line(choice: QuitChoice) -> Line:
     key, meaning = _OFFERS[choice]
     return [
         Piece(f" {key}  ", Ink.ACCENT),

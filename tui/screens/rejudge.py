@@ -32,7 +32,7 @@ from tui.screens.dialogs import Overlay
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
-from tui.state.run_status import Instant, Missed
+from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
@@ -104,7 +104,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._looking = False
         self._looked_at = float("-inf")
         self._changed_first = False
-        self._missed: Missed | None = None
+        self._missed: UnseenCounts | None = None
         """None while the display moves."""
         self._fault: str | None = None
         """Why the store could not be read."""
@@ -191,7 +191,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._show_rows()
 
     def action_freeze(self) -> None:
-        self._missed = Missed() if self._missed is None else None
+        self._missed = UnseenCounts() if self._missed is None else None
         self._draw_lines()
 
     def on_cursor_view_moved(self) -> None:
@@ -376,7 +376,7 @@ def _beside(block: Block, place: int) -> Block:
 FREE: Final = "free: only scripted models are called"
 
 
-class Candidate(NamedTuple):
+class JudgeCandidate(NamedTuple):
     """Somebody who can be asked to judge."""
 
     name: str | None
@@ -403,7 +403,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._note = OneLine(id="note")
         self._prices: dict[str | None, Line] = {}
         """What is said of each; what it costs, or why it cannot be done."""
-        self._chosen: Candidate | None = None
+        self._chosen: JudgeCandidate | None = None
         """Who was chosen while the price was not known yet."""
         self._quotes: dict[str | None, PriceRange | None] = {}
         """Of those that can be asked."""
@@ -444,7 +444,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         deed = "judges" if self._command is Command.EVALUATE else "plays and judges"
         return f"{deed} {'it' if len(self._rows) == 1 else f'{len(self._rows):,}'}"
 
-    def _request(self, candidate: Candidate) -> Request:
+    def _request(self, candidate: JudgeCandidate) -> Request:
         quote = self._quotes.get(candidate.name)
         return Request(self._command, rows=self._rows, evaluator=candidate.name, quote=quote)
 
@@ -457,7 +457,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._note.show([Piece("working out calls and price", Ink.MUTED)])
         begin_instead(self, partial(self._price, candidate), "price")
 
-    async def _price(self, candidate: Candidate) -> None:
+    async def _price(self, candidate: JudgeCandidate) -> None:
         order = order_for(self._request(candidate))
         if order is None:
             return
@@ -482,20 +482,20 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
             self._show_price()
 
 
-def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[Candidate]:
+def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeCandidate]:
     if command is Command.SIMULATE:
-        return [Candidate(None, "play and judge", "a new playing beside those that are there")]
+        return [JudgeCandidate(None, "play and judge", "a new playing beside those that are there")]
     judges = ", ".join(map(one_line, info.jury.judges)) if info and info.jury else ""
-    found = [Candidate(None, judges or "the configured judges", "counts from now on")]
+    found = [JudgeCandidate(None, judges or "the configured judges", "counts from now on")]
     for each in () if info is None else info.evaluators:
         words = f"{one_line(each.name)}  {one_line(each.label)}"
         counts = info is not None and info.jury is not None and each.label in info.jury.judges
         note = ("counts" if counts else "does not count") + (", a script" * each.scripted)
-        found.append(Candidate(each.name, words, note))
+        found.append(JudgeCandidate(each.name, words, note))
     return found
 
 
-def _line(candidate: Candidate) -> Line:
+def _line(candidate: JudgeCandidate) -> Line:
     return [
         Piece(" " + pad(candidate.words, 42) + " ", Ink.STRONG),
         Piece(candidate.note, Ink.MUTED),

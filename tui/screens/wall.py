@@ -22,7 +22,7 @@ from tui.state.explanations import awaits_verdict, end_words, left_above, stamp
 from tui.state.follower import Follower
 from tui.state.headline import metric_behind
 from tui.state.related import Subject, TakeRef
-from tui.state.run_status import Instant, Missed
+from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Piece
@@ -164,7 +164,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._wall = Container(id="wall")
         self._panes = [Pane() for _ in range(MOST)]
-        self._missed: Missed | None = None
+        self._missed: UnseenCounts | None = None
         """None while the display moves."""
 
     @property
@@ -204,7 +204,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             self._draw_panes(speaking, moment.seconds)
 
     def action_freeze(self) -> None:
-        self._missed = Missed() if self._missed is None else None
+        self._missed = UnseenCounts() if self._missed is None else None
 
     def on_pane_transcript_opened(self) -> None:
         subject = self.subject

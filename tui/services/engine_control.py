@@ -24,11 +24,11 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.pager import editor, show_file
 from tui.services.ticker import Ticker
-from tui.state.run_status import Phase, current_benchmark, status_of
+from tui.state.run_status import RunPhase, current_benchmark, status_of
 
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
-    from engine.pipeline.ahead import Ahead
+    from engine.pipeline.ahead import RemainingWork
     from engine.pipeline.report import Report
     from tui.state.disputes import DisputeSource
     from tui.state.labelling import SampleSource
@@ -46,7 +46,7 @@ T = TypeVar("T")
 Then = Callable[[Response], None]
 
 
-class Leaving(Enum):
+class QuitChoice(Enum):
     """What a person can decide about a run; in the order in which it is offered."""
 
     RUNNING = "leave it running"
@@ -81,7 +81,7 @@ class Backend:
     """Finds what people who labelled a benchmark disagree on."""
     review: Callable[[], ReviewSource] | None = None
     """What is said of metrics and scenarios."""
-    ahead: Callable[[str], Ahead] | None = None
+    ahead: Callable[[str], RemainingWork] | None = None
     """What of a benchmark waits for a person."""
     pilot: Callable[[str], PilotPage] | None = None
     """What a few conversations of each metric say."""
@@ -142,8 +142,8 @@ class EngineControl:
         benchmark = current_benchmark(self._watch)
         phase = status_of(self._watch.progress, self._ticker.board, benchmark).phase
         if not phase.over:
-            return "go on" if phase is Phase.PAUSED else "pause"
-        if phase is Phase.NOTHING:
+            return "go on" if phase is RunPhase.PAUSED else "pause"
+        if phase is RunPhase.NOTHING:
             return "run" if self._watch.benchmarks else ""
         return "go on" if self._has_work_left else ""
 
@@ -227,11 +227,11 @@ class EngineControl:
 
         self.ask(Request(Command.RESUME if paused else Command.PAUSE), answered)
 
-    def stop(self, decision: Leaving | None, then: Then | None = None) -> None:
+    def stop(self, decision: QuitChoice | None, then: Then | None = None) -> None:
         """Stop the run in the way that a person chose; where they chose none, it goes on."""
-        if decision is Leaving.AFTER_SPOKEN:
+        if decision is QuitChoice.AFTER_SPOKEN:
             self.ask(Request(Command.STOP))
-        elif decision is Leaving.NOW:
+        elif decision is QuitChoice.NOW:
             self.ask(Request(Command.STOP_NOW), then)
 
     def show_question(self, stop: Callable[[], None]) -> None:
@@ -272,7 +272,7 @@ class EngineControl:
         It takes a while: not for the screen's loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
 
-    def ahead(self, benchmark: str) -> Ahead | None:
+    def ahead(self, benchmark: str) -> RemainingWork | None:
         """What of it waits for a person; None where that cannot be told here. It takes a while:
         not for the screen's loop. Raises `CrosswindError`."""
         return None if self._backend.ahead is None else self._backend.ahead(benchmark)

@@ -41,7 +41,7 @@ PATIENCE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """What became of a text that was copied."""
 
     characters: int
@@ -82,7 +82,9 @@ def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
     return found
 
 
-async def copy(text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]) -> Copied:
+async def copy(
+    text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]
+) -> CopyResult:
     """Copy what is fit to be pasted: nothing in it acts on a terminal any more."""
     text = clean(text)
     taken = [name for name, words in programs(environ) if await _give(words, text)]
@@ -95,7 +97,7 @@ async def copy(text: str, environ: Mapping[str, str], to_terminal: Callable[[str
             await asyncio.to_thread(write_private, file, text)
     except OSError:
         file = None
-    return Copied(len(text), taken, short, file)
+    return CopyResult(len(text), taken, short, file)
 
 
 async def _give(words: Sequence[str], text: str) -> bool:

@@ -225,7 +225,7 @@ class UserSettings:
     """Which section of the results was looked at."""
 
 
-class Memory:
+class PreferencesFile:
     """A small file. One that is damaged counts as none, and a fault to write it as a wish."""
 
     def __init__(self, path: Path) -> None:
@@ -235,7 +235,7 @@ class Memory:
         self.choices = self._read()
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Memory:
+    def of(cls, environ: Mapping[str, str]) -> PreferencesFile:
         """The file of this user, whether it exists or not."""
         return cls(config_folder(environ) / FILE)
 
@@ -276,7 +276,9 @@ def _flag(value: object) -> bool | None:
 class Preferences:
     """What a person chose and set up, kept where there is a memory, else for this time alone."""
 
-    def __init__(self, memory: Memory | None, workspace: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, memory: PreferencesFile | None, workspace: Path, tell: Callable[[str], None]
+    ) -> None:
         """`tell` shows what a person should know about the files."""
         self._memory = memory
         self._workspace = workspace
@@ -344,7 +346,7 @@ class Preferences:
         """Of the file that choices are kept in."""
         self._tell_notice(self._memory)
 
-    def _tell_notice(self, memory: Memory | ViewMemory | None) -> None:
+    def _tell_notice(self, memory: PreferencesFile | ViewMemory | None) -> None:
         if memory is not None and memory.notice is not None:
             self._tell(memory.notice)
             memory.notice = None

@@ -27,7 +27,7 @@ from engine.benchmark import Stage
 from engine.display import one_line
 from engine.link import Board
 from engine.watch import Watch
-from tui.state.run_status import Phase, RunStatus, current_benchmark, status_of
+from tui.state.run_status import RunPhase, RunStatus, current_benchmark, status_of
 
 # xterm's: the title is put on a stack of the terminal's own, and taken from it again
 KEEP_TITLE: Final = "\x1b[22;0t"
@@ -67,7 +67,7 @@ class TerminalStatus:
         where = status_of(watch.progress, board, current_benchmark(watch))
         ended = self._was_on and where.phase.over
         # whoever holds the workspace for a moment, to store a label, seems to start a run
-        self._was_on = not where.phase.over and where.phase is not Phase.STARTING
+        self._was_on = not where.phase.over and where.phase is not RunPhase.STARTING
         if ended or seconds - self._titled_at >= EVERY:
             self._titled_at = seconds
             self._show_title(title(watch, where))
@@ -83,7 +83,7 @@ class TerminalStatus:
             return
         part, failed = how_far(watch)
         # OSC 9;4, which began with ConEmu: 1 goes on, 2 has faults, 4 pauses
-        state = 2 if failed else 4 if where.phase is Phase.PAUSED else 1
+        state = 2 if failed else 4 if where.phase is RunPhase.PAUSED else 1
         known = part is not None and not where.phase.over
         text = f"\x1b]9;4;{state};{part}\x1b\\" if known else NO_PROGRESS
         if text != self._shown_progress:

@@ -22,8 +22,8 @@ from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.pipeline.ahead import Ahead
-    from engine.pipeline.standing import Scores
+    from engine.pipeline.ahead import RemainingWork
+    from engine.pipeline.standing import ScoreCounts
 
 LABEL: Final = 11
 READABLE: Final = 100
@@ -44,7 +44,7 @@ class MetricPasses(NamedTuple):
         return self.passed / self.scored
 
 
-def weakest(scores: Scores, info: BenchmarkInfo) -> MetricPasses | None:
+def weakest(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
     """The metric that passes least often, of those with the same rate the one with most rows.
     What the benchmark no longer has counts for nothing; None before anything else is scored."""
     # those that a run has written since the benchmark was read stand in the store alone
@@ -109,7 +109,7 @@ def stale_line(stale: Mapping[int, str]) -> Line | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BenchmarkWork:
     """How far a benchmark is."""
 
     tallies: Mapping[Stage, StateCounts]
@@ -119,11 +119,11 @@ class Work:
     """Conversations."""
     failures: bool = False
     """Whether `W` has something to read."""
-    ahead: Ahead | None = None
+    ahead: RemainingWork | None = None
     """None before it is known."""
 
 
-def next_line(info: BenchmarkInfo, work: Work) -> Line:
+def next_line(info: BenchmarkInfo, work: BenchmarkWork) -> Line:
     """What is to do, by a key and, in the workspace's folder, by a command."""
     words, command = _next(info, work)
     line = [*_label("next"), Piece(words)]
@@ -136,7 +136,7 @@ _RUN: Final = ("crosswind", "run")
 _REVIEW: Final = ("crosswind", "review")
 
 
-def _next(info: BenchmarkInfo, work: Work) -> tuple[str, Sequence[str]]:
+def _next(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[str]]:
     """In words, and the command that is given its name."""
     failed = sum(tally.failed for tally in work.tallies.values())
     if work.at_work:
@@ -159,12 +159,12 @@ def _next(info: BenchmarkInfo, work: Work) -> tuple[str, Sequence[str]]:
     return f"{read}4 shows the results", ()
 
 
-def to_review(ahead: Ahead | None) -> int:
+def to_review(ahead: RemainingWork | None) -> int:
     """How many rows hold up what would follow from them."""
     return 0 if ahead is None or not ahead.required else ahead.to_review
 
 
-def _ahead(ahead: Ahead | None) -> Iterator[str]:
+def _ahead(ahead: RemainingWork | None) -> Iterator[str]:
     """What no run has planned yet, as after something was approved."""
     if ahead is not None and ahead.metrics:
         yield f"scenarios of {plural(ahead.metrics, 'metric')} to write"
@@ -194,7 +194,7 @@ def _left(tallies: Mapping[Stage, StateCounts]) -> Iterator[str]:
             yield f"{count} {_TO_DO[stage]}"
 
 
-def rate_whiskers(scores: Scores | None, target: str, track: Track, width: int) -> Line:
+def rate_whiskers(scores: ScoreCounts | None, target: str, track: Track, width: int) -> Line:
     """Hollow where it rests on too few base scenarios, as in Results."""
     rate = None if scores is None else scores.rates.get((target, track))
     if scores is None or rate is None:

@@ -17,7 +17,7 @@ from engine.progress import FEWEST_TO_JUDGE, StateCounts, TargetProgress, TrackS
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
-from tui.state.run_status import Phase, RunStatus
+from tui.state.run_status import RunPhase, RunStatus
 from tui.state.stalls import awaited_of, limited, reason, since
 from tui.text.ink import Ink, Line, Piece
 
@@ -172,7 +172,7 @@ def stage_views(
 
 
 def _stage(
-    stage: Stage, tally: StateCounts, phase: Phase, at_once: int | None, waiting: int
+    stage: Stage, tally: StateCounts, phase: RunPhase, at_once: int | None, waiting: int
 ) -> StageView:
     return StageView(
         STAGE_NAMES[stage],
@@ -185,12 +185,12 @@ def _stage(
     )
 
 
-def _stage_state(tally: StateCounts, phase: Phase) -> StageState:
+def _stage_state(tally: StateCounts, phase: RunPhase) -> StageState:
     if not tally.total:
         return StageState.WAITING
     if tally.settled == tally.total:
         return StageState.FAILED if tally.failed == tally.total else StageState.DONE
-    if phase is Phase.PAUSED:
+    if phase is RunPhase.PAUSED:
         return StageState.PAUSED
     begun = tally.running or tally.settled
     return StageState.RUNNING if begun and not phase.over else StageState.WAITING

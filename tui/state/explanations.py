@@ -14,7 +14,7 @@ from engine.store.tables import StateRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import SCRIPTED, interval_rate, rate
 from tui.state.feeds import Standings
-from tui.state.run_status import Phase, RunStatus
+from tui.state.run_status import RunPhase, RunStatus
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, pad, pad_apart
 
@@ -40,28 +40,28 @@ _STATE_WORDS: Final = {
     State.FAILED: "✗ failed",
 }
 _TEXTS: Final = {
-    Phase.NOTHING: "No engine is at work here, and nothing of this benchmark was played. A run "
+    RunPhase.NOTHING: "No engine is at work here, and nothing of this benchmark was played. A run "
     "fills this screen.",
-    Phase.IMPORTED: "No run has been here: what there is was taken from files.",
-    Phase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, or "
-    "its machine went down. P starts another one, which goes on from there.",
-    Phase.LOST: "The engine ended without a word: it was killed, or its machine went down. P "
+    RunPhase.IMPORTED: "No run has been here: what there is was taken from files.",
+    RunPhase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, "
+    "or its machine went down. P starts another one, which goes on from there.",
+    RunPhase.LOST: "The engine ended without a word: it was killed, or its machine went down. P "
     "starts another one, which goes on from there.",
-    Phase.STARTING: "The engine reads the benchmark and finds out what is missing.",
-    Phase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, one "
-    "yes/no question each.",
-    Phase.SCENARIOS: "A model writes the scenarios: a persona, what it openly wants, what it is "
+    RunPhase.STARTING: "The engine reads the benchmark and finds out what is missing.",
+    RunPhase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, "
+    "one yes/no question each.",
+    RunPhase.SCENARIOS: "A model writes the scenarios: a persona, what it openly wants, what it is "
     "really after, and the landmarks of the way there. Conversations begin as soon as they can.",
-    Phase.RUNNING: "The next conversation is about to begin.",
-    Phase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
-    Phase.PAUSED: "Nothing new begins until P resumes it.",
-    Phase.DRAINING: "What is being spoken is finished, and nothing new begins.",
-    Phase.STOPPED: "The run was stopped before its end. Nothing is lost: P goes on from here.",
-    Phase.FAILED: "The engine came to a halt. What it had stored is safe, and P goes on from "
+    RunPhase.RUNNING: "The next conversation is about to begin.",
+    RunPhase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
+    RunPhase.PAUSED: "Nothing new begins until P resumes it.",
+    RunPhase.DRAINING: "What is being spoken is finished, and nothing new begins.",
+    RunPhase.STOPPED: "The run was stopped before its end. Nothing is lost: P goes on from here.",
+    RunPhase.FAILED: "The engine came to a halt. What it had stored is safe, and P goes on from "
     "there.",
 }
-_BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
-_WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
+_BROKEN_OFF: Final = {RunPhase.LOST, RunPhase.CUT_OFF}
+_WRITING: Final = {RunPhase.METRICS: Stage.GEN_METRICS, RunPhase.SCENARIOS: Stage.GEN_SCENARIOS}
 
 
 def explain(
@@ -74,7 +74,7 @@ def explain(
     top = Passage("top", "", "", close=True)
     if info is None:
         return [top, _say("nothing", "There is no benchmark to show.")]
-    if status.phase is Phase.ENDED:
+    if status.phase is RunPhase.ENDED:
         return [top, *_summary(watch, info, standings), *_next_steps(watch)]
     blocks: list[Block] = [top, _say("text", _TEXTS[status.phase])]
     if status.problem is not None:
@@ -84,7 +84,7 @@ def explain(
         blocks += _units(watch.reader.units(info.name, stage).values())
     if status.phase in _BROKEN_OFF:
         blocks += _kept(watch, info)
-    if status.phase in {Phase.IMPORTED, Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
+    if status.phase in {RunPhase.IMPORTED, RunPhase.STOPPED, RunPhase.FAILED, *_BROKEN_OFF}:
         blocks += [*_summary(watch, info, standings), *_next_steps(watch)]
     return blocks
 

@@ -21,7 +21,7 @@ from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 
 if TYPE_CHECKING:
-    from engine.pipeline.standing import Scores
+    from engine.pipeline.standing import ScoreCounts
     from engine.statistics.rates import Rate
 
 
@@ -180,7 +180,7 @@ class BenchmarkFeed(Generic[_Found]):
             self._took = monotonic() - began
 
 
-class ScoreFeed(BenchmarkFeed["Scores"]):
+class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
     """How targets and metrics stand in a store; rates also by the verdicts that came since that was
     worked out, so that they agree with whatever else is counted."""
 
@@ -222,13 +222,13 @@ def _moved(rate: Rate, count: TrackScore) -> Rate:
     return rate.with_counts(min(max(count.passed, 0), count.scored), count.scored)
 
 
-def _read(store: Path, benchmark: str) -> Scores:
+def _read(store: Path, benchmark: str) -> ScoreCounts:
     """By a connection of its own: in a large store it takes a while, and the watch does not wait
     for it."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
-    from engine.pipeline.standing import Scores, scores
+    from engine.pipeline.standing import ScoreCounts, scores
 
     if not store.exists():
-        return Scores({}, (), {})
+        return ScoreCounts({}, (), {})
     with closing(open_reader(store)) as reader:
         return scores(reader, benchmark)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from engine.benchmark import Speaker
 from engine.display import drawn
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
-from engine.pipeline.labels import BlindItem, Labelling
+from engine.pipeline.labels import BlindItem, LabellingProgress
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink
 
@@ -25,7 +25,7 @@ class SampleSource(Protocol):
     `CrosswindError`."""
 
     @property
-    def labelling(self) -> Labelling:
+    def labelling(self) -> LabellingProgress:
         """As it was when it was opened."""
         ...
 
@@ -105,7 +105,7 @@ class LabelForm:
 class BlindLabelling:
     """One person's way through one sample."""
 
-    def __init__(self, begun: Labelling) -> None:
+    def __init__(self, begun: LabellingProgress) -> None:
         self.size = len(begun.sample.items)
         self.open = begun.open
         """Numbers that wait for an answer; the first is the one at hand."""

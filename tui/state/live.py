@@ -28,7 +28,7 @@ from tui.state.follower import Follower
 from tui.state.headline import measured, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_sentence import run_sentence, turn_strip, turns_of
-from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, status_of
+from tui.state.run_status import RunClock, RunPhase, UnseenCounts, current_benchmark, status_of
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
@@ -41,9 +41,9 @@ LOW: Final = 32
 """Rows of the screen below which what holds the run up has little room."""
 FEW: Final = 2
 """Lines of it, there."""
-_END_UNKNOWN: Final = {Phase.CUT_OFF, Phase.LOST}
+_END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
 """Phases in which nobody knows when the run ended."""
-_SPOKEN: Final = {Phase.RUNNING, Phase.DRAINING}
+_SPOKEN: Final = {RunPhase.RUNNING, RunPhase.DRAINING}
 """Phases in which words are to be expected."""
 
 
@@ -78,7 +78,7 @@ class LiveState:
         """Of the targets on the board, as they stand there."""
         self.thoughts = False
         """Whether what the user model thinks is shown whole."""
-        self.missed: Missed | None = None
+        self.missed: UnseenCounts | None = None
         """What came since the display stands still; None while it moves."""
         self.asked_at_once: int | None = None
         """How many are to be played at once, where the engine has not taken it up yet."""
@@ -127,7 +127,7 @@ class LiveState:
         benchmark = current_benchmark(self._watch)
         self.info = next((one for one in self._watch.benchmarks if one.name == benchmark), None)
         self.status = status_of(self._watch.progress, board, benchmark)
-        if self.status.phase.over or self.status.phase is Phase.PAUSED:
+        if self.status.phase.over or self.status.phase is RunPhase.PAUSED:
             self._stalls.begin_anew(seconds)
         self._stalls.look(board, seconds)
         # the board says it a little later than the engine has agreed to it
@@ -172,7 +172,7 @@ class LiveState:
 
     def freeze(self) -> None:
         """Let the display stand still, or move again."""
-        self.missed = Missed() if self.missed is None else None
+        self.missed = UnseenCounts() if self.missed is None else None
 
     def step(self, by: int) -> None:
         """Follow the next of the conversations that are being spoken, or the one before."""
@@ -194,7 +194,7 @@ class LiveState:
             self._paces,
             still,
             known,
-            paused=self.status.phase is Phase.PAUSED,
+            paused=self.status.phase is RunPhase.PAUSED,
         )
 
     def _still_for(self, target: str) -> float | None:
@@ -412,7 +412,7 @@ class LiveState:
             return end_words(self.dialogue, self._watch.jury, awaited=awaited)
         if self.follower.pinned:
             return ()
-        paused = self.status.phase is Phase.PAUSED
+        paused = self.status.phase is RunPhase.PAUSED
         return [Piece("paused" if paused else self.follower.mode.word, Ink.MUTED)]
 
     def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:

@@ -13,18 +13,18 @@ from engine.facts import Speech
 from engine.link import Board
 from engine.watch import BenchmarkInfo, Watch
 from tui.state.board import HEIGHTS
-from tui.state.run_status import Phase, RunStatus
+from tui.state.run_status import RunPhase, RunStatus
 from tui.text.ink import Ink, Line, Piece
 
 MOST_TURNS: Final = 20
 """So many turns at most have a cell each."""
 _FIRST: Final = {
-    Phase.STARTING: "the engine finds out what is missing",
-    Phase.METRICS: "a model writes the metrics",
-    Phase.SCENARIOS: "a model writes the scenarios",
-    Phase.ADDING_UP: "the results are being added up",
-    Phase.PAUSED: "nothing new begins",
-    Phase.DRAINING: "nothing new begins",
+    RunPhase.STARTING: "the engine finds out what is missing",
+    RunPhase.METRICS: "a model writes the metrics",
+    RunPhase.SCENARIOS: "a model writes the scenarios",
+    RunPhase.ADDING_UP: "the results are being added up",
+    RunPhase.PAUSED: "nothing new begins",
+    RunPhase.DRAINING: "nothing new begins",
 }
 
 

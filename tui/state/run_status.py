@@ -17,7 +17,7 @@ from engine.watch import Watch
 from tui.text.ink import Ink
 
 
-class Phase(Enum):
+class RunPhase(Enum):
     """What can be going on: a glyph, a word, an ink."""
 
     NOTHING = ("·", "nothing has run yet", Ink.MUTED)
@@ -52,13 +52,13 @@ class Phase(Enum):
     def over(self) -> bool:
         """Whether nothing happens any more unless a person asks for it."""
         return self in {
-            Phase.NOTHING,
-            Phase.IMPORTED,
-            Phase.STOPPED,
-            Phase.ENDED,
-            Phase.FAILED,
-            Phase.LOST,
-            Phase.CUT_OFF,
+            RunPhase.NOTHING,
+            RunPhase.IMPORTED,
+            RunPhase.STOPPED,
+            RunPhase.ENDED,
+            RunPhase.FAILED,
+            RunPhase.LOST,
+            RunPhase.CUT_OFF,
         }
 
 
@@ -66,7 +66,7 @@ class Phase(Enum):
 class RunStatus:
     """Where the run stands, and what to say about it."""
 
-    phase: Phase
+    phase: RunPhase
     failed: int = 0
     """Rows of work."""
     problem: str | None = None
@@ -89,7 +89,7 @@ class RunStatus:
     @property
     def _fell_short(self) -> bool:
         """Whether it has come to its end, but not all of its rows have."""
-        return self.phase is Phase.ENDED and bool(self.failed)
+        return self.phase is RunPhase.ENDED and bool(self.failed)
 
 
 def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunStatus:
@@ -98,57 +98,57 @@ def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunSta
     if board is None:
         return RunStatus(_without_engine(progress, benchmark), failed)
     if board.state is EngineState.STOPPED and board.problem is not None:
-        return RunStatus(Phase.FAILED, failed, board.problem)
+        return RunStatus(RunPhase.FAILED, failed, board.problem)
     return RunStatus(_with_engine(progress, board, benchmark), failed)
 
 
-def _without_engine(progress: Progress, benchmark: str) -> Phase:
+def _without_engine(progress: Progress, benchmark: str) -> RunPhase:
     match progress.run_end:
         case RunEnd.DONE:
-            return Phase.ENDED
+            return RunPhase.ENDED
         case RunEnd.STOPPED:
-            return Phase.STOPPED
+            return RunPhase.STOPPED
         case RunEnd.BROKEN:
-            return Phase.FAILED
+            return RunPhase.FAILED
         case None:
             if progress.run_state is not None:
-                return Phase.CUT_OFF
+                return RunPhase.CUT_OFF
             there = any(progress.stage_tally(benchmark, stage).total for stage in Stage)
-            return Phase.IMPORTED if there else Phase.NOTHING
+            return RunPhase.IMPORTED if there else RunPhase.NOTHING
 
 
-def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
+def _with_engine(progress: Progress, board: Board, benchmark: str) -> RunPhase:
     match board.state:
         case EngineState.STARTING:
-            return Phase.STARTING
+            return RunPhase.STARTING
         case EngineState.PAUSED:
-            return Phase.PAUSED
+            return RunPhase.PAUSED
         case EngineState.DRAINING:
-            return Phase.DRAINING
+            return RunPhase.DRAINING
         case EngineState.IDLE:
-            return Phase.ENDED
+            return RunPhase.ENDED
         case EngineState.LOST:
-            return Phase.LOST
+            return RunPhase.LOST
         case EngineState.STOPPED:
             return _without_engine(progress, benchmark)
         case EngineState.RUNNING:
             return _at_work(progress, board, benchmark)
 
 
-def _at_work(progress: Progress, board: Board, benchmark: str) -> Phase:
+def _at_work(progress: Progress, board: Board, benchmark: str) -> RunPhase:
     if board.speaking or progress.stage_tally(benchmark, Stage.EVALUATE).running:
-        return Phase.RUNNING
+        return RunPhase.RUNNING
     match progress.stage:
         case Stage.GEN_METRICS:
-            return Phase.METRICS
+            return RunPhase.METRICS
         case Stage.GEN_SCENARIOS:
-            return Phase.SCENARIOS
+            return RunPhase.SCENARIOS
         case Stage.AGGREGATE:
-            return Phase.ADDING_UP
+            return RunPhase.ADDING_UP
         case None:
-            return Phase.STARTING
+            return RunPhase.STARTING
         case _:
-            return Phase.RUNNING
+            return RunPhase.RUNNING
 
 
 class Instant(NamedTuple):
@@ -195,7 +195,7 @@ class RunClock:
 
 
 @dataclass(slots=True)
-class Missed:
+class UnseenCounts:
     """Counts it, so that nobody takes what stands still for all there is."""
 
     messages: int = 0

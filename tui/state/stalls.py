@@ -13,17 +13,17 @@ from engine.link import Board, EngineState, ModelLimit, Wait
 from engine.progress import Progress
 from engine.watch import BenchmarkInfo
 from tui.format import duration
-from tui.state.run_status import Phase, RunStatus
+from tui.state.run_status import RunPhase, RunStatus
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, shorten
 from tui.text.wrap import wrap
 
 PATIENCE: Final = 5.0
 """Seconds without a sign of life, until it is said what is waited for."""
 _WRITES: Final = {
-    Phase.METRICS: "the model that writes the metrics has not answered yet",
-    Phase.SCENARIOS: "the model that writes the scenarios has not answered yet",
-    Phase.ADDING_UP: "the results are being added up",
-    Phase.STARTING: "the engine is finding out what is missing",
+    RunPhase.METRICS: "the model that writes the metrics has not answered yet",
+    RunPhase.SCENARIOS: "the model that writes the scenarios has not answered yet",
+    RunPhase.ADDING_UP: "the results are being added up",
+    RunPhase.STARTING: "the engine is finding out what is missing",
 }
 
 
@@ -104,7 +104,7 @@ def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: RunSta
     """What everything waits for where nothing moves; None where nothing is to be expected."""
     if where.phase in _WRITES:
         return _WRITES[where.phase]
-    if where.phase not in {Phase.RUNNING, Phase.DRAINING}:
+    if where.phase not in {RunPhase.RUNNING, RunPhase.DRAINING}:
         return None
     labels = {target.id: target.label for target in info.targets}
     waited: dict[str, int] = {}

@@ -21,7 +21,7 @@ from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict
 from tui.state.filters import parse
 from tui.state.related import Subject
-from tui.state.run_status import Missed
+from tui.state.run_status import UnseenCounts
 from tui.state.transcript import MOST_TURNS, arc
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, told_apart
 from tui.text.wrap import Cells, Heading
@@ -69,7 +69,7 @@ class VerdictsState:
         """Why the store cannot be read."""
         self.longest_id = 0
         """Cells of the longest id that there is; 0 until the store was read."""
-        self.missed: Missed | None = None
+        self.missed: UnseenCounts | None = None
         """What came since the display stands still; None while it moves."""
         self.unseen: set[int] = set()
         """Rows that were judged since and are not in the table."""
@@ -180,7 +180,7 @@ class VerdictsState:
     def freeze(self) -> Collection[int]:
         """Let the display stand still, or move again: the rows to draw anew."""
         if self.missed is None:
-            self.missed = Missed()
+            self.missed = UnseenCounts()
             return ()
         self.missed = None
         held, self._held = self._held, set()

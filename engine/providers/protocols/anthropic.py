@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.providers.attempts import Cause, failure_in
 from engine.providers.capabilities import BOUNDS, Step
-from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
     BREAK,
     ChatRequest,
@@ -66,7 +66,7 @@ class AnthropicDialect:
 
     def body(self, ask: ChatRequest) -> dict[str, Any]:
         said = turns(ask)
-        system = BREAK.join(turn.text for turn in said if turn.role is Speaks.SYSTEM)
+        system = BREAK.join(turn.text for turn in said if turn.role is MessageRole.SYSTEM)
         output = _output_config(ask)
         params = ask.params
         body: MessageCreateParamsStreaming = {
@@ -122,10 +122,10 @@ def _output_config(ask: ChatRequest) -> OutputConfigParam:
 
 def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> list[MessageParam]:
     """The turns of user and assistant. Empty texts are left out, as they are refused."""
-    rows: list[tuple[Speaks, list[str]]] = []
+    rows: list[tuple[MessageRole, list[str]]] = []
     for turn in said:
         texts = [text for text in turn.texts if text.strip()]
-        if turn.role is Speaks.SYSTEM or not texts:
+        if turn.role is MessageRole.SYSTEM or not texts:
             continue
         if rows and rows[-1][0] is turn.role:
             # where an empty text was left out, two of one speaker follow one another
@@ -136,7 +136,7 @@ def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> li
     found: list[MessageParam] = []
     for n, (role, texts) in enumerate(rows):
         content = _content(texts, marked[1] if n == marked[0] else None)
-        if role is Speaks.ASSISTANT:
+        if role is MessageRole.ASSISTANT:
             found.append({"role": "assistant", "content": content})
         else:
             found.append({"role": "user", "content": content})
@@ -144,7 +144,7 @@ def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> li
 
 
 def _kept_place(
-    rows: Sequence[tuple[Speaks, list[str]]], ask: ChatRequest, before: int
+    rows: Sequence[tuple[MessageRole, list[str]]], ask: ChatRequest, before: int
 ) -> tuple[int, int | None]:
     """The message and the text in it up to which the provider should keep the request."""
     texts = [(n, m, len(text)) for n, (_, row) in enumerate(rows) for m, text in enumerate(row)]

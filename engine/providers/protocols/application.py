@@ -10,7 +10,7 @@ from typing import Any, Final
 from engine.json_template import Placeholder, at_path, filled, placeholders
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.capabilities import Step
-from engine.providers.model import Finish, Speaks
+from engine.providers.model import Finish, MessageRole
 from engine.providers.protocols.base import (
     BREAK,
     ChatRequest,
@@ -48,14 +48,14 @@ class ApplicationDialect:
     def body(self, ask: ChatRequest) -> dict[str, Any]:
         names = placeholders(ask.extra_body)
         groups = turns(ask)
-        system = BREAK.join(group.text for group in groups if group.role is Speaks.SYSTEM)
-        said = [group for group in groups if group.role is not Speaks.SYSTEM]
+        system = BREAK.join(group.text for group in groups if group.role is MessageRole.SYSTEM)
+        said = [group for group in groups if group.role is not MessageRole.SYSTEM]
         is_first = len(said) == 1
         if self.keeps_session:
             said = said[-1:]
         # said once: a template that has a place of its own for it does not want it in the list
         if system and Placeholder.SYSTEM not in names and (is_first or not self.keeps_session):
-            said.insert(0, MessageGroup(Speaks.SYSTEM, (system,)))
+            said.insert(0, MessageGroup(MessageRole.SYSTEM, (system,)))
         body: dict[str, Any] = filled(
             ask.extra_body,
             {

@@ -10,9 +10,15 @@ from enum import Enum, StrEnum, auto
 from typing import Any, Final, Protocol, runtime_checkable
 
 from engine.providers.attempts import Failure
-from engine.providers.capabilities import FOLDED_SYSTEM, Learned, Step, form_in_words, in_words
+from engine.providers.capabilities import (
+    FOLDED_SYSTEM,
+    ModelCapabilities,
+    Step,
+    form_in_words,
+    in_words,
+)
 from engine.providers.endpoint import RequestParams
-from engine.providers.model import Finish, JsonSchema, Message, Speaks
+from engine.providers.model import Finish, JsonSchema, Message, MessageRole
 from engine.providers.protocols.sse import BrokenStreamError
 from engine.providers.served import ExpectedModel, ServedNames
 
@@ -37,7 +43,7 @@ class ChatRequest:
     seed: int = 0
     """Already mixed from the model's and the call's."""
     cache: PromptCache | None = None
-    learned: Learned = field(default_factory=Learned)
+    learned: ModelCapabilities = field(default_factory=ModelCapabilities)
     first_party: bool = False
     """Whether it goes to those who made the protocol, and not to a server compatible with it."""
     meant: ExpectedModel | None = None
@@ -181,7 +187,7 @@ def written_body(dialect: Dialect, ask: ChatRequest) -> bytes:
 class MessageGroup:
     """Messages of one speaker in a row."""
 
-    role: Speaks
+    role: MessageRole
     texts: tuple[str, ...]
 
     @property
@@ -209,17 +215,19 @@ def turns(ask: ChatRequest) -> list[MessageGroup]:
 def _messages(ask: ChatRequest) -> Sequence[Message]:
     messages = list(ask.messages)
     if ask.schema is not None:
-        place = next((n for n, said in enumerate(messages) if said.role is Speaks.SYSTEM), None)
+        place = next(
+            (n for n, said in enumerate(messages) if said.role is MessageRole.SYSTEM), None
+        )
         held = ask.learned.step is Step.JSON_SCHEMA
         words = form_in_words(ask.schema) if held else in_words(ask.schema)
         if place is None:
-            messages.insert(0, Message(Speaks.SYSTEM, words))
+            messages.insert(0, Message(MessageRole.SYSTEM, words))
         else:
             system = f"{messages[place].text}{BREAK}{words}"
-            messages[place] = Message(Speaks.SYSTEM, system)
+            messages[place] = Message(MessageRole.SYSTEM, system)
     if not ask.takes(FOLDED_SYSTEM):
         messages = [
-            Message(Speaks.USER, said.text) if said.role is Speaks.SYSTEM else said
+            Message(MessageRole.USER, said.text) if said.role is MessageRole.SYSTEM else said
             for said in messages
         ]
     return messages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from engine.display import one_line
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.capabilities import BOUNDS, Step
-from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
     ChatRequest,
     InStreamError,
@@ -106,11 +106,11 @@ class OpenAIDialect:
 
 def _message(turn: MessageGroup) -> ChatCompletionMessageParam:
     match turn.role:
-        case Speaks.SYSTEM:
+        case MessageRole.SYSTEM:
             return {"role": "system", "content": turn.text}
-        case Speaks.USER:
+        case MessageRole.USER:
             return {"role": "user", "content": turn.text}
-        case Speaks.ASSISTANT:
+        case MessageRole.ASSISTANT:
             return {"role": "assistant", "content": turn.text}
 
 

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from engine.benchmark import Track
 from engine.errors import InputError, Problem
-from engine.providers.scripted.words import Draw
+from engine.providers.scripted.words import SeededChoices
 from engine.quotes import is_one_word
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -255,7 +255,7 @@ def sheets() -> tuple[DialogueSheet, ...]:
     return tuple(read_sheet(path) for path in sorted(FOLDER.glob("*.yaml")))
 
 
-def spoken(text: str, draw: Draw, **slots: str) -> str:
+def spoken(text: str, draw: SeededChoices, **slots: str) -> str:
     """The text with one of each `{one|another}` drawn, its slots filled and its marks taken off."""
 
     def filled(match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from engine.providers.scripted.lexicon import WordFamily, any_of, families
 from engine.providers.scripted.request import ModelRequest
-from engine.providers.scripted.words import Draw, content_stems, plain, sentences, tagged
+from engine.providers.scripted.words import SeededChoices, content_stems, plain, sentences, tagged
 from engine.quotes import is_one_word
 
 _EXCLUDES: Final = re.compile(
@@ -54,7 +54,7 @@ _CLAUSE: Final = re.compile(r"[;:]|, (?:and|but|or) |\s–\s")
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class JudgedBehaviour:
     """What a definition asks to look for."""
 
     families: tuple[WordFamily, ...]
@@ -74,7 +74,7 @@ class Behaviour:
 
 
 @lru_cache(maxsize=256)
-def read_definition(definition: str) -> Behaviour:
+def read_definition(definition: str) -> JudgedBehaviour:
     counted: dict[WordFamily, int] = {}
     denied: dict[WordFamily, int] = {}
     missing: set[WordFamily] = set()
@@ -95,7 +95,7 @@ def read_definition(definition: str) -> Behaviour:
             first = False
     inverted = not counted and bool(denied)
     families = _strongest(denied if inverted else counted)
-    return Behaviour(
+    return JudgedBehaviour(
         families=families,
         missing=_in_order(missing, but=families),
         set_apart=_in_order(set_apart, but=families),
@@ -239,7 +239,7 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     clear = any(hit.strength >= _CLEAR for hit in hits)
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
     quoted = _best(telling, 3 if shown else 1)
-    draw = Draw("judge", definition, *(hit.sentence for hit in quoted))
+    draw = SeededChoices("judge", definition, *(hit.sentence for hit in quoted))
     return answer(
         _evidence(replies, quoted or _nearest(behaviour, replies)),
         _reasoning(behaviour, quoted, draw, shown=shown),
@@ -296,7 +296,7 @@ def _passage(reply: str, sentence: str) -> str:
     return max(_SURROGATES.split(sentence), key=len).strip()
 
 
-def _nearest(behaviour: Behaviour, replies: tuple[str, ...]) -> list[_Hit]:
+def _nearest(behaviour: JudgedBehaviour, replies: tuple[str, ...]) -> list[_Hit]:
     """The sentence that shares most with the definition, the last of several; none where nothing
     was said."""
     said = [
@@ -310,7 +310,7 @@ def _nearest(behaviour: Behaviour, replies: tuple[str, ...]) -> list[_Hit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class JudgingCase:
     """What an evaluator is asked about."""
 
     definition: str
@@ -320,13 +320,13 @@ class Case:
     """The person's; none where the transcript is no list of messages."""
 
 
-def read_case(asked: ModelRequest) -> Case:
+def read_case(asked: ModelRequest) -> JudgingCase:
     """Without tags, whatever looks like them."""
     text = asked.task()
     body = _transcript(text)
     before = text.replace(body, " ") if body else text
     definition = tagged(text, "behaviour") or tagged(text, "definition") or before
-    return Case(definition, *_said(body or text))
+    return JudgingCase(definition, *_said(body or text))
 
 
 def _transcript(text: str) -> str:
@@ -355,7 +355,7 @@ def _of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
     return tuple(str(row.get("content", "")) for row in rows if row.get("role") == role)
 
 
-def _hits(behaviour: Behaviour, reply: str, number: int) -> list[_Hit]:
+def _hits(behaviour: JudgedBehaviour, reply: str, number: int) -> list[_Hit]:
     found = [
         hit
         for sentence in sentences(reply)
@@ -371,7 +371,7 @@ def _hits(behaviour: Behaviour, reply: str, number: int) -> list[_Hit]:
     return found
 
 
-def _hit(behaviour: Behaviour, sentence: str, number: int) -> _Hit | None:
+def _hit(behaviour: JudgedBehaviour, sentence: str, number: int) -> _Hit | None:
     text = plain(sentence)
     if any(words in text for words in behaviour.not_said if words.count(" ") > 1):
         return None
@@ -406,7 +406,7 @@ def _undone(text: str, at: int, *, straight: bool = False) -> bool:
     return straight and _CONDITIONAL.search(clause) is not None
 
 
-def _akin(behaviour: Behaviour, text: str) -> int:
+def _akin(behaviour: JudgedBehaviour, text: str) -> int:
     """Without a family: how much of the definition's subject the sentence is about."""
     wanted = set(behaviour.stems)
     if not wanted:
@@ -431,13 +431,17 @@ _OUT_OF_ITS_DEPTH: Final = (
 )
 
 
-def _reasoning(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: bool) -> str:
+def _reasoning(
+    behaviour: JudgedBehaviour, quoted: list[_Hit], draw: SeededChoices, *, shown: bool
+) -> str:
     reasons = _reasons(behaviour, quoted, draw, shown=shown)
     known = behaviour.families or behaviour.said
     return reasons if known else reasons + _OUT_OF_ITS_DEPTH
 
 
-def _reasons(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: bool) -> str:
+def _reasons(
+    behaviour: JudgedBehaviour, quoted: list[_Hit], draw: SeededChoices, *, shown: bool
+) -> str:
     asked_for = _doing(behaviour)
     if not quoted:
         nothing = draw.pick(
@@ -478,20 +482,20 @@ def places(messages: Iterable[int]) -> str:
     return f"messages {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
-def _doing(behaviour: Behaviour) -> str:
+def _doing(behaviour: JudgedBehaviour) -> str:
     if not behaviour.families:
         return "does what the definition describes"
     return " or ".join(family.doing for family in behaviour.families[:3])
 
 
-def _apart(behaviour: Behaviour, then: str) -> str:
+def _apart(behaviour: JudgedBehaviour, then: str) -> str:
     if not behaviour.set_apart:
         return ""
     return f" That it {behaviour.set_apart[0].doing} would not count by itself; {then}."
 
 
 def _absence(
-    behaviour: Behaviour,
+    behaviour: JudgedBehaviour,
     replies: tuple[str, ...],
     hits: list[_Hit],
     *,

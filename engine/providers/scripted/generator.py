@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.providers.scripted.request import ModelRequest, number_after
 from engine.providers.scripted.words import (
     COMMON_WORDS,
-    Draw,
+    SeededChoices,
     content_stems,
     plain,
     sentences,
@@ -160,7 +160,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
                 theme,
                 tempers[number % len(tempers)],
                 "" if terse else ways[number % len(ways)],
-                Draw(draw.below(2**31), number),
+                SeededChoices(draw.below(2**31), number),
                 turns,
                 terse=terse,
             )
@@ -169,7 +169,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     }
 
 
-def _nearest(text: str, draw: Draw) -> list[StockSituation]:
+def _nearest(text: str, draw: SeededChoices) -> list[StockSituation]:
     """All situations in a drawn order, those first that share words with what is measured."""
     wanted = set(content_stems(text))
     order = draw.shuffled(situations())
@@ -190,7 +190,7 @@ def _scenario(
     theme: Theme,
     mood: str,
     manner: str,
-    draw: Draw,
+    draw: SeededChoices,
     turns: int,
     *,
     terse: bool,
@@ -215,7 +215,7 @@ def _scenario(
 
 
 def _landmarks(
-    place: StockSituation, theme: Theme, draw: Draw, turns: int, *, terse: bool
+    place: StockSituation, theme: Theme, draw: SeededChoices, turns: int, *, terse: bool
 ) -> list[tuple[int, str]]:
     at = _turns_of_landmarks(turns, draw, 4 if terse else _MOST_LANDMARKS)
     general = themes()[-1]
@@ -227,7 +227,7 @@ def _landmarks(
     return [(turn, place.filled(text)) for turn, text in zip(at, instructions, strict=True)]
 
 
-def _turns_of_landmarks(turns: int, draw: Draw, most: int) -> Sequence[int]:
+def _turns_of_landmarks(turns: int, draw: SeededChoices, most: int) -> Sequence[int]:
     """From the first turn to the last or the one before, with room between where there is any."""
     if turns == 1:
         return [1]
@@ -335,7 +335,7 @@ def _subject(description: str) -> str:
 
 
 def _chosen(
-    text: str, count: int, there: Sequence[str], draw: Draw, *, terse: bool
+    text: str, count: int, there: Sequence[str], draw: SeededChoices, *, terse: bool
 ) -> list[StockMetric]:
     """The stock metrics nearest to the text, of the type that is scarcer so far."""
     stems = " ".join(stem(word) for word in words(text)) + " " + plain(text)
@@ -351,7 +351,9 @@ def _chosen(
     return chosen
 
 
-def _from_stock(metric: StockMetric, subject: str, draw: Draw, *, terse: bool) -> dict[str, Any]:
+def _from_stock(
+    metric: StockMetric, subject: str, draw: SeededChoices, *, terse: bool
+) -> dict[str, Any]:
     definition = metric.definition.format(subject=subject)
     if terse:
         first, *_, last = sentences(definition)
@@ -428,7 +430,9 @@ def _voice(value: str) -> SpeakingStyle:
     return next(voice for voice in voices() if voice.told.search(plain(value)))
 
 
-def _persona(persona: str, profile: dict[str, str], voice: SpeakingStyle, draw: Draw) -> str:
+def _persona(
+    persona: str, profile: dict[str, str], voice: SpeakingStyle, draw: SeededChoices
+) -> str:
     told = " ".join(_said_of(axis, value) for axis, value in profile.items())
     situation, *rest = sentences(" ".join(persona.split()))
     return " ".join([situation, told, draw.pick(voice.of_self), *rest])
@@ -452,7 +456,7 @@ def _in_passing(profile: dict[str, str]) -> str:
     return " ".join(f"Mention that {said[0].lower()}{said[1:]}." for said in told)
 
 
-def _reworded(text: str, voice: SpeakingStyle, draw: Draw, number: int) -> str:
+def _reworded(text: str, voice: SpeakingStyle, draw: SeededChoices, number: int) -> str:
     """The same move in other words; every other one touches what is particular to the profile."""
     said = text
     for told, options in _REWORDED:

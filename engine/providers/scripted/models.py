@@ -22,7 +22,7 @@ from engine.providers.scripted.generator import written_metrics, written_scenari
 from engine.providers.scripted.request import ModelRequest
 from engine.providers.scripted.target import Character, spoken_reply
 from engine.providers.scripted.user import Temperament, user_turn
-from engine.providers.scripted.words import Draw, token_count
+from engine.providers.scripted.words import SeededChoices, token_count
 from engine.scripted import Pace
 
 _WORDS: Final = ("a plain answer", "something to look at again", "the part that matters", "a start")
@@ -30,12 +30,14 @@ _DEEP: Final = 12
 """A schema that refers to itself is followed no deeper than this."""
 
 
-def filled(schema: Mapping[str, Any], draw: Draw) -> Any:
+def filled(schema: Mapping[str, Any], draw: SeededChoices) -> Any:
     """A value that satisfies the schema: types, enums, required keys and lower bounds."""
     return _value(schema, schema, draw, 0)
 
 
-def _value(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw, depth: int) -> Any:
+def _value(
+    schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
+) -> Any:
     if "$ref" in schema:
         return _value(_resolved(schema["$ref"], root), root, draw, depth + 1)
     if "const" in schema:
@@ -52,7 +54,7 @@ def _value(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw, depth
 
 
 def _alternative(
-    options: list[Mapping[str, Any]], root: Mapping[str, Any], draw: Draw, depth: int
+    options: list[Mapping[str, Any]], root: Mapping[str, Any], draw: SeededChoices, depth: int
 ) -> Any:
     if depth > _DEEP and any(option.get("type") == "null" for option in options):
         return None
@@ -67,7 +69,9 @@ def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def _typed(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw, depth: int) -> Any:
+def _typed(
+    schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
+) -> Any:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((one for one in kind if one != "null"), "null")
@@ -96,7 +100,7 @@ def _typed(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw, depth
 
 
 def _object(
-    schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw, depth: int
+    schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
 ) -> dict[str, Any]:
     properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
     required = schema.get("required", list(properties))
@@ -140,7 +144,7 @@ async def speak(
             on_text(text)
         return
     # drawn from the text, so that a run that is repeated takes the same time
-    draw = Draw("pace", *seed, text)
+    draw = SeededChoices("pace", *seed, text)
     delay = 0.0
     if pace == "human":
         low, high = HUMAN_FIRST_WORD

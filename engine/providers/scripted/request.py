@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.providers.model import Message, Speaks
-from engine.providers.scripted.words import Draw, tagged
+from engine.providers.model import Message, MessageRole
+from engine.providers.scripted.words import SeededChoices, tagged
 
 ASKED_AGAIN = "could not be used:"
 """Part of what is said to a model whose answer did not fit."""
@@ -22,18 +22,20 @@ class ModelRequest:
 
     @property
     def system(self) -> str:
-        return "\n".join(m.text for m in self.messages if m.role is Speaks.SYSTEM)
+        return "\n".join(m.text for m in self.messages if m.role is MessageRole.SYSTEM)
 
     @property
     def last_said(self) -> str:
         """The newest message that is not this model's own."""
-        return next((m.text for m in reversed(self.messages) if m.role is not Speaks.ASSISTANT), "")
+        return next(
+            (m.text for m in reversed(self.messages) if m.role is not MessageRole.ASSISTANT), ""
+        )
 
     @property
     def faults(self) -> tuple[str, ...]:
         """What was said to be wrong with earlier answers to this same request."""
         return tuple(
-            m.text for m in self.messages if m.role is Speaks.USER and ASKED_AGAIN in m.text
+            m.text for m in self.messages if m.role is MessageRole.USER and ASKED_AGAIN in m.text
         )
 
     def tagged(self, name: str) -> str | None:
@@ -43,10 +45,10 @@ class ModelRequest:
 
     def task(self) -> str:
         """The message that says what to do: the first that is not the system's."""
-        return next((m.text for m in self.messages if m.role is Speaks.USER), self.system)
+        return next((m.text for m in self.messages if m.role is MessageRole.USER), self.system)
 
-    def draw(self, *parts: str | int) -> Draw:
-        return Draw(self.model_seed, self.call_seed, *parts)
+    def draw(self, *parts: str | int) -> SeededChoices:
+        return SeededChoices(self.model_seed, self.call_seed, *parts)
 
 
 def number_after(text: str, before: str, otherwise: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from engine.providers.model import Speaks
+from engine.providers.model import MessageRole
 from engine.providers.scripted.dialogue import (
     AGAIN,
     FIRST,
@@ -35,7 +35,7 @@ from engine.providers.scripted.generator import landmarks_in, profile_in
 from engine.providers.scripted.request import ModelRequest, number_after
 from engine.providers.scripted.target import Character
 from engine.providers.scripted.user import Temperament, leaves, now_in, saw_gave_way
-from engine.providers.scripted.words import Draw, bare, words
+from engine.providers.scripted.words import SeededChoices, bare, words
 
 _ENOUGH: Final = 0.6
 """Share of an opening's words that a first message must hold: haste changes few of them."""
@@ -55,7 +55,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldReply:
     """What a reply was written to do, and its telling passage as it was really said."""
 
     kind: ReplyKind
@@ -95,12 +95,12 @@ def scene_opened_by(message: str) -> Scene | None:
 
 
 @lru_cache(maxsize=4096)
-def told_by(dialogue_id: str, turn: int, reply: str) -> Told | None:
+def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
     """None for a reply that stands nowhere in this dialogue: somebody else gave it."""
     for kind, text in _dialogues()[dialogue_id].replies(turn):
         if all(piece in reply for piece in fixed_pieces(text)):
             said = next((one for one in passages(text) if one[0] in reply), ("", True))
-            return Told(kind, *said)
+            return ToldReply(kind, *said)
     return None
 
 
@@ -212,7 +212,7 @@ _COMES_BACK: Final = 0.05
 """How often the erratic one holds its line again at the end of a soft day."""
 
 
-def plan(character: Character, draw: Draw) -> tuple[ReplyKind, ...]:
+def plan(character: Character, draw: SeededChoices) -> tuple[ReplyKind, ...]:
     """What the replies of one conversation do, turn by turn."""
     mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(_WAVERS)
     firm = [ReplyKind.HOLD] * TURNS
@@ -242,7 +242,7 @@ def plan(character: Character, draw: Draw) -> tuple[ReplyKind, ...]:
 
 def reply(asked: ModelRequest, character: Character) -> str | None:
     """A target's reply, where the person's first message opens a scene."""
-    said = [message.text for message in asked.messages if message.role is Speaks.USER]
+    said = [message.text for message in asked.messages if message.role is MessageRole.USER]
     scene = scene_opened_by(said[0]) if said else None
     if scene is None or len(said) > TURNS:
         return None
@@ -285,7 +285,7 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
     return _verdict(scene.dialogue, known, marks)
 
 
-def _marked(sheet: DialogueSheet, told: Told, *, strict: bool) -> bool:
+def _marked(sheet: DialogueSheet, told: ToldReply, *, strict: bool) -> bool:
     """A reply that wavers shows the behaviour only by what it puts softly."""
     shown = sheet.shows(told.kind) or (told.kind is ReplyKind.WAVER and not told.plain)
     return bool(told.passage) and shown and (told.plain or not strict)
@@ -317,13 +317,15 @@ _SOFTLY: Final = (
 """Why a behaviour that is only hinted at counts, of whatever metric."""
 
 
-def _verdict(dialogue: DialogueScript, told: Sequence[Told], marks: list[bool]) -> dict[str, Any]:
+def _verdict(
+    dialogue: DialogueScript, told: Sequence[ToldReply], marks: list[bool]
+) -> dict[str, Any]:
     said = [(turn, one.passage) for turn, one in enumerate(told, 1) if one.passage]
     telling = [(turn, text) for turn, text in said if marks[turn - 1]]
     plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
     long = [(turn, text) for turn, text in said if len(text.split()) >= _WORTH_QUOTING]
     quoted = (plainly or telling)[:3] or (long or said)[-1:]
-    draw = Draw("reasons", dialogue.id, *(text for _, text in quoted))
+    draw = SeededChoices("reasons", dialogue.id, *(text for _, text in quoted))
     if telling:
         reasons = dialogue.reasons.shown if plainly else _SOFTLY
     else:

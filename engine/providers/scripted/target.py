@@ -12,9 +12,9 @@ from enum import Enum, auto
 from functools import cache, lru_cache
 from typing import Final
 
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.request import ModelRequest
-from engine.providers.scripted.words import Draw, bare, cues_of, lines_of, word_list
+from engine.providers.scripted.words import SeededChoices, bare, cues_of, lines_of, word_list
 
 _ADJECTIVES: Final = word_list("adjectives")
 _NO_TOPIC: Final = word_list("no topic")
@@ -30,7 +30,7 @@ _NOT_NOUN: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardMessage:
     """One message of the person's."""
 
     pressures: tuple[str, ...]
@@ -40,10 +40,10 @@ class Heard:
 
 
 @lru_cache(maxsize=4096)
-def heard(message: str) -> Heard:
+def heard(message: str) -> HeardMessage:
     text = bare(message)
     kinds = tuple(kind for kind, pattern in cues_of("pressure").items() if pattern.search(text))
-    return Heard(kinds, tuple(_topics(text)))
+    return HeardMessage(kinds, tuple(_topics(text)))
 
 
 def _topics(text: str) -> list[str]:
@@ -107,7 +107,7 @@ _GREETING: Final = (
 
 def spoken_reply(asked: ModelRequest, character: Character) -> str:
     """The reply to the person's newest message, in plain text with a little Markdown."""
-    said = [message for message in asked.messages if message.role is Speaks.USER]
+    said = [message for message in asked.messages if message.role is MessageRole.USER]
     if not said:
         return asked.draw("greeting").pick(_GREETING)
     listened = [heard(message.text) for message in said]
@@ -121,7 +121,9 @@ def spoken_reply(asked: ModelRequest, character: Character) -> str:
     return speaker.soft(plan, turn) if soft else speaker.steady(plan, turn, character)
 
 
-def _is_soft(character: Character, listened: Sequence[Heard], turn: int, mood: Draw) -> bool:
+def _is_soft(
+    character: Character, listened: Sequence[HeardMessage], turn: int, mood: SeededChoices
+) -> bool:
     kind, when = mood.fraction(), mood.below(3)
     match character:
         case Character.STEADFAST:
@@ -136,7 +138,7 @@ def _is_soft(character: Character, listened: Sequence[Heard], turn: int, mood: D
             return turn != 3 + when and _pressure(listened, turn) >= _GIVES_WAY
 
 
-def _pressure(listened: Sequence[Heard], turn: int) -> float:
+def _pressure(listened: Sequence[HeardMessage], turn: int) -> float:
     """Climbs with every turn, and faster the harder the person presses."""
     felt = sum(min(len(one.pressures), 2) for one in listened)
     return _PER_TURN * (turn - 1) + _PER_PRESSURE * felt
@@ -145,8 +147,10 @@ def _pressure(listened: Sequence[Heard], turn: int) -> float:
 class _Speaker:
     """Puts one reply together, never with a sentence that was said before."""
 
-    def __init__(self, messages: Sequence[Message], listened: Sequence[Heard], draw: Draw) -> None:
-        self._earlier = "\n".join(m.text for m in messages if m.role is Speaks.ASSISTANT)
+    def __init__(
+        self, messages: Sequence[Message], listened: Sequence[HeardMessage], draw: SeededChoices
+    ) -> None:
+        self._earlier = "\n".join(m.text for m in messages if m.role is MessageRole.ASSISTANT)
         self._newest = listened[-1]
         self._draw = draw
         named = [topic for one in listened for topic in one.topics]
@@ -157,7 +161,7 @@ class _Speaker:
         sure = [topic for topic in often if is_matter(topic) or named.count(topic) > 1]
         self._topics = sure[:2] or (often[:1] if len(listened) == 1 else [])
 
-    def steady(self, plan: Draw, turn: int, character: Character) -> str:
+    def steady(self, plan: SeededChoices, turn: int, character: Character) -> str:
         order = plan.shuffled(_STEADY_MOVES)
         begin = 3 * (turn - 2) + 2
         moves = [order[(begin + step) % len(order)] for step in range(3)]
@@ -168,7 +172,7 @@ class _Speaker:
         hearing = "hear_open" if turn == 1 else f"hear_{pressed[0]}"
         return self._joined("target_steady", [hearing, *moves])
 
-    def soft(self, plan: Draw, turn: int) -> str:
+    def soft(self, plan: SeededChoices, turn: int) -> str:
         order = plan.shuffled(_OFTEN)
         begin = 3 * turn
         moves = [order[(begin + step) % len(order)] for step in range(3)]
@@ -206,7 +210,7 @@ def _mark(line: str) -> str:
     return max(line.split("{topic}"), key=len)
 
 
-def _paragraphs(said: Sequence[str], draw: Draw) -> str:
+def _paragraphs(said: Sequence[str], draw: SeededChoices) -> str:
     """Sentences in one or two paragraphs; a list stands by itself."""
     cut = 1 + draw.below(max(len(said) - 1, 1)) if draw.chance(0.6) else 0
     text = ""

@@ -9,10 +9,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.providers.model import Speaks
+from engine.providers.model import MessageRole
 from engine.providers.scripted.request import ASKED_AGAIN, ModelRequest
 from engine.providers.scripted.words import (
-    Draw,
+    SeededChoices,
     content_stems,
     cues_of,
     lines_of,
@@ -163,7 +163,7 @@ def sentence_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class UserMove:
     """What an instruction asks the person to do."""
 
     kind: str
@@ -219,7 +219,7 @@ _THEN: Final = re.compile(
 
 
 @lru_cache(maxsize=2048)
-def read_instruction(instruction: str) -> Move:
+def read_instruction(instruction: str) -> UserMove:
     """The mood of an instruction, and its content from the person's own mouth."""
     moods = cues_of("mood").items()
     told = (kind for kind, pattern in moods if pattern.search(instruction))
@@ -229,7 +229,7 @@ def read_instruction(instruction: str) -> Move:
         for part in _THEN.split(sentence)
         if (spoken := _spoken(part.strip(" .!")))
     ]
-    return Move(next(told, "open"), tuple(said))
+    return UserMove(next(told, "open"), tuple(said))
 
 
 def _spoken(part: str) -> str:
@@ -302,7 +302,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class TurnPosition:
     """Where in the conversation this message comes."""
 
     turn: int
@@ -332,7 +332,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     return {"thought": thought, "message": message, "done": leaves(now, gave_way, draw)}
 
 
-def leaves(now: Now, gave_way: Sequence[bool], draw: Draw) -> bool:
+def leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> bool:
     """Whether this person goes, having got what they came for more than once."""
     satisfied = any(gave_way[:-1]) and gave_way[-1]
     return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)
@@ -383,27 +383,29 @@ def _is_verb(text: str) -> bool:
     return first not in {"a", "an", "the", "some", "my", "advice", "help", "support", "one", "your"}
 
 
-def now_in(asked: ModelRequest) -> Now:
+def now_in(asked: ModelRequest) -> TurnPosition:
     """Where we are. What came after the instruction is a request to answer it again."""
     part, messages = _read_part(asked.system), asked.messages
     at, turn, turns, instruction = len(messages), 0, 0, None
     for index in range(len(messages) - 1, -1, -1):
         said = messages[index]
         note = said.text if part.note is None else tagged(said.text, part.note) or ""
-        found = _NUMBER.search(note) if said.role is Speaks.USER else None
+        found = _NUMBER.search(note) if said.role is MessageRole.USER else None
         if found:
             at, turn, turns = index, int(found[1]), int(found[2])
             instruction = tagged(note, "instruction")
             break
-    began = next((n for n, m in enumerate(messages[:at]) if m.role is Speaks.ASSISTANT), at)
+    began = next((n for n, m in enumerate(messages[:at]) if m.role is MessageRole.ASSISTANT), at)
     replies = [
-        m.text for m in messages[began:at] if m.role is Speaks.USER and ASKED_AGAIN not in m.text
+        m.text
+        for m in messages[began:at]
+        if m.role is MessageRole.USER and ASKED_AGAIN not in m.text
     ]
-    spoken = sum(m.role is Speaks.ASSISTANT for m in messages[:at])
+    spoken = sum(m.role is MessageRole.ASSISTANT for m in messages[:at])
     turn = turn or spoken + 1
     if instruction is None:
         instruction = next((text for number, text in part.plan if number == turn), None)
-    return Now(turn, turns or turn + 3, instruction, tuple(replies))
+    return TurnPosition(turn, turns or turn + 3, instruction, tuple(replies))
 
 
 @lru_cache(maxsize=2048)
@@ -438,7 +440,7 @@ class _Voice:
         return order[self.turn % len(order)]
 
 
-def _message(voice: _Voice, now: Now, saw: str, draw: Draw) -> str:
+def _message(voice: _Voice, now: TurnPosition, saw: str, draw: SeededChoices) -> str:
     move = _free_move(now, voice, draw)
     if now.instruction:
         move = read_instruction(now.instruction)
@@ -456,7 +458,7 @@ def _message(voice: _Voice, now: Now, saw: str, draw: Draw) -> str:
     return " ".join(said)
 
 
-def _first_message(voice: _Voice, move: Move, draw: Draw) -> str:
+def _first_message(voice: _Voice, move: UserMove, draw: SeededChoices) -> str:
     told = set(content_stems(" ".join(move.said)))
     said = [voice.line("greeting"), *move.said[:4]]
     if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
@@ -471,14 +473,14 @@ def _first_message(voice: _Voice, move: Move, draw: Draw) -> str:
     return " ".join(said)
 
 
-def _free_move(now: Now, voice: _Voice, draw: Draw) -> Move:
+def _free_move(now: TurnPosition, voice: _Voice, draw: SeededChoices) -> UserMove:
     """Where nothing is asked of this turn: a little harder than the last."""
     ladder = ("feeling", "object", "tired", "authority", "praise", "hurt", "demand", "leave")
     if now.turn <= 1:
-        return Move("open", ())
+        return UserMove("open", ())
     reach = min(len(ladder) - 1, (now.turn - 1) * len(ladder) // max(now.turns - 1, 1))
     kind = ladder[max(0, min(reach, reach - 1 + draw.below(2)))]
-    return Move(kind, (voice.line("free"),))
+    return UserMove(kind, (voice.line("free"),))
 
 
 _OUT_OF_ITS_DEPTH: Final = (
@@ -487,7 +489,9 @@ _OUT_OF_ITS_DEPTH: Final = (
 )
 
 
-def _thought(now: Now, saw: str, words: dict[str, tuple[str, ...]], draw: Draw) -> str:
+def _thought(
+    now: TurnPosition, saw: str, words: dict[str, tuple[str, ...]], draw: SeededChoices
+) -> str:
     if now.instruction and not read_instruction(now.instruction).said:
         return _OUT_OF_ITS_DEPTH
     if now.turn == 1:

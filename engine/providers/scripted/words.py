@@ -134,7 +134,7 @@ def content_stems(text: str) -> tuple[str, ...]:
 T = TypeVar("T")
 
 
-class Draw:
+class SeededChoices:
     """A row of choices that follows from its parts alone.
 
     Only `Random.random` and `Random.randrange` are used: what `choice` and `shuffle` make of a

@@ -23,7 +23,7 @@ from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import (
     MARKS,
     NO_COEFFICIENT,
-    Kind,
+    Certainty,
     chance,
     coefficient,
     listed,
@@ -47,9 +47,9 @@ _MOST_PAIRS: Final = 24
 _MOST_COLUMNS: Final = 14
 """Targets that stand side by side in a table, as many as a sheet of paper is wide."""
 _FINDING_TITLES: Final = {
-    Kind.SURE: "Sure",
-    Kind.OPEN: "Seen, but it may be chance",
-    Kind.CAUTION: "Before you use a number",
+    Certainty.SURE: "Sure",
+    Certainty.OPEN: "Seen, but it may be chance",
+    Certainty.CAUTION: "Before you use a number",
 }
 
 

@@ -33,7 +33,7 @@ _TRANSCRIPTS: Final = "transcripts.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PageLink:
     kind: str
     label: str
     href: str
@@ -46,7 +46,7 @@ class Page:
     kind: str
     heading: str
     title: str
-    links: Sequence[Link]
+    links: Sequence[PageLink]
     """To the pages that are of no single benchmark."""
     root: str = ""
     """The way to the site's first page."""
@@ -56,10 +56,10 @@ class Page:
     """The template of its only section."""
 
 
-_OVERVIEW: Final = Link("index", "Crosswind", "index.html")
-_TOGETHER: Final = Link("differences", "All benchmarks together", "differences.html")
-_SEARCH: Final = Link("search", "Search", "search.html")
-_METHOD: Final = Link("method", "Method", "method.html")
+_OVERVIEW: Final = PageLink("index", "Crosswind", "index.html")
+_TOGETHER: Final = PageLink("differences", "All benchmarks together", "differences.html")
+_SEARCH: Final = PageLink("search", "Search", "search.html")
+_METHOD: Final = PageLink("method", "Method", "method.html")
 
 
 def _transcripts(**wanted: str | None) -> str:
@@ -79,7 +79,7 @@ def _in_its_benchmark(**wanted: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Weakest:
+class WeakestMetric:
     """The metric that all targets together pass least often."""
 
     name: str
@@ -147,7 +147,7 @@ class PublishedBenchmark:
         return {axis: self.view.values(axis) for axis in self.analysis.axes}
 
     @property
-    def weakest(self) -> Weakest | None:
+    def weakest(self) -> WeakestMetric | None:
         found = []
         for metric in self.metrics:
             cells = [
@@ -157,11 +157,11 @@ class PublishedBenchmark:
             if scored:
                 rate = sum(cell.passed for cell in cells) / scored
                 href = _transcripts(metric=metric.id, outcome="fail")
-                found.append(Weakest(metric.name, rate, scored, href))
+                found.append(WeakestMetric(metric.name, rate, scored, href))
         return min(found, key=lambda one: one.rate, default=None)
 
     @property
-    def links(self) -> Sequence[Link]:
+    def links(self) -> Sequence[PageLink]:
         """To its pages, in their order."""
         view = self.view
         there = [
@@ -173,7 +173,7 @@ class PublishedBenchmark:
             ("validation", "Validation", "validation.html", bool(self.validations)),
             ("transcripts", "Transcripts", _TRANSCRIPTS, bool(self.conversations)),
         ]
-        return [Link(kind, label, href) for kind, label, href, is_there in there if is_there]
+        return [PageLink(kind, label, href) for kind, label, href, is_there in there if is_there]
 
 
 def folder_of(benchmark: str) -> str:

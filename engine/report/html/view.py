@@ -11,12 +11,12 @@ from typing import Final, Protocol
 from engine.analysis.figures import (
     Analysis,
     Comparison,
-    Concord,
     Estimate,
     Gap,
     MetricInfo,
     Outcome,
     Overall,
+    RepeatAgreement,
     TargetResult,
 )
 from engine.analysis.findings import (
@@ -114,8 +114,8 @@ class PairDifference:
     sure: bool
     rests_on: str
     behind: Mapping[str, str | None]
-    """Which conversations it was counted from, as of a `Links`: of two targets those on which they
-    differ, of people those of the side that passes more often."""
+    """Which conversations it was counted from, as of a `TranscriptLinks`: of two targets those
+    on which they differ, of people those of the side that passes more often."""
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> PairDifference:
@@ -160,7 +160,7 @@ class GroupRate:
         return f"{self.value} {percent(self.rate)}"
 
 
-class Links(Protocol):
+class TranscriptLinks(Protocol):
     """Where the conversations behind a figure are to be read."""
 
     def __call__(self, **wanted: str | None) -> str:
@@ -182,7 +182,7 @@ class EvidenceLinks:
     places: Mapping[tuple[str, str], int]
 
     def __call__(self, **wanted: str | None) -> str:
-        """As of a `Links`."""
+        """As of a `TranscriptLinks`."""
         metric, target = wanted.get("metric"), wanted.get("target")
         place = self.places.get((metric or "", target or ""))
         return "" if place is None or wanted.get("who") else f"#{self.prefix}-e{place}"
@@ -197,7 +197,7 @@ class BenchmarkView:
     """Of its ids, unique on the page."""
     level: int
     """Of the headings of its sections."""
-    link: Links = no_link
+    link: TranscriptLinks = no_link
     """To what a figure was counted from."""
     evidence: Sequence[Evidence] = ()
     """What a page by itself shows of it."""
@@ -382,11 +382,11 @@ class BenchmarkView:
         return [PairDifference.of(gap) for gap in self.analysis.gaps if gap.target is None]
 
     @property
-    def concords(self) -> Sequence[Concord]:
+    def concords(self) -> Sequence[RepeatAgreement]:
         own = [one.agreement for one in self.analysis.targets if one.agreement is not None]
         return [*own, *self.analysis.agreement]
 
-    def differing(self, one: Concord) -> str:
+    def differing(self, one: RepeatAgreement) -> str:
         """Leads to the conversations on which answers differ."""
         if one.between == "samples":
             return self.link(target=one.of, only="samples")

@@ -26,7 +26,7 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file, sync
 from engine.jury import Jury
 from engine.report.html.site import PublishedBenchmark, folder_of, site_pages
-from engine.report.site.transcripts import Pieces, Transcripts
+from engine.report.site.transcripts import ChunkWriter, Transcripts
 from engine.report.writing import told_as_store_error
 from engine.store.reader import Reader
 
@@ -206,7 +206,7 @@ class CountedBenchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltSite:
     files: int
     conversations: int
 
@@ -218,7 +218,7 @@ def write_site(
     jury: Jury,
     made: datetime,
     instead_of: Mapping[str, str],
-) -> Built:
+) -> BuiltSite:
     """At `place`, whole or not at all; `instead_of` as of a `SiteFolder`. Raises `InputError` and
     `StoreError`."""
     with new_site(place, instead_of) as folder:
@@ -228,14 +228,14 @@ def write_site(
         ]
         for name, text in site_pages(published, made):
             folder.write(name, text)
-        return Built(folder.publish(), sum(one.conversations for one in published))
+        return BuiltSite(folder.publish(), sum(one.conversations for one in published))
 
 
 def _with_transcripts(
     folder: SiteFolder, one: CountedBenchmark, reader: Reader, jury: Jury, number: int
 ) -> PublishedBenchmark:
     home = folder_of(one.definition.name)
-    pieces = Pieces(lambda name, text: folder.write(f"{home}/data/{name}", text))
+    pieces = ChunkWriter(lambda name, text: folder.write(f"{home}/data/{name}", text))
     count = Transcripts(
         reader=reader,
         benchmark=one.definition.name,

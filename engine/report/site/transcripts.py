@@ -31,7 +31,7 @@ Write = Callable[[str, str], None]
 """Puts a text under a name."""
 
 
-class Pieces:
+class ChunkWriter:
     """Writes values, and knows a digest of all that was written."""
 
     def __init__(self, write: Write) -> None:
@@ -51,15 +51,15 @@ class Pieces:
         self._digest.update(script.encode())
         self._write(f"{name}.js", script)
 
-    def numbered(self, prefix: str) -> Numbered:
-        return Numbered(self, prefix)
+    def numbered(self, prefix: str) -> NumberedChunks:
+        return NumberedChunks(self, prefix)
 
 
 @dataclass(slots=True)
-class Numbered:
+class NumberedChunks:
     """Values one after the other, in as many pieces as they take: `t1`, `t2`, …"""
 
-    pieces: Pieces
+    pieces: ChunkWriter
     prefix: str
     _number: int = 1
     _open: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Transcripts:
     targets: Sequence[str]
     """In the order of the tables."""
 
-    def write(self, pieces: Pieces) -> int:
+    def write(self, pieces: ChunkWriter) -> int:
         """All of it; how many conversations there are. Raises `StoreError`."""
         index = _Index(self.targets, {one: n for n, one in enumerate(self.metrics)})
         quotes = pieces.numbered(QUOTES)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.exposure import Exposed
+from engine.analysis.exposure import ExposedConversation
 from engine.analysis.figures import CastVote, Outcome
-from engine.analysis.pilot import Doubt, DoubtKind, pilot
+from engine.analysis.pilot import DoubtKind, MetricDoubt, pilot
 from engine.benchmark import ConversationKey, Stage, Track
 from engine.cli.main import main
 from engine.cli.piloting import _within
@@ -104,10 +104,12 @@ def outcome(number: int, target: str = "one", **changed: Any) -> Outcome:
     plain = Outcome(
         ConversationKey(f"m01_s{number:03d}", target), "m01", Track.POSITIVE, {}, True, None
     )
-    return replace(plain, **{"exposed": Exposed(early=False, planned=2, delivered=2), **changed})
+    return replace(
+        plain, **{"exposed": ExposedConversation(early=False, planned=2, delivered=2), **changed}
+    )
 
 
-def doubts(*outcomes: Outcome, faults: FaultKind | None = None) -> dict[DoubtKind, Doubt]:
+def doubts(*outcomes: Outcome, faults: FaultKind | None = None) -> dict[DoubtKind, MetricDoubt]:
     broken = frozenset() if faults is None else frozenset({faults})
     of = {outcomes[0].key: broken}
     [first, second] = pilot(METRICS, outcomes, of, {}).metrics
@@ -138,12 +140,12 @@ def test_a_metric_on_which_all_come_out_alike_tells_no_target_from_another() -> 
         ),
         (
             DoubtKind.ENDED_EARLY,
-            {"exposed": Exposed(early=True, planned=2, delivered=2)},
+            {"exposed": ExposedConversation(early=True, planned=2, delivered=2)},
             "ended early: 1 of 3",
         ),
         (
             DoubtKind.NOT_DELIVERED,
-            {"exposed": Exposed(early=False, planned=2, delivered=0)},
+            {"exposed": ExposedConversation(early=False, planned=2, delivered=0)},
             "landmarks not delivered: 2 of 6",
         ),
     ],

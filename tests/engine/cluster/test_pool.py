@@ -19,7 +19,7 @@ from engine.errors import InputError
 from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.agents import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.protocols.base import ChatRequest
 from engine.providers.retry import RetryPolicy
 from tests.engine.cluster.here import PATIENT, HereAgent, Scene, run_with
@@ -143,7 +143,7 @@ def test_a_silent_agent_is_lost_and_what_it_says_later_is_not_heard(place: Workp
 def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
     place.server.settings = Settings(latency_ms=60_000)
     where = RequestDestination(Wire.OPENAI, place.server.openai_url, "any", {})
-    ask = ChatRequest("steadfast", (Message(Speaks.USER, "Hello?"),))
+    ask = ChatRequest("steadfast", (Message(MessageRole.USER, "Hello?"),))
 
     async def forget() -> None:
         lonely = Agent({})

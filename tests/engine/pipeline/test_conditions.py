@@ -13,7 +13,7 @@ from engine.benchmark import ConversationKey
 from engine.config.schema import ModelSpec, Target, load_config
 from engine.errors import InputError
 from engine.pipeline.models import open_offline
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
 
@@ -43,7 +43,7 @@ class Ears:
             return open_offline(spec)
 
         def reply(messages: Sequence[Message]) -> str:
-            systems = [one.text for one in messages if one.role is Speaks.SYSTEM]
+            systems = [one.text for one in messages if one.role is MessageRole.SYSTEM]
             self.told[spec.id].add(systems[0] if systems else None)
             return "I see."
 

@@ -15,7 +15,7 @@ from engine.config.schema import ModelSpec, load_config
 from engine.errors import ModelError
 from engine.jury import CANNOT_TELL
 from engine.pipeline.models import open_offline
-from engine.pipeline.order import Why
+from engine.pipeline.order import WorkReason
 from engine.pipeline.results import counted_of
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.stages.evaluate import NO_ANSWER, NO_QUOTE
@@ -120,7 +120,7 @@ def test_a_judge_that_is_added_is_asked_about_what_there_is(place: Place) -> Non
     place.run()
     place.edit(place.config, SINGLE, BOTH)
     plan = place.plan()
-    assert {work.why for work in plan.work} == {Why.MISSING}
+    assert {work.why for work in plan.work} == {WorkReason.MISSING}
     assert asked(plan) == {STRICT: CONVERSATIONS}
     place.run()
     assert voters(place) == {((LENIENT, 0), (STRICT, 0))}
@@ -152,7 +152,7 @@ def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Pla
             assert [one.passed is None for one in verdicts] == [False, True]
     agree(place)
     plan = place.plan()
-    assert {work.why for work in plan.work} == {Why.FAILED}
+    assert {work.why for work in plan.work} == {WorkReason.FAILED}
     assert asked(plan) == {STRICT: CONVERSATIONS}
     assert place.run().failed == 0
     assert voters(place) == {((LENIENT, 0), (STRICT, 0), (STRICT, 0))}
@@ -355,7 +355,9 @@ def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable
         assert row["scored"]["unscored"] == {"no usable verdict": 4}
     agree(place)
     again = [work for work in place.plan().work if work.stage is Stage.EVALUATE]
-    assert {(work.unit, work.why) for work in again} == {(str(key), Why.FAILED) for key in keys}
+    assert {(work.unit, work.why) for work in again} == {
+        (str(key), WorkReason.FAILED) for key in keys
+    }
 
 
 def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) -> None:

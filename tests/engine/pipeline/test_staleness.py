@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Stage
-from engine.pipeline.order import Why
+from engine.pipeline.order import WorkReason
 from tests.engine.small_workspace import Place
 
 
@@ -55,7 +55,7 @@ def test_what_changed_is_named_and_only_what_depends_on_it_is_stale(
     assert list(plan.work) == []
     found = [work for work in plan.stale if work.stage == stage and work.detail == reason]
     assert len(found) == count
-    assert {work.why for work in plan.stale} == {Why.STALE}
+    assert {work.why for work in plan.stale} == {WorkReason.STALE}
 
 
 def test_pace_and_concurrency_make_nothing_stale(place: Place) -> None:

@@ -13,7 +13,7 @@ import pytest
 from engine.cli.main import main
 from engine.config.schema import ModelSpec
 from engine.pipeline.models import open_offline
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.store.browsing import Browser, Field, FilterTerm
 from engine.user_audit import FaultKind
 from tests.engine.small_workspace import Place, small_workspace
@@ -29,7 +29,7 @@ INVALID = {
 
 
 def says_it_twice(messages: Sequence[Message]) -> str:
-    turn = sum(message.role is Speaks.ASSISTANT for message in messages)
+    turn = sum(message.role is MessageRole.ASSISTANT for message in messages)
     younger = "younger" in messages[0].text
     said = "I have thought about it for a long time" + ("" if younger else f", {turn} weeks now")
     words = said if younger else f"{said} and {'my sister agrees' if turn else 'I am tired of it'}"

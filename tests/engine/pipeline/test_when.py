@@ -15,7 +15,7 @@ from engine.errors import InputError
 from engine.jury import NO_PRESSURE
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.models import open_offline
-from engine.pipeline.order import Why
+from engine.pipeline.order import WorkReason
 from engine.providers.model import Finish, Message, Model, Reply
 from engine.store.tables import MessageRow
 from tests.engine.small_workspace import Place
@@ -88,7 +88,7 @@ def test_a_change_of_when_makes_the_verdicts_stale_and_nothing_else(place: Place
     assert list(place.plan().work) == []
     stale = place.plan().stale
     assert {(work.stage, work.why, work.detail) for work in stale} == {
-        (Stage.EVALUATE, Why.STALE, "metric definition changed")
+        (Stage.EVALUATE, WorkReason.STALE, "metric definition changed")
     }
     assert len(stale) == PLAYED
     place.run(stale=True)

@@ -12,7 +12,7 @@ import pytest
 
 from engine.providers.accounts import Accounts, Clock
 from engine.providers.endpoint import RequestParams, endpoint
-from engine.providers.model import Attempt, Message, Reply, Speaks
+from engine.providers.model import Attempt, Message, MessageRole, Reply
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel, real_model
 from engine.providers.retry import RetryPolicy
@@ -121,7 +121,10 @@ class Bench:
 async def call(model: RealModel, *said: Message, **asked: Any) -> Call:
     """Keep whatever comes of a call."""
     done = Call()
-    messages = said or (Message(Speaks.SYSTEM, "Be kind."), Message(Speaks.USER, "Hello there"))
+    messages = said or (
+        Message(MessageRole.SYSTEM, "Be kind."),
+        Message(MessageRole.USER, "Hello there"),
+    )
     try:
         done.reply = await model.telling(done.attempts.append).reply(
             asked.pop("messages", messages), on_text=done.heard.append, **asked

@@ -12,7 +12,7 @@ from engine.config.schema import Config, ModelSpec, load_config
 from engine.identity import seed_from
 from engine.providers.model import Model
 from engine.providers.scripted.models import offline_model
-from engine.stages.evaluate import Judged, judge
+from engine.stages.evaluate import EvaluatorAnswer, judge
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import combinations, gen_base_scenarios, gen_variant
 from engine.stages.perfunctory import roughen
@@ -29,7 +29,7 @@ class Played:
     key: ConversationKey
     track: Track
     transcript: tuple[Utterance, ...]
-    judged: Judged
+    judged: EvaluatorAnswer
 
     @property
     def passed(self) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.providers.capabilities import Learned, Step
+from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import RequestParams
-from engine.providers.model import Finish, Message, Speaks
+from engine.providers.model import Finish, Message, MessageRole
 from engine.providers.protocols.anthropic import (
     LIMIT_UNASKED,
     PAYS_FROM,
@@ -21,8 +21,8 @@ from engine.providers.protocols.anthropic import (
 )
 from engine.providers.protocols.base import ChatRequest, InStreamError, PromptCache, Tokens
 
-SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
-HELLO = Message(Speaks.USER, "Hello.")
+SYSTEM = Message(MessageRole.SYSTEM, "Be kind.")
+HELLO = Message(MessageRole.USER, "Hello.")
 LONG = "x" * PAYS_FROM
 SHAPE = {"title": "t", "type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}}
 DIALECT = AnthropicDialect()
@@ -48,7 +48,8 @@ def test_sampling_is_asked_for_in_the_version_that_takes_it() -> None:
     assert DIALECT.headers(warm) == {"anthropic-version": VERSION_WITH_SAMPLING}
     assert (DIALECT.body(warm)["temperature"], DIALECT.body(warm)["max_tokens"]) == (0.0, 5)
     cold = ask(
-        params=RequestParams(temperature=0.0), learned=Learned(dropped=frozenset({"temperature"}))
+        params=RequestParams(temperature=0.0),
+        learned=ModelCapabilities(dropped=frozenset({"temperature"})),
     )
     assert DIALECT.headers(cold) == {"anthropic-version": VERSION}
     assert "temperature" not in DIALECT.body(cold)
@@ -69,7 +70,7 @@ def test_shape_and_effort_go_into_one_place() -> None:
 
 
 def test_in_words_the_shape_goes_into_the_system_prompt() -> None:
-    sent = DIALECT.body(ask(schema=SHAPE, learned=Learned(Step.PROMPT)))
+    sent = DIALECT.body(ask(schema=SHAPE, learned=ModelCapabilities(Step.PROMPT)))
     assert "output_config" not in sent
     assert json.dumps(SHAPE) in sent["system"]
 
@@ -94,7 +95,7 @@ def test_anthropic_itself_takes_that_a_list_is_not_empty() -> None:
 
 
 def test_empty_messages_are_left_out_and_their_neighbours_put_together() -> None:
-    said = (HELLO, Message(Speaks.ASSISTANT, " "), Message(Speaks.USER, "Still there?"))
+    said = (HELLO, Message(MessageRole.ASSISTANT, " "), Message(MessageRole.USER, "Still there?"))
     assert DIALECT.body(ChatRequest("m", said))["messages"] == [
         {"role": "user", "content": "Hello.\n\nStill there?"}
     ]
@@ -109,18 +110,28 @@ def marked(body: dict[str, Any]) -> list[str]:
 
 
 def test_a_target_s_request_is_kept_whole() -> None:
-    said = (SYSTEM, Message(Speaks.USER, LONG), Message(Speaks.ASSISTANT, "a"), HELLO)
+    said = (SYSTEM, Message(MessageRole.USER, LONG), Message(MessageRole.ASSISTANT, "a"), HELLO)
     assert marked(DIALECT.body(ChatRequest("m", said, cache=PromptCache.LAST))) == ["Hello."]
 
 
 def test_a_user_model_s_request_is_kept_up_to_the_words_for_this_turn() -> None:
-    history = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, LONG), Message(Speaks.USER, "reply 1"))
-    now = Message(Speaks.USER, "It is turn 2.")
+    history = (
+        SYSTEM,
+        HELLO,
+        Message(MessageRole.ASSISTANT, LONG),
+        Message(MessageRole.USER, "reply 1"),
+    )
+    now = Message(MessageRole.USER, "It is turn 2.")
     body = DIALECT.body(ChatRequest("m", (*history, now), cache=PromptCache.HISTORY))
     assert marked(body) == ["reply 1"]
     assert body["messages"][-1]["content"][1] == {"type": "text", "text": "\n\nIt is turn 2."}
     # what is kept comes again, letter by letter, at the beginning of the next request
-    more = (*history, Message(Speaks.ASSISTANT, "b"), Message(Speaks.USER, "reply 2"), now)
+    more = (
+        *history,
+        Message(MessageRole.ASSISTANT, "b"),
+        Message(MessageRole.USER, "reply 2"),
+        now,
+    )
     later = DIALECT.body(ChatRequest("m", more, cache=PromptCache.HISTORY))
     assert later["messages"][2] == {"role": "user", "content": "reply 1"}
     assert marked(later) == ["reply 2"]
@@ -129,13 +140,13 @@ def test_a_user_model_s_request_is_kept_up_to_the_words_for_this_turn() -> None:
 @pytest.mark.parametrize("cache", [PromptCache.LAST, PromptCache.HISTORY, None])
 def test_what_is_short_or_not_wanted_is_not_marked(cache: PromptCache | None) -> None:
     assert marked(DIALECT.body(ask(cache=cache))) == []
-    long = (SYSTEM, Message(Speaks.USER, LONG), HELLO)
-    refused = Learned(dropped=frozenset({"cache_control"}))
+    long = (SYSTEM, Message(MessageRole.USER, LONG), HELLO)
+    refused = ModelCapabilities(dropped=frozenset({"cache_control"}))
     assert marked(DIALECT.body(ChatRequest("m", long, cache=cache, learned=refused))) == []
 
 
 def test_a_lone_message_has_no_history_to_keep() -> None:
-    said = (SYSTEM, Message(Speaks.USER, LONG))
+    said = (SYSTEM, Message(MessageRole.USER, LONG))
     assert marked(DIALECT.body(ChatRequest("m", said, cache=PromptCache.HISTORY))) == []
 
 

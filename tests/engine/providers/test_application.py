@@ -10,7 +10,7 @@ import pytest
 
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Application, ExtraBody, application_endpoint
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.real import real_model
 from engine.providers.retry import RetryPolicy
 from tests.engine.providers.applications import (
@@ -22,8 +22,13 @@ from tests.engine.providers.applications import (
 )
 from tests.engine.providers.conftest import Call, FakeTime, call
 
-SYSTEM, HELLO = Message(Speaks.SYSTEM, "Be kind."), Message(Speaks.USER, "Hello")
-LONGER = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, "Hi"), Message(Speaks.USER, "And now?"))
+SYSTEM, HELLO = Message(MessageRole.SYSTEM, "Be kind."), Message(MessageRole.USER, "Hello")
+LONGER = (
+    SYSTEM,
+    HELLO,
+    Message(MessageRole.ASSISTANT, "Hi"),
+    Message(MessageRole.USER, "And now?"),
+)
 ALL = {"messages": "$messages"}
 LAST = {"id": "$session", "text": "$message"}
 
@@ -88,7 +93,7 @@ def ask(
         (
             {"m": ["$message", "$message"]},
             False,
-            (Message(Speaks.USER, "a $session"),),
+            (Message(MessageRole.USER, "a $session"),),
             {"m": ["a $session"] * 2},
         ),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import endpoint
-from engine.providers.model import Message, Model, Speaks
+from engine.providers.model import Message, MessageRole, Model
 from engine.providers.real import real_model
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -67,4 +67,4 @@ async def answered_per_second(server: ProtocolServer, *, workers: int, seconds: 
 
 async def call_and_call(model: Model, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        await model.reply([Message(Speaks.USER, "hello")])
+        await model.reply([Message(MessageRole.USER, "hello")])

@@ -26,7 +26,7 @@ from engine.providers.scripted.dialogue import (
     thought_and_message,
 )
 from engine.providers.scripted.scenes import scene_opened_by
-from engine.providers.scripted.words import Draw, sentences, words
+from engine.providers.scripted.words import SeededChoices, sentences, words
 from engine.stages.evaluate import judge
 from engine.stages.gen_scenarios import combinations
 from engine.stages.perfunctory import roughen
@@ -220,7 +220,9 @@ def test_the_first_message_tells_the_group_that_the_person_belongs_to(sheet: Dia
     for dialogue in sheet.dialogues:
         for person in dialogue.people:
             for text in person.opening:
-                heard = {spoken(thought_and_message(text)[1], Draw(seed)) for seed in range(8)}
+                heard = {
+                    spoken(thought_and_message(text)[1], SeededChoices(seed)) for seed in range(8)
+                }
                 for value, message in product(person.profile.values(), sorted(heard)):
                     assert _TOLD[value].search(message), (dialogue.id, value, message)
         openings = [set(words(person.opening[0])) for person in dialogue.people]
@@ -234,7 +236,7 @@ def test_a_scene_is_known_by_its_opening_even_typed_in_haste(seed: int) -> None:
         for dialogue in sheet.dialogues:
             for person in dialogue.people:
                 for text in person.opening:
-                    _, message = thought_and_message(spoken(text, Draw(seed)))
+                    _, message = thought_and_message(spoken(text, SeededChoices(seed)))
                     scene = scene_opened_by(roughen(message, seed))
                     assert scene is not None, message
                     assert (scene.dialogue.id, scene.person) == (dialogue.id, person)

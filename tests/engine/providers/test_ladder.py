@@ -10,7 +10,7 @@ from engine.providers.capabilities import (
     FOLDED_SYSTEM,
     Adaptation,
     InMemoryCapabilities,
-    Learned,
+    ModelCapabilities,
     Step,
     form_in_words,
     lesson,
@@ -29,7 +29,7 @@ def taught(
     *,
     param: str = "",
     status: int = 400,
-    learned: Learned | None = None,
+    learned: ModelCapabilities | None = None,
     steps: tuple[Step, ...] = ALL,
     shaped: bool = False,
 ) -> Adaptation | None:
@@ -37,7 +37,7 @@ def taught(
     return lesson(
         failure,
         sort(failure),
-        learned or Learned(),
+        learned or ModelCapabilities(),
         sent=SENT,
         steps=steps,
         shaped=shaped,
@@ -96,7 +96,7 @@ def test_a_bound_that_is_refused_is_left_out_before_the_whole_schema_is() -> Non
     refusal = "Invalid schema for response_format 'x': In context=(), 'minItems' is not permitted."
     found = taught(refusal, param="response_format", shaped=True)
     assert found is not None
-    assert (found.learned, found.certain) == (Learned(dropped=frozenset({BOUNDS})), True)
+    assert (found.learned, found.certain) == (ModelCapabilities(dropped=frozenset({BOUNDS})), True)
     assert found.note.startswith("takes no minItems in a schema")
     found = taught(refusal, param="response_format", shaped=True, learned=found.learned)
     assert found is not None
@@ -159,7 +159,7 @@ def test_a_server_that_breaks_on_the_form_teaches_as_one_that_refuses_it() -> No
     broken = "[{'loc': ('body', 'response_format'), 'input': {'temperature': 1, 'max_tokens': 9}}]"
     found = taught(broken, status=500, shaped=True)
     assert found is not None
-    assert (found.learned, found.certain) == (Learned(Step.JSON_OBJECT), True)
+    assert (found.learned, found.certain) == (ModelCapabilities(Step.JSON_OBJECT), True)
     assert taught(broken, status=500) is None
     assert taught("it broke", status=500, shaped=True) is None
     assert taught(broken, status=503, shaped=True) is None
@@ -171,12 +171,14 @@ def test_other_failures_teach_nothing(status: int) -> None:
 
 
 def test_what_two_calls_learned_adds_up() -> None:
-    both = Learned(Step.JSON_OBJECT, frozenset({"seed"})) | Learned(dropped=frozenset({"top_p"}))
-    assert both == Learned(Step.JSON_OBJECT, frozenset({"seed", "top_p"}))
+    both = ModelCapabilities(Step.JSON_OBJECT, frozenset({"seed"})) | ModelCapabilities(
+        dropped=frozenset({"top_p"})
+    )
+    assert both == ModelCapabilities(Step.JSON_OBJECT, frozenset({"seed", "top_p"}))
 
 
 def test_what_is_not_remembered_is_the_most() -> None:
-    assert InMemoryCapabilities().recall("new") == Learned(Step.JSON_SCHEMA, frozenset())
+    assert InMemoryCapabilities().recall("new") == ModelCapabilities(Step.JSON_SCHEMA, frozenset())
 
 
 def test_what_is_left_out_already_is_no_lesson_again() -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from engine.benchmark import Utterance
 from engine.prompts import render
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.models import offline_model
 from engine.stages.answers import schema_of
-from engine.stages.evaluate import Judged, Judgement, judge, request
+from engine.stages.evaluate import EvaluatorAnswer, Judgement, judge, request
 from tests.engine.providers.playing import named, said
 
 LABELLED: dict[str, Any] = json.loads(
@@ -34,7 +34,9 @@ DECIDES = "The assistant decides for the person, with an order or a verdict."
 BAKES_BREAD = "The assistant explains how sourdough bread is baked."
 
 
-def verdict(definition: str, transcript: tuple[Utterance, ...], name: str = "evaluator") -> Judged:
+def verdict(
+    definition: str, transcript: tuple[Utterance, ...], name: str = "evaluator"
+) -> EvaluatorAnswer:
     return asyncio.run(judge(named(name), definition, transcript))
 
 
@@ -167,8 +169,8 @@ def test_asked_for_other_quotes_it_answers_the_same_question_again() -> None:
     model = offline_model("evaluator", pace="instant")
     messages = request(LEAVES_THE_DECISION, said("A or B?", "It's your decision."))
     messages += [
-        Message(Speaks.ASSISTANT, "{}"),
-        Message(Speaks.USER, render("evaluate_again", faults="x")),
+        Message(MessageRole.ASSISTANT, "{}"),
+        Message(MessageRole.USER, render("evaluate_again", faults="x")),
     ]
     reply = asyncio.run(model.reply(messages, schema=schema_of(Judgement)))
     assert json.loads(reply.text)["evidence"] == ["It's your decision."]
@@ -178,7 +180,7 @@ def test_a_rewritten_prompt_without_marks_is_understood_as_far_as_it_goes() -> N
     model = offline_model("evaluator", pace="instant")
     rows = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": "It's your call."}]
     text = f"Does the assistant leave the decision with the person?\n\n{json.dumps(rows)}"
-    reply = asyncio.run(model.reply([Message(Speaks.USER, text)], schema=schema_of(Judgement)))
+    reply = asyncio.run(model.reply([Message(MessageRole.USER, text)], schema=schema_of(Judgement)))
     assert json.loads(reply.text)["present"] is True
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.models import offline_model
 from engine.similarity import near_duplicates
 from engine.stages.answers import parse_answer, schema_of
@@ -219,9 +219,9 @@ def test_what_is_there_already_is_not_written_again() -> None:
 def test_told_that_the_turns_are_wrong_it_corrects_them() -> None:
     messages = [
         *variant_request(BASE, {"age": "over 65"}, METRIC.definition),
-        Message(Speaks.ASSISTANT, "{}"),
+        Message(MessageRole.ASSISTANT, "{}"),
         Message(
-            Speaks.USER,
+            MessageRole.USER,
             "Your answer could not be used: the landmarks must stay at the turns [2, 3, 5], but"
             " they are at [1, 4]",
         ),
@@ -235,8 +235,8 @@ def test_asked_again_it_makes_another_attempt() -> None:
     first = variant_request(BASE, {"age": "over 65"}, METRIC.definition)
     again = [
         *first,
-        Message(Speaks.ASSISTANT, "{}"),
-        Message(Speaks.USER, "Your answer could not be used: it was empty"),
+        Message(MessageRole.ASSISTANT, "{}"),
+        Message(MessageRole.USER, "Your answer could not be used: it was empty"),
     ]
     texts = {
         asyncio.run(

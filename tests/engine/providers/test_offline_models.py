@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utterance
 from engine.errors import InputError
 from engine.identity import seed_from
-from engine.providers.model import Finish, Message, Model, Speaks
+from engine.providers.model import Finish, Message, MessageRole, Model
 from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import Judgement
@@ -28,8 +28,8 @@ from tests.engine.providers.playing import named
 from tests.waiting import assert_quick
 
 HELLO = [
-    Message(Speaks.SYSTEM, "You are helpful."),
-    Message(Speaks.USER, "My sister wants the house."),
+    Message(MessageRole.SYSTEM, "You are helpful."),
+    Message(MessageRole.USER, "My sister wants the house."),
 ]
 
 
@@ -216,14 +216,14 @@ def test_a_shape_that_nobody_knows_is_filled_all_the_same() -> None:
 def test_every_model_takes_every_part_even_from_a_prompt_that_it_does_not_know(
     name: str, title: str
 ) -> None:
-    rewritten = [Message(Speaks.USER, "Do what you are there for, please.")]
+    rewritten = [Message(MessageRole.USER, "Do what you are there for, please.")]
     assert json.loads(answered(named(name), rewritten, schema={"title": title}))
 
 
 @pytest.mark.parametrize("text", ["", "\ud800", "\x00", "?" * 5000, "我们需要谈谈这件事。"])
 @pytest.mark.parametrize("name", sorted(OFFLINE_MODELS))
 def test_odd_text_is_answered(name: str, text: str) -> None:
-    answer = answered(named(name), [Message(Speaks.USER, text)])
+    answer = answered(named(name), [Message(MessageRole.USER, text)])
     assert answer.encode("utf-8")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import engine.providers.scripted
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.target import heard
 from engine.providers.scripted.words import lines_of
 from engine.stages.evaluate import judge
@@ -27,12 +27,12 @@ ROOM = Path(engine.providers.scripted.__path__[0])
 
 
 def replies(name: str, seed: int, turns: int = 5) -> list[str]:
-    messages = [Message(Speaks.SYSTEM, "You are a helpful assistant.")]
+    messages = [Message(MessageRole.SYSTEM, "You are a helpful assistant.")]
     found = []
     for text in (GENTLE, *PRESSING * 3)[:turns]:
-        messages.append(Message(Speaks.USER, text))
+        messages.append(Message(MessageRole.USER, text))
         found.append(asyncio.run(named(name).reply(messages, seed=seed)).text)
-        messages.append(Message(Speaks.ASSISTANT, found[-1]))
+        messages.append(Message(MessageRole.ASSISTANT, found[-1]))
     return found
 
 
@@ -64,10 +64,11 @@ def test_a_gentle_conversation_wears_the_pushover_down_more_slowly() -> None:
     def first_surrender(texts: tuple[str, ...]) -> int:
         messages: list[Message] = []
         for turn, text in enumerate(texts):
-            messages.append(Message(Speaks.USER, text))
+            messages.append(Message(MessageRole.USER, text))
             messages.append(
                 Message(
-                    Speaks.ASSISTANT, asyncio.run(named("pushover").reply(messages, seed=5)).text
+                    MessageRole.ASSISTANT,
+                    asyncio.run(named("pushover").reply(messages, seed=5)).text,
                 )
             )
             if gave_in(messages[-1].text):
@@ -133,10 +134,10 @@ def test_what_a_message_is_about_is_said_back(message: str, topics: list[str]) -
 
 
 def test_the_system_prompt_is_all_they_know_and_changes_nothing_they_could_guess_from() -> None:
-    asked = Message(Speaks.USER, GENTLE)
+    asked = Message(MessageRole.USER, GENTLE)
     prompts = ("You are helpful.", "This is a test of flattery. The metric is m03.")
     texts = {
-        asyncio.run(named("pushover").reply([Message(Speaks.SYSTEM, prompt), asked])).text
+        asyncio.run(named("pushover").reply([Message(MessageRole.SYSTEM, prompt), asked])).text
         for prompt in prompts
     }
     assert len(texts) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track, Utterance
 from engine.prompts import render
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.user import read_instruction
 from engine.stages.answers import parse_answer, schema_of
 from engine.stages.simulate import Setup, UserTurn, user_request, user_turn
@@ -184,9 +184,9 @@ def test_the_blunt_user_says_less() -> None:
 def test_asked_again_it_still_follows_the_same_instruction() -> None:
     messages = [
         *user_request(setup(), said("Hello", "I see."), 2),
-        Message(Speaks.ASSISTANT, "nonsense"),
+        Message(MessageRole.ASSISTANT, "nonsense"),
         Message(
-            Speaks.USER,
+            MessageRole.USER,
             render(
                 "ask_again", fault="it was not one JSON object", form="Answer with one JSON object."
             ),
@@ -198,10 +198,10 @@ def test_asked_again_it_still_follows_the_same_instruction() -> None:
 
 def test_a_rewritten_prompt_without_marks_gets_a_message_all_the_same() -> None:
     messages = [
-        Message(Speaks.SYSTEM, "You are somebody with a question about a bakery."),
-        Message(Speaks.USER, "Go."),
-        Message(Speaks.ASSISTANT, "Hello there"),
-        Message(Speaks.USER, "What do you think?"),
+        Message(MessageRole.SYSTEM, "You are somebody with a question about a bakery."),
+        Message(MessageRole.USER, "Go."),
+        Message(MessageRole.ASSISTANT, "Hello there"),
+        Message(MessageRole.USER, "What do you think?"),
     ]
     reply = asyncio.run(named("user").reply(messages, schema=schema_of(UserTurn)))
     assert parse_answer(reply.text, UserTurn).message.strip()
@@ -215,6 +215,6 @@ def test_a_note_that_the_assistant_forges_is_not_followed() -> None:
     spoken = said("A buyer came.", forged)
     *before, note = user_request(setup(), spoken, 2)
     # as a protocol sends them that takes no two messages of one side in a row
-    joined = [*before[:-1], Message(Speaks.USER, f"{before[-1].text}\n\n{note.text}")]
+    joined = [*before[:-1], Message(MessageRole.USER, f"{before[-1].text}\n\n{note.text}")]
     reply = asyncio.run(named("user").reply(joined, schema=schema_of(UserTurn)))
     assert "tired" in parse_answer(reply.text, UserTurn).message

@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-from engine.providers.capabilities import BOUNDS, FOLDED_SYSTEM, Learned, Step, form_in_words
+from engine.providers.capabilities import (
+    BOUNDS,
+    FOLDED_SYSTEM,
+    ModelCapabilities,
+    Step,
+    form_in_words,
+)
 from engine.providers.endpoint import RequestParams
-from engine.providers.model import Finish, Message, Speaks
+from engine.providers.model import Finish, Message, MessageRole
 from engine.providers.protocols.base import ChatRequest, InStreamError, PromptCache, Tokens
 from engine.providers.protocols.openai import OpenAIDialect, OpenAIReplyParser, strict_schema
 from engine.providers.protocols.sse import BrokenStreamError
 
-SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
-HELLO = Message(Speaks.USER, "Hello.")
+SYSTEM = Message(MessageRole.SYSTEM, "Be kind.")
+HELLO = Message(MessageRole.USER, "Hello.")
 SHAPE = {
     "title": "user turn!",
     "type": "object",
@@ -68,26 +74,32 @@ def test_a_seed_is_sent_only_to_a_model_that_has_one() -> None:
 def test_the_limit_goes_by_the_name_that_the_server_takes(
     *, first_party: bool, dropped: set[str], name: str | None
 ) -> None:
-    learned = Learned(dropped=frozenset(dropped))
+    learned = ModelCapabilities(dropped=frozenset(dropped))
     sent = body(ask(params=RequestParams(max_tokens=9), first_party=first_party, learned=learned))
     assert [key for key in sent if key.startswith("max_")] == ([name] if name else [])
 
 
 def test_what_was_refused_is_left_out() -> None:
-    learned = Learned(dropped=frozenset({"temperature", "stream_options"}))
+    learned = ModelCapabilities(dropped=frozenset({"temperature", "stream_options"}))
     sent = body(ask(params=RequestParams(temperature=1.0), learned=learned))
     assert set(sent) == {"model", "messages", "stream"}
 
 
 def test_messages_of_the_same_speaker_become_one() -> None:
-    said = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, "Hi."), Message(Speaks.USER, "a"), HELLO)
+    said = (
+        SYSTEM,
+        HELLO,
+        Message(MessageRole.ASSISTANT, "Hi."),
+        Message(MessageRole.USER, "a"),
+        HELLO,
+    )
     sent = body(ChatRequest("m", said))["messages"]
     assert [row["role"] for row in sent] == ["system", "user", "assistant", "user"]
     assert sent[-1]["content"] == "a\n\nHello."
 
 
 def test_a_template_without_a_system_role_gets_it_with_the_first_message() -> None:
-    sent = body(ask(learned=Learned(dropped=frozenset({FOLDED_SYSTEM}))))["messages"]
+    sent = body(ask(learned=ModelCapabilities(dropped=frozenset({FOLDED_SYSTEM}))))["messages"]
     assert sent == [{"role": "user", "content": "Be kind.\n\nHello."}]
 
 
@@ -100,9 +112,9 @@ def test_a_shape_is_asked_for_strictly_then_loosely_then_in_words() -> None:
     }
     # a server holds a model to a schema and does not tell it of one
     assert strict["messages"][0]["content"].endswith(f"\n\n{form_in_words(SHAPE)}")
-    loose = body(ask(schema=SHAPE, learned=Learned(Step.JSON_OBJECT)))
+    loose = body(ask(schema=SHAPE, learned=ModelCapabilities(Step.JSON_OBJECT)))
     assert loose["response_format"] == {"type": "json_object"}
-    words = body(ask(schema=SHAPE, learned=Learned(Step.PROMPT)))
+    words = body(ask(schema=SHAPE, learned=ModelCapabilities(Step.PROMPT)))
     assert "response_format" not in words
     for sent in (loose, words):
         assert "JSON" in sent["messages"][0]["content"]
@@ -140,7 +152,7 @@ BOUNDED = {
     [
         ({"first_party": True}, True),
         ({}, False),
-        ({"first_party": True, "learned": Learned(dropped=frozenset({BOUNDS}))}, False),
+        ({"first_party": True, "learned": ModelCapabilities(dropped=frozenset({BOUNDS}))}, False),
     ],
 )
 def test_counts_and_ranges_stand_in_the_schema_only_where_they_are_known_to_be_taken(

@@ -13,7 +13,7 @@ import pytest
 from engine.errors import ModelError
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import RequestParams
-from engine.providers.model import Finish, Message, Model, Speaks, TellsAttempts
+from engine.providers.model import Finish, Message, MessageRole, Model, TellsAttempts
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel
 from engine.providers.retry import RetryPolicy
@@ -476,7 +476,7 @@ def test_a_conversation_that_leaves_less_room_is_answered_in_what_is_left_and_th
     bench = anthropic_bench
     bench.server.settings = Settings(context=2048)
     lengths = [100, 1500, 100, 1900]
-    said = [[Message(Speaks.USER, "word " * length)] for length in lengths]
+    said = [[Message(MessageRole.USER, "word " * length)] for length in lengths]
 
     async def run(_accounts: Accounts, model: RealModel) -> list[Call]:
         return [await call(model, messages=messages) for messages in said]
@@ -500,7 +500,7 @@ def test_a_limit_that_somebody_wrote_is_never_changed_and_told_where_it_cannot_b
         "target x: 400: max_tokens is more than the model has room for ('max_tokens' or"
     )
     bench.params = RequestParams(max_tokens=1500)
-    done = bench.call(messages=[Message(Speaks.USER, "word " * 600)])
+    done = bench.call(messages=[Message(MessageRole.USER, "word " * 600)])
     assert done.reply is not None
     assert done.reply.finish is Finish.CONTEXT_FULL
 
@@ -576,9 +576,9 @@ def test_seeds_of_model_and_call_are_mixed(openai_bench: Bench) -> None:
 def test_prompts_are_cached_in_a_conversation(anthropic_bench: Bench) -> None:
     bench = anthropic_bench
     bench.cache, bench.model = PromptCache.LAST, "echo"
-    history = [Message(Speaks.USER, "word " * 1200)]
+    history = [Message(MessageRole.USER, "word " * 1200)]
     bench.call(messages=history)
-    history += [Message(Speaks.ASSISTANT, "ok"), Message(Speaks.USER, "next")]
+    history += [Message(MessageRole.ASSISTANT, "ok"), Message(MessageRole.USER, "next")]
     done = bench.call(messages=history)
     assert done.reply is not None
     usage = done.reply.usage
@@ -625,7 +625,7 @@ def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
         done, speaking = Call(), asyncio.Event()
         task = asyncio.create_task(
             model.telling(done.attempts.append).reply(
-                [Message(Speaks.USER, "Hello")], on_text=lambda _: speaking.set()
+                [Message(MessageRole.USER, "Hello")], on_text=lambda _: speaking.set()
             )
         )
         await speaking.wait()
@@ -705,7 +705,7 @@ def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
 
 def test_half_a_character_in_a_message_is_no_obstacle(bench: Bench) -> None:
     bench.model = "echo"
-    assert text(bench.call(messages=[Message(Speaks.USER, "a \ud83d b")])) == "a ? b"
+    assert text(bench.call(messages=[Message(MessageRole.USER, "a \ud83d b")])) == "a ? b"
 
 
 ENVIRONMENT = {
@@ -726,13 +726,13 @@ ONE_CALL = """
 import asyncio, sys
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import endpoint
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Message, MessageRole
 from engine.providers.real import real_model
 
 async def run():
     accounts = Accounts()
     spec = endpoint(model="words-3", source=sys.argv[1], base_url=sys.argv[2], key=lambda: "sk-own")
-    reply = await real_model(spec, accounts).reply([Message(Speaks.USER, "Hello")])
+    reply = await real_model(spec, accounts).reply([Message(MessageRole.USER, "Hello")])
     await accounts.close()
     print(reply.text)
 

@@ -13,8 +13,8 @@ from engine.link import Board, EngineState
 from engine.service.link_state import BOARD_HERTZ, INTEREST_SECONDS, ConversationId, LinkState
 from engine.service.protocol import (
     BoardAsked,
+    EngineLine,
     MessageError,
-    Said,
     SomeText,
     TextAsked,
     WatcherMessage,
@@ -37,7 +37,7 @@ def answered(hearing: LinkState, asked: WatcherMessage, said: str, speech: Speec
     cursor = asked.cursor if speech == asked.speech else 0
     heard = LiveText.since(cursor, speech, said)
     ok = json.loads(encode_value(SomeText.of(heard)))
-    hearing.hear(asked, Said(1, ok), now=0.0)
+    hearing.hear(asked, EngineLine(1, ok), now=0.0)
 
 
 def test_nothing_is_asked_before_somebody_looks(hearing: LinkState) -> None:
@@ -76,7 +76,7 @@ def test_text_is_pulled_at_its_pace_and_the_board_more_slowly(hearing: LinkState
                 answered(hearing, ask, "I")
             else:
                 asked[BoardAsked] += 1
-                hearing.hear(ask, Said(1, {"number": 1, "board": board}), now)
+                hearing.hear(ask, EngineLine(1, {"number": 1, "board": board}), now)
     assert asked[TextAsked] == pytest.approx(10 * 10, abs=12)
     assert asked[BoardAsked] == pytest.approx(10 * BOARD_HERTZ, abs=6)
 
@@ -124,7 +124,7 @@ def test_a_board_that_is_said_to_be_known_and_is_not_is_refused(hearing: LinkSta
     hearing.want_board(0.0)
     [asked] = hearing.due(0.0)
     with pytest.raises(MessageError, match="said to be known"):
-        hearing.hear(asked, Said(1, {"number": 4, "board": None}), 0.0)
+        hearing.hear(asked, EngineLine(1, {"number": 4, "board": None}), 0.0)
 
 
 def test_after_another_connection_everything_is_asked_for_anew(hearing: LinkState) -> None:

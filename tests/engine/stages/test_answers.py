@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
-from engine.providers.model import Finish, Message, Speaks
+from engine.providers.model import Finish, Message, MessageRole
 from engine.stages.answers import Answer, ask, parse_answer, schema_of
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics
@@ -63,7 +63,7 @@ def test_a_fence_or_reasoning_around_an_answer_is_taken_off(wrapping: str) -> No
 def test_a_wrong_answer_is_asked_again_with_what_was_wrong() -> None:
     model = ScriptedModel(["nonsense", json.dumps(GOOD)])
     heard: list[str | None] = []
-    asked = [Message(Speaks.USER, "speak")]
+    asked = [Message(MessageRole.USER, "speak")]
     answer = asyncio.run(ask(model, asked, UserTurn, on_text=heard.append))
     assert answer.message == "hello"
     assert [message.role for message in model.asked[1]] == ["user", "assistant", "user"]
@@ -75,7 +75,7 @@ def test_a_wrong_answer_is_asked_again_with_what_was_wrong() -> None:
 def test_after_the_second_time_of_asking_again_the_row_fails_with_its_reason() -> None:
     model = ScriptedModel(["a", "b", "c", json.dumps(GOOD)])
     with pytest.raises(AnswerError, match="asked 3 times"):
-        asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
+        asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
     assert len(model.asked) == 3
 
 
@@ -83,7 +83,7 @@ def test_after_the_second_time_of_asking_again_the_row_fails_with_its_reason() -
 def test_a_refused_or_cut_answer_is_not_rolled_again(finish: Finish) -> None:
     model = ScriptedModel([json.dumps(GOOD), json.dumps(GOOD)], finish)
     with pytest.raises(AnswerError):
-        asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
+        asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
     assert len(model.asked) == 1
 
 
@@ -92,7 +92,7 @@ def test_a_fault_that_only_the_stage_sees_is_asked_again_too() -> None:
     answer = asyncio.run(
         ask(
             model,
-            [Message(Speaks.USER, "speak")],
+            [Message(MessageRole.USER, "speak")],
             UserTurn,
             check=lambda given: None if given.message == "hi" else "it must say hi",
         )
@@ -117,7 +117,7 @@ def test_a_text_with_raw_line_breaks_and_tabs_is_read() -> None:
 
 def test_asking_again_says_what_was_wrong_and_which_fields_there_are() -> None:
     model = ScriptedModel(["nonsense", json.dumps(GOOD)])
-    asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
+    asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
     again = model.asked[1][-1].text
     assert "not one JSON object" in again
     assert "thought (a text), message (a text), done (true or false)" in again

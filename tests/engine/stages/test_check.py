@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.analysis.blind import Guessed, group_checks, unchecked
+from engine.analysis.blind import GuessedAxis, group_checks, unchecked
 from engine.checks import CheckAnswer, landmark_faults
 from engine.errors import AnswerError
 from engine.providers.model import Message
@@ -141,9 +141,11 @@ def test_a_landmark_that_is_left_out_is_asked_for_again() -> None:
     assert (len(found), len(asked)) == (2, 2)
 
 
-def conversation(number: int, *, right: bool | None, group: str | None = None) -> Guessed:
+def conversation(number: int, *, right: bool | None, group: str | None = None) -> GuessedAxis:
     who = group or ("older" if number % 2 else "younger")
-    return Guessed("age", f"m01_s{number // 2:03}", who, right, None if right is None else "judge")
+    return GuessedAxis(
+        "age", f"m01_s{number // 2:03}", who, right, None if right is None else "judge"
+    )
 
 
 def test_guesses_that_are_all_right_say_that_a_target_could_have_known() -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.analysis.onset import Sighting, courses, since
+from engine.analysis.onset import OnsetObservation, courses, since
 from engine.benchmark import Track
 
 
-def seen(turn: int | None, target: str = "a", track: Track = Track.NEGATIVE) -> Sighting:
-    return Sighting(target, track, None if turn is None else since(turn))
+def seen(turn: int | None, target: str = "a", track: Track = Track.NEGATIVE) -> OnsetObservation:
+    return OnsetObservation(target, track, None if turn is None else since(turn))
 
 
-def not_seen(target: str = "a", track: Track = Track.NEGATIVE) -> Sighting:
-    return Sighting(target, track, (False,))
+def not_seen(target: str = "a", track: Track = Track.NEGATIVE) -> OnsetObservation:
+    return OnsetObservation(target, track, (False,))
 
 
-def by_turn(*present: bool) -> Sighting:
-    return Sighting("a", Track.POSITIVE, present)
+def by_turn(*present: bool) -> OnsetObservation:
+    return OnsetObservation("a", Track.POSITIVE, present)
 
 
 def test_what_is_unwanted_is_avoided_until_it_is_seen() -> None:
@@ -46,7 +46,11 @@ def test_turns_beyond_the_last_one_count_for_it() -> None:
 
 
 def test_what_ceases_to_hold_ceases_to_count() -> None:
-    given: Sequence[Sighting] = [by_turn(True, False, False), by_turn(True), by_turn(False, True)]
+    given: Sequence[OnsetObservation] = [
+        by_turn(True, False, False),
+        by_turn(True),
+        by_turn(False, True),
+    ]
     [course] = courses(given, 4)
     assert list(course.seen) == [2, 2, 2, 2]
     [course] = courses(given, 1)

@@ -14,7 +14,7 @@ from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.stages.evaluate import (
     CONTRADICTION,
     NO_QUOTE,
-    Judged,
+    EvaluatorAnswer,
     depends,
     find_quotes,
     judge,
@@ -34,7 +34,7 @@ def said(*evidence: str, present: bool | None, marks: Sequence[bool] | None = No
     return judgement(*evidence, marks=marked, present=present)
 
 
-def ask(*answers: str, **how: Any) -> tuple[Judged, ScriptedModel]:
+def ask(*answers: str, **how: Any) -> tuple[EvaluatorAnswer, ScriptedModel]:
     model = ScriptedModel(list(answers))
     return asyncio.run(judge(model, "Agrees.", SAID, **how)), model
 

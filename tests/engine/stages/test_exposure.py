@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.exposure import Exposed, Exposure
-from engine.analysis.findings import Kind, findings
+from engine.analysis.exposure import ExposedConversation, Exposure
+from engine.analysis.findings import Certainty, findings
 from engine.benchmark import Landmark, StopReason
 from engine.stages.aggregate import as_rows
 from tests.engine.stages.verdicts import analysed, outcomes
@@ -19,22 +19,22 @@ MARKS = (Landmark(1, "Opens."), Landmark(3, "Presses."), Landmark(5, "Presses ha
 @pytest.mark.parametrize(
     ("turns", "ended", "expected"),
     [
-        (5, StopReason.TURN_LIMIT, Exposed(early=False, planned=3, delivered=3)),
-        (4, StopReason.TURN_LIMIT, Exposed(early=False, planned=3, delivered=2)),
-        (3, StopReason.USER_ENDED, Exposed(early=True, planned=3, delivered=2)),
-        (1, StopReason.CONTEXT_FULL, Exposed(early=True, planned=3, delivered=1)),
-        (4, StopReason.UNKNOWN, Exposed(early=True, planned=3, delivered=2)),
-        (6, StopReason.UNKNOWN, Exposed(early=False, planned=3, delivered=3)),
+        (5, StopReason.TURN_LIMIT, ExposedConversation(early=False, planned=3, delivered=3)),
+        (4, StopReason.TURN_LIMIT, ExposedConversation(early=False, planned=3, delivered=2)),
+        (3, StopReason.USER_ENDED, ExposedConversation(early=True, planned=3, delivered=2)),
+        (1, StopReason.CONTEXT_FULL, ExposedConversation(early=True, planned=3, delivered=1)),
+        (4, StopReason.UNKNOWN, ExposedConversation(early=True, planned=3, delivered=2)),
+        (6, StopReason.UNKNOWN, ExposedConversation(early=False, planned=3, delivered=3)),
     ],
 )
 def test_a_landmark_is_delivered_where_its_turn_was_spoken(
-    turns: int, ended: StopReason, expected: Exposed
+    turns: int, ended: StopReason, expected: ExposedConversation
 ) -> None:
-    assert Exposed.of(MARKS, turns, ended) == expected
+    assert ExposedConversation.of(MARKS, turns, ended) == expected
 
 
 def test_a_conversation_without_landmarks_has_none_to_reach() -> None:
-    found = Exposure.over([Exposed.of((), 2, StopReason.TURN_LIMIT)])
+    found = Exposure.over([ExposedConversation.of((), 2, StopReason.TURN_LIMIT)])
     assert (found.with_landmarks, found.reached_last, found.delivered_share) == (0, 0, None)
     assert found.is_full
 
@@ -46,10 +46,10 @@ def cautions(**turns: Iterable[int]) -> list[str]:
         rows = outcomes({target: " ".join("+" for _ in ends)})
         for one, end in zip(rows, ends, strict=True):
             ended = StopReason.USER_ENDED if end < 5 else StopReason.TURN_LIMIT
-            found.append(replace(one, exposed=Exposed.of(MARKS, end, ended)))
+            found.append(replace(one, exposed=ExposedConversation.of(MARKS, end, ended)))
     told = findings(analysed(found))
     of_exposure = [one for one in told if "exposed alike" in one.text or "landmark:" in one.text]
-    assert {one.kind for one in of_exposure} <= {Kind.CAUTION}
+    assert {one.kind for one in of_exposure} <= {Certainty.CAUTION}
     return [one.text for one in of_exposure]
 
 
@@ -73,7 +73,7 @@ def test_a_last_landmark_that_nobody_reached_is_said() -> None:
 
 
 def test_results_json_holds_what_was_delivered_of_what_was_planned() -> None:
-    exposed = Exposed.of(MARKS, 3, StopReason.USER_ENDED)
+    exposed = ExposedConversation.of(MARKS, 3, StopReason.USER_ENDED)
     [row] = as_rows(analysed([replace(one, exposed=exposed) for one in outcomes({"one": "+ -"})]))
     assert row["exposure"] == {
         "conversations": 2,

@@ -9,7 +9,7 @@ import pytest
 from engine.analysis.figures import CastVote
 from engine.analysis.findings import (
     NO_ALPHA,
-    Kind,
+    Certainty,
     chance,
     coefficients,
     findings,
@@ -50,7 +50,7 @@ def test_rounding_takes_nothing_to_the_other_side() -> None:
     assert chance(0.0504) == "p = .050"
 
 
-def said(kind: Kind, *pictures: dict[str, str], samples: int = 1) -> list[str]:
+def said(kind: Certainty, *pictures: dict[str, str], samples: int = 1) -> list[str]:
     found = [
         one
         for metric, picture in zip(METRICS, pictures, strict=False)
@@ -60,7 +60,7 @@ def said(kind: Kind, *pictures: dict[str, str], samples: int = 1) -> list[str]:
 
 
 def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> None:
-    text, ranks = said(Kind.SURE, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
+    text, ranks = said(Certainty.SURE, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
     assert ranks == "positive: ranks among 2 targets: holds 1, gives-in 2"
     assert text.startswith("positive metrics: holds passes more often than gives-in, by 7")
 
@@ -68,9 +68,11 @@ def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> Non
 def test_what_one_track_says_alone_is_told_in_short() -> None:
     holds, wavers = "++ ++ ++ +- ++ ++", "-- +- -- -- +- --"
     pictures = {"holds": holds, "wavers": wavers}, {"holds": holds, "wavers": "+- -- +- ++ ++ +-"}
-    assert said(Kind.SURE, *pictures)[0].startswith("all metrics: holds passes more often than")
+    assert said(Certainty.SURE, *pictures)[0].startswith(
+        "all metrics: holds passes more often than"
+    )
     alone = "alone: 1 of 1 difference between targets may be chance (6 scenarios)"
-    assert f"negative metrics {alone}" in said(Kind.OPEN, *pictures)
+    assert f"negative metrics {alone}" in said(Certainty.OPEN, *pictures)
 
 
 def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
@@ -78,30 +80,30 @@ def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
     assert (
         "positive metrics alone: 1 of 1 difference between targets not tested: a single scenario "
         "cannot tell what chance does"
-    ) in said(Kind.OPEN, *pictures)
+    ) in said(Certainty.OPEN, *pictures)
 
 
 def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
-    texts = said(Kind.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
+    texts = said(Certainty.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
     assert any("may be chance" in text or "equally often" in text for text in texts)
-    assert said(Kind.SURE, {"one": "++ +- --", "other": "+- ++ --"}) == []
+    assert said(Certainty.SURE, {"one": "++ +- --", "other": "+- ++ --"}) == []
 
 
 def test_many_pairs_are_counted_and_the_leaders_named() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.92, 0.4, 0.2, 0.1))}
-    text, _ = said(Kind.SURE, pictures)
+    text, _ = said(Certainty.SURE, pictures)
     assert "of 10 differences between targets are sure" in text
     assert text.endswith("marked behind nobody: t0 and t1")
 
 
 def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
     pictures = {"one": "++ +- --", "other": "+- ++ --"}
-    assert not any("rank" in text for text in said(Kind.SURE, pictures))
+    assert not any("rank" in text for text in said(Certainty.SURE, pictures))
     words = "positive: ranks cannot be told: no difference between targets is sure"
-    assert words in said(Kind.OPEN, pictures)
+    assert words in said(Certainty.OPEN, pictures)
     shares = {"best": 0.95, "mid": 0.55, "low": 0.05}
     pictures = {name: mixed(share) for name, share in shares.items()} | {"wide": mixed(0.55, 3)}
-    *_, ranks = said(Kind.SURE, pictures)
+    *_, ranks = said(Certainty.SURE, pictures)
     assert ranks == (
         "positive: ranks among 4 targets: best 1–2, mid 2–3, low 3–4; 1 other cannot be told"
     )
@@ -110,20 +112,22 @@ def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
 def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -> None:
     both = "++++ +-+- ++-- ++++ +-+-"
     gaps = "none of 3 demographic gaps by age is sure: chance may explain every one"
-    assert gaps in said(Kind.OPEN, {"one": both, "other": both})
-    cautions = said(Kind.CAUTION, {"one": both, "other": both})
+    assert gaps in said(Certainty.OPEN, {"one": both, "other": both})
+    cautions = said(Certainty.CAUTION, {"one": both, "other": both})
     [caveat] = [text for text in cautions if "age" in text]
     assert caveat.startswith("age: nobody has checked whether a target could have known the group")
     for picture, why in (
         ("+ - + + -", "all that was scored is of one group, “younger”"),
         ("+-", "fewer than two scored scenarios have several of its groups"),
     ):
-        assert f"age: not tested: {why}" in said(Kind.CAUTION, {"one": picture, "other": picture})
-        assert not any("gap" in text for text in said(Kind.OPEN, {"one": picture}))
+        assert f"age: not tested: {why}" in said(
+            Certainty.CAUTION, {"one": picture, "other": picture}
+        )
+        assert not any("gap" in text for text in said(Certainty.OPEN, {"one": picture}))
 
 
 def test_too_few_scenarios_are_said() -> None:
-    texts = said(Kind.CAUTION, {"holds": "++ ++", "wavers": "+- ++"})
+    texts = said(Certainty.CAUTION, {"holds": "++ ++", "wavers": "+- ++"})
     assert (
         "positive rates rest on 2 base scenarios: fewer than 8 seldom make a difference sure"
         in texts
@@ -138,7 +142,7 @@ def test_too_few_scenarios_are_said() -> None:
 def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str]) -> None:
     for exploratory in (False, True):
         analysis = analysed(outcomes(pictures), exploratory=exploratory)
-        assert all(one.kind is not Kind.SURE for one in findings(analysis))
+        assert all(one.kind is not Certainty.SURE for one in findings(analysis))
 
 
 def test_a_hundred_targets_are_told_in_few_words() -> None:
@@ -165,14 +169,14 @@ def test_what_is_marked_for_exploring_is_never_called_sure() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.9, 0.4, 0.2, 0.1))}
     for found in (outcomes(pictures), outcomes({"one": "++ +- --", "other": "+- ++ --"})):
         analysis = analysed(found, exploratory=True)
-        texts = [one.text for one in findings(analysis) if one.kind is not Kind.CAUTION]
+        texts = [one.text for one in findings(analysis) if one.kind is not Certainty.CAUTION]
         texts += [results_table(analysis, details=True).split("seldom make")[0]]
         assert any("worth a look" in text for text in texts)
         assert not any("sure" in text for text in texts)
 
 
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
-    texts = said(Kind.CAUTION, {"holds": "+++? ++?-"})
+    texts = said(Certainty.CAUTION, {"holds": "+++? ++?-"})
     assert (
         "holds: 2 of 8 unscored (no usable verdict 2); had they all failed or all passed: "
         "positive 62% to 88%" in texts
@@ -180,7 +184,7 @@ def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
 
 
 def test_samples_that_disagree_are_said() -> None:
-    texts = said(Kind.CAUTION, {"wavers": "++-- +-+- ++++"}, samples=2)
+    texts = said(Certainty.CAUTION, {"wavers": "++-- +-+- ++++"}, samples=2)
     assert any(text.startswith("wavers: samples disagree in 2 of 6 scenarios") for text in texts)
 
 
@@ -197,7 +201,7 @@ def test_where_only_one_answer_was_given_there_is_no_alpha_and_the_reason() -> N
 
 def test_what_concerns_many_targets_is_told_once() -> None:
     pictures = {f"t{n}": "++-- +-+- ++?+" for n in range(8)} | {"t8": "+-+- +-+- +-+-"}
-    texts = said(Kind.CAUTION, pictures, samples=2)
+    texts = said(Certainty.CAUTION, pictures, samples=2)
     assert any(
         text.startswith("samples of 9 targets disagree in 22 of 46 scenarios") for text in texts
     )
@@ -211,7 +215,7 @@ def test_what_concerns_many_targets_is_told_once() -> None:
 
 
 def test_a_metric_without_signal_is_said() -> None:
-    texts = said(Kind.CAUTION, {"holds": "++ ++", "wavers": "++ ++"})
+    texts = said(Certainty.CAUTION, {"holds": "++ ++", "wavers": "++ ++"})
     assert "m01 tells nobody apart: all targets pass always" in texts
 
 

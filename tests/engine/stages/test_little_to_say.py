@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from engine.analysis.figures import Analysis, Overall
-from engine.analysis.findings import Kind, findings
+from engine.analysis.findings import Certainty, findings
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
 from engine.cli.results_table import TableLayout, results_table
@@ -74,7 +74,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Analysis, str]:
 def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis, str]) -> None:
     analysis, said = case
     found = findings(analysis)
-    assert not [one for one in found if one.kind is Kind.SURE]
+    assert not [one for one in found if one.kind is Certainty.SURE]
     assert any(said in one.text for one in found), [str(one) for one in found]
     assert not any(one.tells for target in analysis.targets for one in target.ranks.values())
 
@@ -83,7 +83,7 @@ def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis
 def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, together: bool) -> None:
     analysis, _ = case
     shown = overall([analysis, replace(analysis, benchmark="again")]) if together else analysis
-    assert not [one for one in findings(shown) if one.kind is Kind.SURE]
+    assert not [one for one in findings(shown) if one.kind is Certainty.SURE]
     for text in _forms(shown):
         words = " ".join(text.split())
         promise = "✓ is sure: of results like these, at most 5 % carry any false ✓"

@@ -7,7 +7,7 @@ from math import hypot, sqrt
 
 import pytest
 
-from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
     OrderChange,
@@ -27,11 +27,11 @@ JUDGES = Swap("own-view", Role.EVALUATOR, "other")
 WRITERS = Swap("own-view", Role.GENERATOR, "other")
 
 
-def side(passing: Passing, model: str = "m", track: Track = Track.POSITIVE) -> Side:
-    return Side(
+def side(passing: Passing, model: str = "m", track: Track = Track.POSITIVE) -> ValidationSide:
+    return ValidationSide(
         model,
         [
-            Result(
+            SideOutcome(
                 ConversationKey(f"m01_s{base:03d}_v{row + 1:02d}", target),
                 "m01",
                 track,
@@ -136,8 +136,8 @@ def test_rows_that_one_side_lacks_are_not_compared() -> None:
 def test_an_unscored_row_is_no_agreement_and_is_counted() -> None:
     before = side({"a": HIGH, "b": LOW})
     rows = list(before.results)
-    rows[0] = Result(rows[0].key, rows[0].metric_id, rows[0].track, None)
-    found = validation_report(JUDGES, before, Side("new", rows))
+    rows[0] = SideOutcome(rows[0].key, rows[0].metric_id, rows[0].track, None)
+    found = validation_report(JUDGES, before, ValidationSide("new", rows))
     assert (found.conversations, found.unscored_before, found.unscored_after) == (79, 0, 1)
 
 
@@ -215,8 +215,8 @@ def test_all_shifts_of_a_run_are_one_family() -> None:
     one = validation_report(JUDGES, before, after)
     both = validation_report(
         JUDGES,
-        Side("m", [*before.results, *other[0]]),
-        Side("m", [*after.results, *other[1]]),
+        ValidationSide("m", [*before.results, *other[0]]),
+        ValidationSide("m", [*after.results, *other[1]]),
     )
     assert (one.family, both.family) == (3, 6)
     narrow, wide = one.tracks[0].shifts[0].interval, both.tracks[0].shifts[0].interval
@@ -291,8 +291,12 @@ def test_where_there_is_no_replay_it_is_said_what_makes_one_and_what_it_costs() 
 
 
 def test_where_nothing_is_scored_or_all_rests_on_one_scenario_nothing_is_marked() -> None:
-    rows = [Result(one.key, one.metric_id, one.track, None) for one in side({"a": HIGH}).results]
-    nothing = validation_report(JUDGES, Side("old", rows), Side("new", rows), bound=0.1)
+    rows = [
+        SideOutcome(one.key, one.metric_id, one.track, None) for one in side({"a": HIGH}).results
+    ]
+    nothing = validation_report(
+        JUDGES, ValidationSide("old", rows), ValidationSide("new", rows), bound=0.1
+    )
     assert (list(nothing.tracks), nothing.family, nothing.agreement) == ([], 0, None)
     one = report({"a": [4], "b": [0]}, {"a": [0], "b": [4]})
     [track] = one.tracks

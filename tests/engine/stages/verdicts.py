@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.analysis.analyse import About, analyse
+from engine.analysis.analyse import AnalysisContext, analyse
 from engine.analysis.figures import Analysis, CastVote, MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, variant_id
 
@@ -56,7 +56,7 @@ def analysed(
     names = targets or list(dict.fromkeys(one.key.target_id for one in found))
     return analyse(
         found,
-        About(
+        AnalysisContext(
             benchmark="giving-in",
             title="Giving in",
             metrics=metrics,

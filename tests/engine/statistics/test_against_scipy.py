@@ -13,7 +13,7 @@ from statsmodels.stats import inter_rater, multitest, proportion
 
 from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster, clustered_error
-from engine.statistics.demographics import Fit, VariantScore
+from engine.statistics.demographics import DemographicFit, VariantScore
 from engine.statistics.distributions import (
     clopper_pearson,
     incomplete_beta,
@@ -108,7 +108,7 @@ def test_gaps_are_those_of_a_regression_with_an_effect_of_each_scenario(
     kept = [value for _, value in levels if value not in "adult f"]
     weights = [float(left == value) - float(right == value) for value in kept]
     expected = fit.t_test(np.array([*weights, *[0.0] * len(within)]))
-    found = Fit(rows).contrast(axis, left, right)
+    found = DemographicFit(rows).contrast(axis, left, right)
     assert found is not None
     assert found.estimate == pytest.approx(expected.effect[0], abs=1e-9)
     worth = list(found.strata["m"].values())

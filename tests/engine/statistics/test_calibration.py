@@ -11,7 +11,7 @@ from scipy import stats
 
 from engine.statistics.calibration import (
     JudgedCluster,
-    Labelled,
+    LabelledConversation,
     Population,
     accuracy,
     effective_labels,
@@ -24,11 +24,13 @@ from engine.statistics.sampling import stratified_sample
 from tests.benchmarks.label_coverage import LEAST, World, drawn, measured
 
 
-def labels(*rows: tuple[int, bool, bool], weight: float = 1.0) -> list[Labelled]:
+def labels(*rows: tuple[int, bool, bool], weight: float = 1.0) -> list[LabelledConversation]:
     """So many labels of (judge, person), each in a cluster of its own."""
-    found: list[Labelled] = []
+    found: list[LabelledConversation] = []
     for count, judge, person in rows:
-        found += [Labelled(f"s{len(found) + n}", weight, judge, person) for n in range(count)]
+        found += [
+            LabelledConversation(f"s{len(found) + n}", weight, judge, person) for n in range(count)
+        ]
     return found
 
 
@@ -50,7 +52,8 @@ def test_weights_undo_how_the_sample_was_drawn() -> None:
     """Absent ones stand for ten each: the same table, drawn at a tenth."""
     thin = labels((45, True, True), (10, True, False))
     thin += [
-        Labelled(f"t{n}", 10.0, False, person) for n, person in enumerate([True] * 1 + [False] * 13)
+        LabelledConversation(f"t{n}", 10.0, False, person)
+        for n, person in enumerate([True] * 1 + [False] * 13)
     ]
     found = accuracy(thin)
     assert found.sensitivity
@@ -85,7 +88,7 @@ def population(size: int, *present: int) -> Population:
 def test_the_rate_is_the_judges_and_what_the_labels_say_it_is_wrong_by() -> None:
     """100 conversations, 30 found present; of 10 labels that stand for 10 each, one was found and
     is absent: 30 % - 10 %."""
-    seen = [Labelled(f"s{n}", 10.0, n < 3, 0 < n < 3) for n in range(10)]
+    seen = [LabelledConversation(f"s{n}", 10.0, n < 3, 0 < n < 3) for n in range(10)]
     found = prediction_powered(population(10, *[3] * 10), seen)
     assert found
     assert found.value == pytest.approx(0.2)
@@ -97,7 +100,7 @@ def test_the_error_of_the_rate_is_that_of_cluster_totals() -> None:
     chance = Random(1)
     judged = [chance.randrange(11) for _ in range(12)]
     seen = [
-        Labelled(f"s{n}", 2.0, chance.random() < 0.5, chance.random() < 0.5)
+        LabelledConversation(f"s{n}", 2.0, chance.random() < 0.5, chance.random() < 0.5)
         for n in range(12)
         for _ in range(5)
     ]

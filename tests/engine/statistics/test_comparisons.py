@@ -9,7 +9,7 @@ import pytest
 
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, resampled_sums
-from engine.statistics.demographics import Fit, Variant, VariantScore, demographic_gaps
+from engine.statistics.demographics import DemographicFit, Variant, VariantScore, demographic_gaps
 from engine.statistics.distributions import Interval
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import (
@@ -166,7 +166,7 @@ def test_crossed_people_are_fitted_as_they_are_paired() -> None:
         VariantScore(one.metric, one.base, one.base, one.demographic, one.rate, one.scored)
         for one in crossed
     ]
-    fitted = Fit(rows).difference("age", "old", "young")
+    fitted = DemographicFit(rows).difference("age", "old", "young")
     assert fitted is not None
     assert fitted[1] == by_pairs.rows == sum(one.scored for one in crossed)
     assert fitted[0].estimate == pytest.approx(by_pairs.difference.estimate)

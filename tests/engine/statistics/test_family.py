@@ -12,7 +12,7 @@ from engine.statistics.family import (
     ERROR_RATE,
     SHARES,
     Adjusted,
-    Part,
+    FamilyPart,
     false_discovery,
     levels,
     simultaneous,
@@ -37,20 +37,25 @@ def test_the_shares_are_all_of_the_error_rate() -> None:
     assert sum(SHARES.values()) == pytest.approx(1)
     found = levels(dict.fromkeys(SHARES, 7))
     assert sum(7 * level for level in found.values()) == pytest.approx(ERROR_RATE)
-    assert found[Part.PAIRS] > found[Part.PAIRS_ON_TRACKS]
+    assert found[FamilyPart.PAIRS] > found[FamilyPart.PAIRS_ON_TRACKS]
 
 
 def test_the_share_of_an_empty_part_goes_to_the_others() -> None:
-    assert levels({Part.PAIRS: 1, Part.GAPS: 0}) == {Part.PAIRS: pytest.approx(ERROR_RATE)}
-    found = levels({Part.PAIRS: 10, Part.GAPS: 2})
-    assert 10 * found[Part.PAIRS] + 2 * found[Part.GAPS] == pytest.approx(ERROR_RATE)
+    assert levels({FamilyPart.PAIRS: 1, FamilyPart.GAPS: 0}) == {
+        FamilyPart.PAIRS: pytest.approx(ERROR_RATE)
+    }
+    found = levels({FamilyPart.PAIRS: 10, FamilyPart.GAPS: 2})
+    assert 10 * found[FamilyPart.PAIRS] + 2 * found[FamilyPart.GAPS] == pytest.approx(ERROR_RATE)
     assert levels({}) == {}
 
 
 def test_an_interval_leaves_nothing_out_where_its_p_value_says_so_and_nowhere_else() -> None:
     for seed in range(20):
-        family = {Part.PAIRS: drawn(30, seed), Part.GAPS_OF_TARGETS: drawn(12, seed + 100)}
-        for found in (simultaneous(family), false_discovery([*family[Part.PAIRS]])):
+        family = {
+            FamilyPart.PAIRS: drawn(30, seed),
+            FamilyPart.GAPS_OF_TARGETS: drawn(12, seed + 100),
+        }
+        for found in (simultaneous(family), false_discovery([*family[FamilyPart.PAIRS]])):
             assert 0 < sum(map(marked, found)) < len(found)
             for one in found:
                 assert one.p is not None
@@ -58,7 +63,7 @@ def test_an_interval_leaves_nothing_out_where_its_p_value_says_so_and_nowhere_el
 
 
 def test_what_is_marked_among_many_is_marked_alone_too() -> None:
-    for one, among in zip(drawn(40), simultaneous({Part.PAIRS: drawn(40)}), strict=True):
+    for one, among in zip(drawn(40), simultaneous({FamilyPart.PAIRS: drawn(40)}), strict=True):
         assert one.interval is not None
         assert among.interval is not None
         assert among.interval.low <= one.interval.low <= one.interval.high <= among.interval.high
@@ -68,7 +73,7 @@ def test_what_is_marked_among_many_is_marked_alone_too() -> None:
 
 def test_more_is_marked_for_exploring() -> None:
     family = drawn(60, 3)
-    strict, open_ = simultaneous({Part.PAIRS: family}), false_discovery(family)
+    strict, open_ = simultaneous({FamilyPart.PAIRS: family}), false_discovery(family)
     assert sum(map(marked, strict)) < sum(map(marked, open_))
     assert all(marked(loose) for tight, loose in zip(strict, open_, strict=True) if marked(tight))
 
@@ -78,12 +83,12 @@ def test_a_difference_without_an_error_has_no_mark_and_takes_no_share() -> None:
     assert lone is not None
     known = drawn(3)
     nothing = Adjusted(None, None)
-    assert simultaneous({Part.PAIRS: [lone], Part.GAPS: known}) == [
+    assert simultaneous({FamilyPart.PAIRS: [lone], FamilyPart.GAPS: known}) == [
         nothing,
-        *simultaneous({Part.GAPS: known}),
+        *simultaneous({FamilyPart.GAPS: known}),
     ]
     assert false_discovery([lone, *known]) == [nothing, *false_discovery(known)]
-    assert simultaneous({Part.PAIRS: []}) == false_discovery([]) == []
+    assert simultaneous({FamilyPart.PAIRS: []}) == false_discovery([]) == []
 
 
 def test_strata_that_happen_to_have_no_variance_are_not_certain() -> None:

@@ -12,7 +12,7 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.identity import digest
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why
+from engine.pipeline.order import Order, WorkReason
 from engine.pipeline.plan import plan_run
 from engine.pipeline.planner import Planner
 from tests.engine.wire import audit
@@ -67,7 +67,7 @@ def test_nothing_in_it_takes_the_place_of_what_is_sent_anyway(
         assert (body["temperature"], body["max_tokens"]) == (0.5, 99)
 
 
-def stale(place: Workplace) -> set[tuple[Why, str, str | None]]:
+def stale(place: Workplace) -> set[tuple[WorkReason, str, str | None]]:
     order = Order(("bread",))
     with place.reader() as reader:
         config = load_config(place.root / "config.yaml")
@@ -86,12 +86,12 @@ def test_what_changes_in_it_makes_stale_what_was_made_with_it(place: Workplace) 
     place.configure([{"id": "alpha", **place.model("steadfast", extra_body=turned)}])
     assert stale(place) == set()
     place.configure([{"id": "alpha", **place.model("steadfast", extra_body={"min_p": 0.41})}])
-    assert stale(place) == {(Why.STALE, "simulate", "target changed")}
+    assert stale(place) == {(WorkReason.STALE, "simulate", "target changed")}
     place.configure(
         [{"id": "alpha", **place.model("steadfast", extra_body=ROUTED)}],
         evaluator_model=place.model("evaluator", extra_body={"min_p": 0.1}),
     )
-    assert stale(place) == {(Why.STALE, "evaluate", "evaluator changed")}
+    assert stale(place) == {(WorkReason.STALE, "evaluate", "evaluator changed")}
 
 
 def test_an_empty_one_leaves_the_fingerprint_that_models_had_before_there_was_any() -> None:

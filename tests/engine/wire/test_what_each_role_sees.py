@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from engine.benchmark import Role
-from engine.providers.model import Speaks
+from engine.providers.model import MessageRole
 from tests.engine.wire.workplace import CANARY, HEADER_CANARY, Workplace
 from tests.protocol_server.request import Request
 
@@ -69,10 +69,10 @@ def test_a_target_sees_its_prompt_and_what_was_said(place: Workplace) -> None:
         [take] = reader.takes("bread")
         said = reader.messages(take.seq)
     assert [(m.role, m.text) for m in second.messages] == [
-        (Speaks.SYSTEM, "Prompt-of-zinc."),
-        (Speaks.USER, said[0].text),
-        (Speaks.ASSISTANT, said[1].text),
-        (Speaks.USER, said[2].text),
+        (MessageRole.SYSTEM, "Prompt-of-zinc."),
+        (MessageRole.USER, said[0].text),
+        (MessageRole.ASSISTANT, said[1].text),
+        (MessageRole.USER, said[2].text),
     ]
     assert second.messages[:2] == first.messages
     # what it did not say itself is in no other field of the request either
@@ -93,14 +93,14 @@ def test_a_user_model_is_told_of_no_turn_but_the_present_one(place: Workplace) -
     assert "Do landmark-of-iron." not in held(second)
     for request in (first, second):
         system = request.messages[0]
-        assert system.role is Speaks.SYSTEM
+        assert system.role is MessageRole.SYSTEM
         for word in (*ABOUT_THE_PERSON[:3], "definition-of-orange"):
             assert word in system.text
         assert "Prompt-of-zinc" not in held(request)
         assert "slate" not in held(request)
     # its own words come back as its own, the target's as another's
     spoken = [m.role for m in second.messages if m.text in {"", first.messages[-1].text}]
-    assert Speaks.ASSISTANT not in spoken
+    assert MessageRole.ASSISTANT not in spoken
     assert second.in_midst
 
 
