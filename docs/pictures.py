@@ -162,7 +162,7 @@ async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
 
     backend = Backend(
         report=report,
-        review=lambda: ReviewDesk(session, "ann"),
+        review=lambda: ReviewDesk(session, lambda: "ann"),
         pilot=partial(pilot_page, session),
     )
     app = CrosswindApp(watch, place="Benchmarks", theme=THEMES[""], backend=backend)

@@ -211,14 +211,15 @@ def _show(
 ) -> None:
     """`session` may take a while the first time, and raise `InputError`. `started` is the process
     id of an engine that was started for this."""
+    memory = PreferencesFile.of(os.environ)
     app = CrosswindApp(
         watch,
         place=place,
-        backend=_backend(session, watch),
+        backend=_backend(session, watch, lambda: memory.choices.person),
         started=started,
         first=first,
         describe=describe,
-        memory=PreferencesFile.of(os.environ),
+        memory=memory,
         themes=_own_themes(),
         read_keys=_key_reader(),
         slow=face.slow,
@@ -260,14 +261,14 @@ def _key_reader() -> Callable[[], Mapping[str, str]] | None:
     return read
 
 
-def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
+def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str | None]) -> Backend:
     """What the app has done beside it, by code that is loaded when it is first asked for."""
 
     @cache
     def orders() -> Orders:
         from tui.orders import Orders
 
-        return Orders(session(), watch.reader.path)
+        return Orders(session(), watch.reader.path, by)
 
     # no bound methods: to have one is to have loaded the class, which takes 0.9 s
     return Backend(

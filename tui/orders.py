@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.analysis.overall import ALL
-from engine.cli.person_labels import PersonDisputes, PersonSample, person_named
+from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
 from engine.cli.pricing import checked, confirmed
 from engine.cli.reviewing import ReviewDesk, ahead_of
@@ -78,6 +78,8 @@ class Orders:
 
     session: Session
     store: Path
+    by: Callable[[], str | None] = lambda: None
+    """The name by which this person labels and reviews; None where they have not said."""
 
     def start(self, order: Order | None) -> int:
         """The engine's process id; without an order it waits to be asked."""
@@ -114,12 +116,12 @@ class Orders:
 
     def label(self, benchmark: str) -> PersonSample:
         """This person's sample, drawn where there is none."""
-        words = (None, SAMPLE_SIZE, SAMPLE_SEED)
-        return PersonSample.open(self.session, benchmark, *words, new=False)
+        words = (SAMPLE_SIZE, SAMPLE_SEED)
+        return PersonSample.open(self.session, benchmark, self.by(), *words, new=False)
 
     def disputes(self, benchmark: str) -> PersonDisputes:
         """What people who labelled it disagree on."""
-        return PersonDisputes.open(self.session, benchmark, None)
+        return PersonDisputes.open(self.session, benchmark, self.by())
 
     def pilot(self, benchmark: str) -> PilotPage:
         """What a few conversations of each metric say."""
@@ -132,7 +134,7 @@ class Orders:
 
     def review(self) -> ReviewDesk:
         """What people say of metrics and scenarios."""
-        return ReviewDesk(self.session, person_named(None))
+        return ReviewDesk(self.session, self.by)
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on

@@ -15,7 +15,13 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
-from engine.pipeline.label_requests import Decision, LabelRequest, NumberedLabel, SampleDraw
+from engine.pipeline.label_requests import (
+    LONGEST_PERSON,
+    Decision,
+    LabelRequest,
+    NumberedLabel,
+    SampleDraw,
+)
 from engine.pipeline.labels import (
     MOST_LABELS,
     BlindItem,
@@ -30,7 +36,6 @@ from engine.pipeline.labels import (
 
 PERSON: Final = "CROSSWIND_PERSON"
 """The variable of the environment that says who sits here, in the app, too."""
-_LONGEST_NAME: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +145,9 @@ def person_named(by: str | None) -> str:
     Raises `InputError`."""
     said = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
     name = one_line(said).strip()
-    if not 0 < len(name) <= _LONGEST_NAME:
+    if not 0 < len(name) <= LONGEST_PERSON:
         where = "--by" if by is not None else PERSON
-        raise InputError(Problem(f"{where}: expected a name of 1 to {_LONGEST_NAME} characters"))
+        raise InputError(Problem(f"{where}: expected a name of 1 to {LONGEST_PERSON} characters"))
     return name
 
 

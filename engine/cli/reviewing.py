@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from threading import Lock
@@ -175,7 +175,8 @@ class ReviewDesk:
     thread."""
 
     session: Session
-    person: str
+    by: Callable[[], str | None] = lambda: None
+    """What the person is called for now; None where they have not said."""
     _one_at_a_time: Lock = field(default_factory=Lock)
 
     def pages(self) -> list[ReviewPage]:
@@ -188,7 +189,7 @@ class ReviewDesk:
 
     def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
         """For a model to write it again. Raises `InputError`."""
-        return rewriting_order(benchmark, entry, note, self.person)
+        return rewriting_order(benchmark, entry, note, person_named(self.by()))
 
     def act(
         self,
@@ -204,7 +205,7 @@ class ReviewDesk:
         asked = ReviewRequest(
             benchmark,
             action,
-            self.person,
+            person_named(self.by()),
             this_account(),
             tuple(one.id for one in entries),
             reason,

@@ -8,6 +8,8 @@ from typing import Final
 
 SAMPLE_SIZE: Final = 60
 SAMPLE_SEED: Final = "7"
+LONGEST_PERSON: Final = 80
+"""Characters of the name by which somebody labels or reviews."""
 LABELS_AT_ONCE: Final = 40
 """Labels in one request that goes over a link, where the longest notes of so many have room."""
 

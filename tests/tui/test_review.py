@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -26,6 +27,7 @@ from tui.orders import Orders
 from tui.screens import review
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
+from tui.services.preferences import PreferencesFile
 from tui.text.word_diff import word_diff
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
@@ -55,9 +57,10 @@ def play(
 
     async def perform() -> None:
         with closing(Watch.open(session.store_path, session.watched(), link)) as watch:
-            orders = Orders(session, session.store_path)
+            memory = PreferencesFile(place.root / "app.json")
+            orders = Orders(session, session.store_path, lambda: memory.choices.person)
             backend = Backend(review=orders.review)
-            app = CrosswindApp(watch, theme="crosswind-dark", backend=backend)
+            app = CrosswindApp(watch, theme="crosswind-dark", backend=backend, memory=memory)
             async with app.run_test(size=size, notifications=True) as pilot:
                 await press(pilot, "6")
                 await script(pilot)
@@ -88,6 +91,18 @@ def states(place: Place) -> dict[str, str]:
     with place.reader() as reader:
         found = Reviews.of(load_definition(place.benchmark), reader)
         return {entry.id: str(entry.state) for entry in found.entries()}
+
+
+def test_a_person_says_by_which_name_they_review(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await press(pilot, "a", "colon", *"your", "space", *"name", "enter")
+        await press(pilot, *"ann", "enter", "a")
+
+    play(place, script)
+    with place.reader() as reader:
+        account, ann = (one.person for one in reader.reviews(load_definition(place.benchmark).name))
+    assert (account, ann) == (getpass.getuser(), "ann")
+    assert PreferencesFile(place.root / "app.json").choices.person == "ann"
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)])

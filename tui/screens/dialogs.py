@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from engine.benchmark import name_fault
 from engine.display import one_line
+from engine.pipeline.label_requests import LONGEST_PERSON
 from tui.state.related import Subject
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
@@ -239,6 +240,30 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
         if name.casefold() in self._taken:
             return "there is one of that name"
         return name_fault(name)
+
+
+class PersonScreen(TypingScreen[str], inherit_bindings=False):
+    """Ends with the name by which a person labels and reviews, an empty one for their account's,
+    or nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self, name: str) -> None:
+        super().__init__("your account's name")
+        self._name_before = name
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines([[Piece("Who labels and reviews here?", Ink.ACCENT)]])
+            yield self.line
+            yield Lines([[Piece("Enter keeps it, Esc leaves it as it was", Ink.MUTED)]])
+
+    def on_mount(self) -> None:
+        self.line.max_length = LONGEST_PERSON
+        self.line.value = self._name_before
+
+    def submit(self, typed: str) -> None:
+        self.dismiss(one_line(typed).strip())
 
 
 class StarsScreen(Overlay[Subject], inherit_bindings=False):

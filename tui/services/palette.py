@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from textual.screen import Screen
 from engine.display import one_line
 from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, deeds
 from tui.screens.base import Shell, WatchingScreen
+from tui.screens.dialogs import PersonScreen
 from tui.state.filters import FoundId
 from tui.themes import PREFIX
 from tui.widgets.base import LineView
@@ -60,8 +62,9 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
         if command is not None:
             found.setdefault(command.name, command)
     if isinstance(screen, WatchingScreen) and not screen.blind:
-        given = (*_of_subject(app, screen), *_named(screen.shell), *_themes(app, screen.shell))
-        for command in given:
+        shell = screen.shell
+        given = (*_of_subject(app, screen), *_named(shell), *_themes(app, shell))
+        for command in (*given, _person(app, shell)):
             found.setdefault(command.name, command)
     order = list(PaletteGroup)
     return sorted(found.values(), key=lambda each: order.index(each.group))
@@ -109,6 +112,22 @@ def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteComman
                 opened.call_after_refresh(app.run_action, action, opened)
 
             yield PaletteCommand(PaletteGroup.HERE, action.replace("_", " "), meaning, "", act)
+
+
+def _person(app: App[Any], shell: Shell) -> PaletteCommand:
+    choices = shell.preferences.choices
+
+    def ask() -> None:
+        app.push_screen(PersonScreen(choices.person or ""), said)
+
+    def said(name: str | None) -> None:
+        if name is not None:
+            shell.preferences.choose(replace(choices, person=name or None))
+            who = name or "your account's name"
+            shell.tell(f"Labels and reviews that you begin from now on are by {who}.")
+
+    meaning = "by which name you label and review"
+    return PaletteCommand(PaletteGroup.APP, "your name", meaning, "", ask)
 
 
 def _named(shell: Shell) -> Iterator[PaletteCommand]:

@@ -223,6 +223,8 @@ class UserSettings:
     """Whose results were looked at."""
     section: str | None = None
     """Which section of the results was looked at."""
+    person: str | None = None
+    """By which name they label and review; None where their account's name will do."""
 
 
 class PreferencesFile:
@@ -262,7 +264,7 @@ class PreferencesFile:
             return UserSettings()
         words = {
             name: value
-            for name in ("theme", "place", "benchmark", "section")
+            for name in ("theme", "place", "benchmark", "section", "person")
             if isinstance(value := found.get(name), str)
         }
         thoughts, mouse = (_flag(found.get(name)) for name in ("thoughts", "mouse"))

@@ -57,11 +57,6 @@ class ReviewSource(Protocol):
         was played."""
         ...
 
-    @property
-    def person(self) -> str:
-        """Who reviews."""
-        ...
-
 
 class QueueKey(NamedTuple):
     """A row of the queue; of a benchmark itself without an id."""
