@@ -7,13 +7,14 @@ whether the behaviour is there, whatever the metric's track makes of that.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, comb, sqrt
 from typing import Final
 
 from engine.statistics.clusters import Cluster, Stratum, stratified_error
-from engine.statistics.distributions import Interval, clopper_pearson, critical, wilson
+from engine.statistics.distributions import Z95, Interval, clopper_pearson, critical, wilson
 
 _EXPECTED_FREEDOM: Final = 4
 """Clusters' worth that independent labels weigh against the spread that the clusters show: few
@@ -25,6 +26,8 @@ a judge without error."""
 
 _FEW: Final = 5
 """Labels of the rarer kind from which on Wilson's interval alone holds the truth often enough."""
+_FEW_CLUSTERS: Final = 12
+"""The same of clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +95,37 @@ def _share(
 ) -> Share | None:
     """Wilson's interval over as many labels as give the linearised error of a ratio of weighted
     sums, clusters with C / (C - 1) (Särndal, Swensson and Wretman, Model Assisted Survey Sampling
-    (1992), result 5.6.1), moderated by what independent labels would give.
+    (1992), result 5.6.1), moderated by what independent labels would give. Degrees of freedom are
+    those of as many clusters of equal weight as say as much: A. V. Carter, K. T. Schnepel and
+    D. G. Steigerwald, Review of Economics and Statistics 99 (2017) 698-709, without likeness.
 
     Errors can only come from the labels `could_be_wrong`. Where few were met and each stands for
     many conversations, that is what is not known: one error more is imagined among them. Of one
-    to four errors, or so few that are right, Wilson's interval may say that there are hardly fewer:
-    there it reaches at least as far as the exact one.
+    to four errors, or so few that are right, and of few clusters, Wilson's interval may say that
+    there are hardly fewer: there it reaches at least as far as the exact one, for as many labels
+    as these degrees of freedom leave (E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998)
+    193-201).
     """
     if not found:
         return None
     whole = sum(one.weight for one, _ in found)
     value = sum(one.weight for one, true in found if true) / whole
-    residuals: dict[str, float] = {}
+    residuals = defaultdict[str, float](float)
+    heaviness = defaultdict[str, float](float)
     for one, true in found:
-        residuals[one.cluster] = residuals.get(one.cluster, 0.0) + one.weight * (true - value)
+        residuals[one.cluster] += one.weight * (true - value)
+        heaviness[one.cluster] += one.weight
     independent = effective_labels(one.weight for one, _ in found)
-    own = len(residuals) - 1
+    clusters = len(residuals)
+    alike = effective_labels(heaviness.values())
+    freedom = max(1.0, alike - 1)
     effective = independent
-    if 0 < value < 1 and own:
-        spread = (own + 1) / own * sum(one * one for one in residuals.values()) / whole**2
+    if 0 < value < 1 and clusters > 1:
+        spread = clusters / (clusters - 1) * sum(one**2 for one in residuals.values()) / whole**2
         expected = value * (1 - value) / independent
-        moderated = (own * spread + _EXPECTED_FREEDOM * expected) / (own + _EXPECTED_FREEDOM)
+        moderated = (freedom * spread + _EXPECTED_FREEDOM * expected) / (
+            freedom + _EXPECTED_FREEDOM
+        )
         effective = value * (1 - value) / max(spread, moderated)
     if could_be_wrong:
         heavy = sum(one.weight for one in could_be_wrong) / len(could_be_wrong)
@@ -121,10 +134,12 @@ def _share(
         floor = errors * (drawn * heavy / (whole + _IMAGINED * heavy)) ** 2
         if floor:
             effective = min(effective, drawn * (1 - drawn) / floor)
-    interval = wilson(value, effective, critical(own))
+    interval = wilson(value, effective, critical(freedom))
     trues = sum(true for _, true in found)
-    if 0 < min(trues, len(found) - trues) < _FEW:
-        exact = clopper_pearson(value, effective)
+    rarer = min(trues, len(found) - trues)
+    if rarer and (rarer < _FEW or alike < _FEW_CLUSTERS):
+        less = 1.0 if rarer < _FEW else Z95 / critical(freedom)
+        exact = clopper_pearson(value, effective * less**2)
         interval = Interval(min(interval.low, exact.low), max(interval.high, exact.high))
     return Share(value, interval, len(found))
 

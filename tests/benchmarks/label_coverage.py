@@ -1,11 +1,11 @@
 """How often what is said of a judge from a sample of labels holds the truth:
-`python -m tests.benchmarks.label_coverage [--worlds N]`.
+`python -m tests.benchmarks.label_coverage [--worlds N] [--seed S]`.
 
 In a simulated world it is known how often the behaviour is present and how often the judge finds
 it. Scenarios differ in how often it is present, and in some kinds of world also in how well the
 judge sees it. A sample is drawn as labels are, and each interval is asked whether it holds the
-truth. Writes `docs/label-coverage.md`; exits 1 where the mean of a figure over the kinds
-is below 93 % for 60 or for 200 labels.
+truth. Writes `docs/label-coverage.md`; exits 1 where any figure holds the truth in less than 93 %
+of the worlds of any kind, with 60 or with 200 labels.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from math import sqrt
@@ -155,15 +156,15 @@ def measured(world: World, size: int, worlds: int, seed: int = 0) -> dict[str, C
     return counted
 
 
-def page(found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int) -> str:
+def page(found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int, seed: int) -> str:
     lines = [
         "# What is said of a judge, held against simulated worlds",
         "",
-        f"`python -m tests.benchmarks.label_coverage --worlds {worlds}`: {len(KINDS)} kinds of",
-        "world (8 to 60 base scenarios of 24 conversations, behaviour present in 10 to 50 %,",
-        "judges right in 80 to 99 %, scenarios alike and not), each drawn so often. How often the",
-        "95 % interval holds the truth: on average over the kinds, in the worst kind, and the",
-        "mean width.",
+        f"`python -m tests.benchmarks.label_coverage --worlds {worlds} --seed {seed}`:",
+        f"{len(KINDS)} kinds of world (8 to 60 base scenarios of 24 conversations, behaviour",
+        "present in 10 to 50 %, judges right in 80 to 99 %, scenarios alike and not), each drawn",
+        "so often. How often the 95 % interval holds the truth: on average over the kinds, in the",
+        "worst kind, and the mean width. The rule was chosen with other seeds.",
         "",
         "| figure | labels | mean | worst | width | cannot be said |",
         "|---|---|---|---|---|---|",
@@ -184,17 +185,20 @@ def page(found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int) -> s
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=300)
-    worlds: int = parser.parse_args().worlds
-    found = {size: [measured(world, size, worlds) for world in KINDS] for size in SIZES}
-    text = page(found, worlds)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    worlds: int = asked.worlds
+    with ProcessPoolExecutor() as pool:
+        jobs = {
+            size: [pool.submit(measured, world, size, worlds, asked.seed) for world in KINDS]
+            for size in SIZES
+        }
+        found = {size: [job.result() for job in of_size] for size, of_size in jobs.items()}
+    text = page(found, worlds, asked.seed)
     PAGE.write_text(text)
     sys.stdout.write(text)
-    means = [
-        fmean(kind[name].coverage for kind in kinds)
-        for kinds in found.values()
-        for name in kinds[0]
-    ]
-    return int(min(means) < LEAST)
+    least = min(one.coverage for kinds in found.values() for kind in kinds for one in kind.values())
+    return int(least < LEAST)
 
 
 if __name__ == "__main__":

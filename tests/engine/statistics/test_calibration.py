@@ -62,6 +62,40 @@ def test_weights_undo_how_the_sample_was_drawn() -> None:
     assert found.specificity.value == pytest.approx(130 / 140)
 
 
+def in_clusters(*sizes: int) -> list[LabelledConversation]:
+    """As many labels in each cluster; of every ten the judge is right on eight."""
+    return [
+        LabelledConversation(f"s{cluster}", 1.0, judge=True, person=number % 10 < 8)
+        for cluster, size in enumerate(sizes)
+        for number in range(size)
+    ]
+
+
+def test_clusters_of_which_one_holds_most_labels_are_few() -> None:
+    even, uneven = accuracy(in_clusters(*[20] * 15)).right, accuracy(in_clusters(*[10] * 14, 160))
+    assert even
+    assert uneven.right
+    assert even.value == uneven.right.value
+    assert uneven.right.interval.width > even.interval.width
+
+
+def test_of_few_clusters_the_interval_reaches_as_far_as_korn_and_graubards() -> None:
+    right = [10, 6, 8, 8, 9, 7, 10, 6]
+    share = accuracy(
+        [
+            LabelledConversation(f"s{cluster}", 1.0, judge=True, person=number < count)
+            for cluster, count in enumerate(right)
+            for number in range(10)
+        ]
+    ).right
+    assert share
+    effective = 0.8 * 0.2 / (np.var(np.array(right) / 10, ddof=1) / 8)
+    effective *= (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 7)) ** 2
+    low = stats.beta.ppf(0.025, 0.8 * effective, 0.2 * effective + 1)
+    high = stats.beta.ppf(0.975, 0.8 * effective + 1, 0.2 * effective)
+    assert (share.interval.low, share.interval.high) == pytest.approx((low, high))
+
+
 def test_effective_labels_are_kishs() -> None:
     weights = [1.0, 2.0, 7.0]
     assert effective_labels(weights) == pytest.approx(
