@@ -17,7 +17,7 @@ from engine.config.schema import Config
 from engine.config.templates import is_template
 from engine.config.yaml_text import read_yaml
 from engine.display import plural
-from engine.errors import InputError
+from engine.errors import InputError, Problem
 from engine.pipeline.estimate import FEWEST, NOTHING, CostEstimate
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
@@ -229,7 +229,9 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
 
     Raises `InputError` and `StoreError`.
     """
-    _refuse_templates(session, order)
+    templates = template_problems(session, order)
+    if templates:
+        raise InputError(templates)
     session.require_store()
     if session.is_scripted(order):
         with planning(session) as planner:
@@ -247,17 +249,19 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     return PricedOrder(kept, [*lines, *total], total, notes)
 
 
-def _refuse_templates(session: Session, order: Order) -> None:
-    """What is written and played of a text that nobody has replaced is of no use to anybody."""
+def template_problems(session: Session, order: Order) -> list[Problem]:
+    """Of each benchmark whose text nobody has replaced: what is written and played of it is of no
+    use to anybody."""
     if Stage.GEN_METRICS not in order.stages:
-        return
+        return []
     paths = map(session.workspace.definition_path, order.benchmarks)
-    bare = [path for path in paths if is_template(path)]
-    what = "this is still the template, so nothing was run"
+    what = "this is still the template, so nothing is run"
     hint = "replace `name` and `description` with your own words, or name other benchmarks"
-    if bare:
-        key = ("description",)
-        raise InputError([read_yaml(path).problem(key, what, hint=hint) for path in bare])
+    return [
+        read_yaml(path).problem(("description",), what, hint=hint)
+        for path in paths
+        if is_template(path)
+    ]
 
 
 def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:

@@ -25,6 +25,7 @@ from engine.cli.pricing import (
     planned_json,
     plans_of,
     spent_so_far,
+    template_problems,
     total_lines,
 )
 from engine.cli.reporting import analyses_of
@@ -399,6 +400,8 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
     """Say what would be done, and do none of it."""
+    for problem in template_problems(session, order):
+        tell(f"note: {problem}")
     planned = plans_of(session, order, powers=True)
     spent = spent_so_far(session)
     if arguments.json:
