@@ -828,10 +828,10 @@ def test_a_pane_is_shown_alone_and_beside_the_others_again(theatre: Theatre) -> 
         await theatre.judge(await theatre.play())
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "It is late.")
         await theatre.tick(pilot)
-        assert "✓ pass" in on_screen(pilot)
+        assert "✓ m01_s" in on_screen(pilot)
         await pilot.press("z")
         await theatre.tick(pilot)
-        assert "✓ pass" not in on_screen(pilot)
+        assert "✓ m01_s" not in on_screen(pilot)
         assert "It is late." in on_screen(pilot)
         assert "? help" in on_screen(pilot)
         await pilot.press("tab")
@@ -839,7 +839,7 @@ def test_a_pane_is_shown_alone_and_beside_the_others_again(theatre: Theatre) -> 
         assert "It is late." in on_screen(pilot)
         await pilot.press("l")
         await theatre.tick(pilot)
-        assert "✓ pass" in on_screen(pilot)
+        assert "✓ m01_s" in on_screen(pilot)
 
     theatre.perform(script)
 

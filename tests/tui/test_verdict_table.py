@@ -96,6 +96,21 @@ def test_thirty_thousand_rows_open_without_being_built() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("width", [47, 51, 100])
+def test_a_row_has_room_for_the_whole_id_and_for_words_of_the_judge(width: int) -> None:
+    async def play() -> None:
+        app = TableApp(ManyRows(3))
+        async with app.run_test(size=(width, 10)) as pilot:
+            await pilot.pause()
+            app.table.show(())
+            await pilot.pause()
+            line = app.table.render_line(0).text
+            assert str(key(0)) in line
+            assert "because" in line
+
+    asyncio.run(play())
+
+
 def test_new_rows_push_the_others_up_until_the_cursor_would_go_out_of_sight() -> None:
     rows = ManyRows(100)
 

@@ -20,8 +20,10 @@ from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 from tui.text.wrap import Cells, Heading, laid_out
 from tui.widgets.table import PAGE, PagedTable
 
+ROOM_FOR_QUOTE: Final = 46
+"""Cells from which on the quote stands beside the conversation, the outcome being but its sign."""
 ROOM_FOR_WHY: Final = 60
-"""Cells from which on there is more than the outcome, the track and the conversation."""
+"""Cells from which on track and metric stand there, too, and the outcome as a word."""
 ROOM_FOR_TURNS: Final = 72
 
 
@@ -144,17 +146,23 @@ class VerdictTable(PagedTable):
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)
-_ORDER: Final = ("outcome", "track", "metric", "conversation", "turns", "because")
+_ORDER: Final = ("sign", "outcome", "track", "metric", "conversation", "turns", "because")
 
 
 _SAMPLE: Final = len("__s1")
+_LEAST_QUOTE: Final = 20
+"""Cells that are kept for it and for what stands before the conversation."""
 
 
 def _headings(width: int, longest_id: int) -> list[Heading]:
     """The columns that there is room for in so many cells."""
-    least = [Heading("outcome", "", 10), Heading("track", "", 1)]
     if width < ROOM_FOR_WHY:
-        return [*least, Heading("conversation", "", 0, gap=0, in_middle=True)]
+        if width < ROOM_FOR_QUOTE:
+            whole = Heading("conversation", "", 0, gap=0, in_middle=True)
+            return [Heading("outcome", "", 10), Heading("track", "", 1), whole]
+        name = Heading("conversation", "", min(longest_id, width - _LEAST_QUOTE), in_middle=True)
+        return [Heading("sign", "", 1), name, Heading("because", "", 0, gap=0)]
+    least = [Heading("outcome", "", 10), Heading("track", "", 1)]
     room = min(max(width - 64, 27), 36, longest_id)
     name = Heading("conversation", "", room, in_middle=True)
     turns = [Heading("turns", "", 9, gap=0)] if width >= ROOM_FOR_TURNS else []
@@ -165,8 +173,10 @@ def _cells(row: VerdictRow) -> Cells:
     """In the order of all columns, whether there is room for them or not."""
     why = row.justification if row.quote is None else f"“{row.quote}”"
     why = why if row.unscored is None else f"unscored: {row.unscored}"
+    said = Piece(verdict(row.passed), VERDICT_INKS[row.passed])
     return (
-        Piece(verdict(row.passed), VERDICT_INKS[row.passed]),
+        said._replace(text=said.text[:1]),
+        said,
         Piece(TRACK_SIGNS[row.track], Ink.MUTED),
         Piece(one_line(row.metric_id), Ink.MUTED),
         Piece(one_line(str(row.key))),
