@@ -22,6 +22,7 @@ from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabe
 from engine.store.tables import Verdict
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.test_navigation import assert_keys_have_names
 from tests.tui.theatre import ScriptedLink, on_screen
 from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
@@ -205,6 +206,13 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
 
     play(sample, script)
     assert [one.take == first for one in given(place)] == [False]
+
+
+def test_whatever_a_key_does_here_has_a_name_of_its_own_in_the_palette(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        assert_keys_have_names(pilot)
+
+    play(PersonSample.open(session_of(place), "giving-in", "ann", 4, "7", new=False), script)
 
 
 def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Place) -> None:

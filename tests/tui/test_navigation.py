@@ -279,17 +279,22 @@ def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(theatre: Theat
         for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "3 r", "2 w"):
             await pilot.press(*keys.split())
             await theatre.tick(pilot)
-            known = commands(pilot.app, pilot.app.screen)
-            for deed in deeds([pilot.app.screen, pilot.app]):
-                action = deed.action.partition("(")[0]
-                can = deed.node.check_action(action, ()) and deed.meaning != deed.description
-                if can and action not in WITHOUT_A_NAME:
-                    act = next((one for one in known if leads_to(one) == deed.action), None)
-                    assert act is not None, (keys, deed)
-                    assert matching(known, act.name)[0] == act
+            assert_keys_have_names(pilot)
             await pilot.press("escape")
 
     theatre.perform(script)
+
+
+def assert_keys_have_names(pilot: Pilot[None]) -> None:
+    """Whatever a key of the screen does is found in the palette by a name of its own."""
+    known = commands(pilot.app, pilot.app.screen)
+    for deed in deeds([pilot.app.screen, pilot.app]):
+        action = deed.action.partition("(")[0]
+        can = deed.node.check_action(action, ()) and deed.meaning != deed.description
+        if can and action not in WITHOUT_A_NAME:
+            act = next((one for one in known if leads_to(one) == deed.action), None)
+            assert act is not None, (pilot.app.screen, deed)
+            assert matching(known, act.name)[0] == act
 
 
 WITHOUT_A_NAME = {"command_palette", "focus_next", "focus_previous", "leave_root", "open"}
