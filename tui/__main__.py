@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from engine.cli.arguments import opens_app, parse, why_no_app
+from engine.cli.command_line import opens_app, parse, why_no_app
 from engine.cli.console import take_any_encoding, tell
 from engine.cli.main import dispatch, guarded
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from docs.manual.markdown import code, table
-from engine.cli.arguments import build_parser, commands_of
+from engine.cli.command_line import build_parser, commands_of
 
 _WIDTH: Final = 88
 _SHARED: Final = "[-h] [--workspace DIR] [--plain] [--slow] [--no-mouse]"

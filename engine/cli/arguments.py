@@ -1,151 +1,23 @@
-"""The command line: its commands, what they take, and how a slip of the finger is met."""
+"""What each command takes."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.branches import STANCE
 from engine.cli.cluster_arguments import add_cluster, add_workers
-from engine.errors import InputError, Problem
-
-_EPILOG: Final = """\
-exit codes: 0 done · 1 finished, but rows failed or a --fail-under gate was missed ·
-2 usage, configuration or input error · 3 stopped before the end, the next run goes on from
-there · 4 another engine holds the workspace · 5 a --fail-under gate is open: the interval
-holds the bound
-
-first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
-"""
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose faults are ours to word, and that takes no half options."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, **options)
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(Problem(_plain(message), hint=f"see `{self.prog} --help`"))
-
-
-def _plain(message: str) -> str:
-    """argparse speaks of arguments; people think of what they typed."""
-    return message.replace("the following arguments are required:", "missing:").replace(
-        "argument ", ""
-    )
-
-
-def nearest_word(word: str, known: Iterable[str]) -> str | None:
-    found = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
-
-
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
-    parser = build_parser()
-    commands = commands_of(parser)
-    command = _first_word(argv, parser)
-    if command is not None:
-        _known_command(command, commands)
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        words = (arguments.command, getattr(arguments, "action", None))
-        asked = commands.get(" ".join(filter(None, words)), parser)
-        raise InputError([_unknown(word, asked) for word in unknown])
-    return arguments
-
-
-def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | None:
-    """What stands where the command belongs. An option before it that is not known would make its
-    value look like one, so that is said first."""
-    words = iter(argv)
-    for word in words:
-        if not word.startswith("-"):
-            return word
-        option = parser._option_string_actions.get(word.split("=")[0])  # noqa: SLF001  (no public way)
-        if option is None:
-            raise InputError(_unknown(word, parser))
-        if option.nargs is None and "=" not in word:
-            next(words, None)
-    return None
-
-
-def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """By their words; those of a command's own commands, such as `cluster init`, behind it."""
-    found = dict[str, argparse.ArgumentParser]()
-    for name, command in _own_commands(parser).items():
-        found[name] = command
-        found |= {f"{name} {word}": below for word, below in _own_commands(command).items()}
-    return found
-
-
-def _own_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:  # noqa: SLF001  (argparse has no public way to its commands)
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            return dict(action.choices)
-    return {}
-
-
-def _known_command(word: str, commands: Iterable[str]) -> None:
-    names = [name for name in commands if " " not in name]
-    if word not in names:
-        near = nearest_word(word, names)
-        hint = f"did you mean `crosswind {near}`?" if near else "see `crosswind --help`"
-        raise InputError(Problem(f"there is no command {word!r}", hint=hint))
-
-
-def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
-    options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
-    near = nearest_word(word.split("=")[0], options) if word.startswith("-") else None
-    hint = f"did you mean {near}?" if near else f"see `{parser.prog} --help`"
-    what = "option" if word.startswith("-") else "argument"
-    return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
-
 
 AddCommand = Callable[..., argparse.ArgumentParser]
 """Adds a command: its name, what it does, and what is said below its options."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    shared = _shared()
-    parser = Parser(
-        prog="crosswind",
-        description="Watch how AI assistants behave under conversational pressure. Without a "
-        "command, opens the app on the workspace around the current folder.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[shared],
-    )
-    _flag(parser, "--version", "print the version")
-    commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", parser_class=Parser
-    )
-
-    def command(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name,
-            help=text,
-            description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
-            epilog=epilog,
-            parents=[shared],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-
-    for add in _COMMANDS:
-        add(command)
-    return parser
-
-
-def _shared() -> Parser:
-    shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+def add_shared(shared: argparse.ArgumentParser) -> None:
+    """What every command takes."""
     _option(
         shared,
         "--workspace",
@@ -156,7 +28,6 @@ def _shared() -> Parser:
     _flag(shared, "--plain", "plain lines: no colours, no bars, no app")
     _flag(shared, "--slow", "draw the app seldom, for thin lines")
     _flag(shared, "--no-mouse", "leave the mouse to the terminal, in the app")
-    return shared
 
 
 def _flag(command: argparse._ActionsContainer, name: str, text: str) -> None:
@@ -678,7 +549,7 @@ def _repair(command: AddCommand) -> None:
     _flag(repair, "--json", "what was done, for a script")
 
 
-_COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
+COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _demo,
     _init,
     _new,
@@ -723,51 +594,3 @@ def _headless(command: argparse.ArgumentParser) -> None:
 
 def _detach(command: argparse._ActionsContainer) -> None:
     _flag(command, "--detach", "come back at once; the engine goes on by itself")
-
-
-def opens_app(arguments: argparse.Namespace) -> bool:
-    """Whether this command is one that a person watches, on a terminal that can show it."""
-    return _wants_app(arguments) and not _is_dumb()
-
-
-def why_no_app(arguments: argparse.Namespace) -> str | None:
-    """What to tell a person who would have been shown the app on another terminal."""
-    if not (_wants_app(arguments) and _is_dumb()):
-        return None
-    goes_on = "" if arguments.command is None else "; this goes on here, in lines"
-    return (
-        "no app here: TERM says that this terminal cannot place text (it is dumb or not set). "
-        f"Where it can, `TERM=xterm-256color crosswind` opens it{goes_on}"
-    )
-
-
-def _is_dumb() -> bool:
-    return os.environ.get("TERM", "dumb") in {"", "dumb"}
-
-
-def _wants_app(arguments: argparse.Namespace) -> bool:
-    if getattr(arguments, "plain", False) or arguments.version:
-        return False
-    match arguments.command:
-        case None:
-            asked = True
-        case "watch":
-            asked = True
-        case "label":
-            asked = not (arguments.write or arguments.read or arguments.json)
-        case "adjudicate":
-            asked = arguments.id is None and not arguments.json
-        case "demo":
-            asked = not (arguments.headless or arguments.detach)
-        case "run":
-            asked = not (
-                arguments.headless
-                or arguments.detach
-                or arguments.dry_run
-                or arguments.explain
-                or arguments.json
-            )
-        case _:
-            asked = False
-    terminal = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
-    return asked and terminal

@@ -10,7 +10,7 @@ from typing import Final
 from engine.analysis.figures import Analysis, Estimate, MeanEstimate
 from engine.analysis.findings import percent
 from engine.benchmark import Track
-from engine.cli.arguments import nearest_word
+from engine.cli.command_line import nearest_word
 from engine.display import plural
 from engine.errors import InputError, Problem
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, base_id
 from engine.branches import Branch
-from engine.cli.arguments import nearest_word
+from engine.cli.command_line import nearest_word
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
-from engine.cli.arguments import build_parser, parse
+from engine.cli.command_line import build_parser, parse
 from engine.cli.console import out, tell
 from engine.errors import CrosswindError
 

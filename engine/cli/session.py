@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from engine.benchmark import Stage
-from engine.cli.arguments import nearest_word
+from engine.cli.command_line import nearest_word
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
 from engine.config.benchmark_file import load_definition

@@ -144,7 +144,7 @@ def test_only_a_store_whose_schema_changes_loads_sqlite_utils_and_never_with_pan
 
 READING = """
 import sys, threading
-from engine.cli.arguments import parse
+from engine.cli.command_line import parse
 from engine.cli.main import guarded
 from tui.launch import open_app
 

@@ -27,7 +27,7 @@ from docs.manual.keys import keys_reference
 from docs.manual.pages import BUILT, DOCS, SETTINGS, filled, in_both_themes
 from docs.manual.sessions import followed, worked_pages
 from docs.manual.store import store_reference
-from engine.cli.arguments import build_parser, commands_of
+from engine.cli.command_line import build_parser, commands_of
 from engine.config.benchmark_file import BenchmarkShape, load_definition
 from engine.config.schema import Config, ModelSpec, Target, load_config
 from tui.bindings import bindings_of, key_name

@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, StopReason
-from engine.cli.arguments import parse
+from engine.cli.command_line import parse
 from engine.link import EngineState
 from tests.tui.theatre import BENCHMARK, JURY, Theatre, on_screen, shell
 from tui.app import CrosswindApp

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from engine.cli.arguments import parse
+from engine.cli.command_line import parse
 from engine.cli.main import main
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.session import Session, open_session

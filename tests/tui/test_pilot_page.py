@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from engine.cli.arguments import parse
+from engine.cli.command_line import parse
 from engine.cli.session import open_session
 from engine.pipeline.order import Order
 from engine.watch import Watch

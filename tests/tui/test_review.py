@@ -13,7 +13,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Stage
-from engine.cli.arguments import parse
+from engine.cli.command_line import parse
 from engine.cli.main import main
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition

@@ -18,7 +18,7 @@ import pytest
 from markupsafe import escape
 
 from engine.analysis.calibration import Split
-from engine.cli.arguments import parse
+from engine.cli.command_line import parse
 from engine.cli.main import main
 from engine.cli.person_labels import PersonSample
 from engine.cli.session import open_session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.arguments import build_parser, parse
+from engine.cli.command_line import build_parser, parse
 from engine.cli.main import COMMANDS, main
 from engine.errors import InputError
 
