@@ -53,8 +53,8 @@ class JudgedRow:
     conv_id: str
     metric_id: str
     target: str
-    base: str
-    """Its base scenario."""
+    place: tuple[str, str]
+    """Its stratum and cluster: metric and base scenario, unless transcripts are shared."""
     track: Track
     counts: bool
     """Whether the behaviour is present by what counts, from which the sample was drawn."""
@@ -65,7 +65,7 @@ class JudgedRow:
 
     @property
     def cluster(self) -> str:
-        return f"{self.metric_id} {self.base}"
+        return " ".join(self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
     judged = [row for row in rows if row.present is not None]
     population: dict[str, dict[str, JudgedCluster]] = {}
     for row in judged:
-        clusters = population.setdefault(row.metric_id, {})
+        clusters = population.setdefault(row.place[0], {})
         before = clusters.get(row.cluster, JudgedCluster(0, 0))
         passed = row.track.passes(present=bool(row.present))
         clusters[row.cluster] = JudgedCluster(before.size + 1, before.present + passed)
@@ -295,7 +295,7 @@ def compare_judges(
             (one, other)
             for one, other in zip(left, right, strict=True)
             if None not in {one.row.present, other.row.present}
-            and Split.of(benchmark, one.row.base) is split
+            and Split.of(benchmark, one.row.place[1]) is split
         ]
         found.append(
             JudgesCompared(

@@ -154,7 +154,7 @@ def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.DemographicGa
     return demographic_gaps(
         {
             target: [
-                Variant(one.metric_id, one.base, one.demographic, one.passed, one.scored)
+                Variant(one.metric_id, one.base, one.demographic, one.passed, one.scored, one.place)
                 for one in found.scenarios.values()
             ]
             for target, found in tallies.items()

@@ -7,20 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 from engine.analysis.figures import Figure, Outcome, RepeatAgreement
 from engine.benchmark import Track
 from engine.jury import headline
 from engine.statistics.agreement import Agreement, Coefficient, agreement
-from engine.statistics.clusters import Cluster, Stratum
+from engine.statistics.clusters import NOTHING_SHARED, Cluster, SharedTranscripts, Stratum
 
 Layers = Mapping[str, Mapping[str, Cluster]]
 """Scored rows by stratum, then by cluster."""
-
-
-_SHARED: Final = "\0"
-"""The stratum of transcripts that stand under several metrics; no metric's id."""
 
 
 @dataclass(slots=True)
@@ -32,7 +27,8 @@ class ScenarioTally:
     metric_id: str
     track: Track
     demographic: Mapping[str, str]
-    transcript: str | None = None
+    place: tuple[str, str]
+    """The stratum and the cluster in what is said of several metrics together."""
     answers: list[bool | None] = field(default_factory=list)
     scored: int = 0
     passed: int = 0
@@ -41,20 +37,12 @@ class ScenarioTally:
     def of(self) -> int:
         return len(self.answers)
 
-    @property
-    def place(self) -> tuple[str, str]:
-        """The stratum and the cluster in what is said of several metrics together. Metrics whose
-        transcripts are the same do not vary by themselves: they are one stratum, in which each
-        transcript is a cluster."""
-        if self.transcript is None:
-            return self.metric_id, self.base
-        return _SHARED, self.transcript
-
 
 @dataclass
 class TargetTally:
     """Everything that was counted for one target."""
 
+    shared: SharedTranscripts = NOTHING_SHARED
     scenarios: dict[str, ScenarioTally] = field(default_factory=dict)
     samples: dict[int, list[int]] = field(default_factory=dict)
     """Of each sample, how many passed and how many were scored."""
@@ -69,7 +57,7 @@ class TargetTally:
                 one.metric_id,
                 one.track,
                 one.demographic,
-                one.transcript,
+                self.shared.place(one.metric_id, one.base),
             )
         scenario.answers.append(one.passed)
         if one.passed is None:
@@ -95,7 +83,7 @@ class TargetTally:
     @property
     def shares_transcripts(self) -> bool:
         """Whether any stands under several metrics."""
-        return any(one.transcript is not None for one in self.scenarios.values())
+        return bool(self.shared.names)
 
     def of_track(self, track: Track | None) -> list[ScenarioTally]:
         """Of both tracks for None."""
@@ -114,10 +102,16 @@ def grouped(
     return {value: found[value] for value in sorted(found)}
 
 
+def shared_transcripts(outcomes: Iterable[Outcome]) -> SharedTranscripts:
+    return SharedTranscripts.of((one.base, one.transcript) for one in outcomes)
+
+
 def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, TargetTally]:
     """By target, in the order given, scenarios by their id; what belongs to no such target is left
     out."""
-    found = {target: TargetTally() for target in targets}
+    outcomes = list(outcomes)
+    shared = shared_transcripts(outcomes)
+    found = {target: TargetTally(shared) for target in targets}
     for one in outcomes:
         of_target = found.get(one.key.target_id)
         if of_target is not None:
@@ -165,7 +159,7 @@ def agreement_of_samples(
     scenarios = [one for found in tallies.values() for one in found.scenarios.values()]
     if all(one.of < 2 for one in scenarios):
         return None
-    found = agreement([one.answers for one in scenarios], [one.base for one in scenarios])
+    found = agreement([one.answers for one in scenarios], [one.place for one in scenarios])
     return _concord("samples", of, found)
 
 
@@ -175,15 +169,15 @@ def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for judge, number in passes:
         numbers[judge].append(number)
+    shared = shared_transcripts(outcomes)
+    clusters = [shared.cluster(one.base) for one in outcomes]
     if len(numbers) > 1:
         rows = [_by_judge(one, numbers) for one in outcomes]
-        yield _concord(
-            "judges", ", ".join(numbers), agreement(rows, [one.base for one in outcomes])
-        )
+        yield _concord("judges", ", ".join(numbers), agreement(rows, clusters))
     for judge, of_judge in numbers.items():
         if len(of_judge) > 1:
             rows = [_by_pass(one, judge, of_judge) for one in outcomes]
-            yield _concord("passes", judge, agreement(rows, [one.base for one in outcomes]))
+            yield _concord("passes", judge, agreement(rows, clusters))
 
 
 def _by_judge(one: Outcome, judges: Iterable[str]) -> list[bool | None]:

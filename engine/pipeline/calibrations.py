@@ -16,7 +16,6 @@ from engine.analysis.calibration import (
     compare_judges,
 )
 from engine.analysis.calibration_words import comparison_lines
-from engine.benchmark import base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import plural
@@ -24,6 +23,7 @@ from engine.errors import InputError, Problem
 from engine.jury import HUMAN, Jury, People, newest, what_counts
 from engine.pipeline.labels import JudgedConversation, Labels, judged_conversations, labels_of
 from engine.scripted import is_script
+from engine.statistics.clusters import SharedTranscripts
 from engine.store.reader import Reader
 from engine.store.tables import Verdict
 
@@ -147,9 +147,13 @@ class LabelledJudges:
             shown = judge if len(judge) <= 40 else f"{judge[:39]}…"
             named = ", ".join(sorted(known)) or "nobody"
             raise InputError(Problem(f"no judge {shown!r} has judged this: {named} has"))
-        return {one.item: self._row(one, judge) for one in self.judged}
+        shared = SharedTranscripts.of((one.base, one.transcript) for one in self.judged)
+        return {
+            one.item: self._row(one, judge, shared.place(one.metric.id, one.base))
+            for one in self.judged
+        }
 
-    def _row(self, one: JudgedConversation, judge: str) -> JudgedRow:
+    def _row(self, one: JudgedConversation, judge: str, place: tuple[str, str]) -> JudgedRow:
         given = [
             row for row in one.verdicts if row.source != HUMAN and judge in {row.judge, COUNTING}
         ]
@@ -157,7 +161,7 @@ class LabelledJudges:
             str(one.key),
             one.metric.id,
             one.key.target_id,
-            base_id(one.key.scenario_id),
+            place,
             one.metric.track,
             one.present,
             one.present if judge == COUNTING else self._says(one, given, judge),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from engine.benchmark import ConversationKey, Metric, Speaker, Track, Utterance, When
+from engine.benchmark import ConversationKey, Metric, Speaker, Track, Utterance, When, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import plural
@@ -46,6 +46,12 @@ class JudgedConversation:
     present: bool
     verdicts: Sequence[Verdict]
     """All on this take, oldest first."""
+    transcript: str | None = None
+    """As a scenario's `transcript_id`."""
+
+    @property
+    def base(self) -> str:
+        return base_id(self.key.scenario_id)
 
     @property
     def item(self) -> tuple[int, str]:
@@ -66,7 +72,10 @@ def judged_conversations(
         if take is None or passed is None:
             continue
         present = passed is (one.metric.track is Track.POSITIVE)
-        found.append(JudgedConversation(one.key, take.seq, one.metric, present, verdicts))
+        transcript = one.scenario.scenario.transcript_id
+        found.append(
+            JudgedConversation(one.key, take.seq, one.metric, present, verdicts, transcript)
+        )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from random import Random
@@ -47,6 +47,49 @@ class WeightedCluster(Protocol):
 
 Stratum = Sequence[Cluster]
 """The clusters of one metric. The strata of a benchmark are its metrics."""
+
+_SHARED: Final = "\0"
+"""The stratum of transcripts that stand under several metrics; no metric's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTranscripts:
+    """Base scenarios whose rows are not independent, as transcripts of theirs are the same."""
+
+    names: Mapping[str, str]
+    """By base scenario, the first transcript of all that hang together."""
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, str | None]]) -> SharedTranscripts:
+        """`rows` are base scenarios, each with a transcript that it shares with others, or None."""
+        of_base: dict[str, str] = {}
+        before: dict[str, str] = {}
+        for base, transcript in rows:
+            if transcript is not None:
+                first = _first(before, transcript)
+                other = _first(before, of_base.setdefault(base, transcript))
+                before[max(first, other)] = min(first, other)
+        return cls({base: _first(before, name) for base, name in of_base.items()})
+
+    def place(self, metric: str, base: str) -> tuple[str, str]:
+        """The stratum and the cluster of a base scenario in what is said of several metrics.
+        Metrics whose transcripts are the same do not vary by themselves: they are one stratum, in
+        which each transcript is a cluster."""
+        name = self.names.get(base)
+        return (metric, base) if name is None else (_SHARED, name)
+
+    def cluster(self, base: str) -> str:
+        """By itself."""
+        return self.names.get(base, base)
+
+
+NOTHING_SHARED: Final = SharedTranscripts({})
+
+
+def _first(before: dict[str, str], name: str) -> str:
+    while before.setdefault(name, name) != name:
+        before[name] = name = before[before[name]]
+    return name
 
 
 def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:

@@ -225,6 +225,12 @@ class Variant:
     demographic: Mapping[str, str]
     passed: int
     scored: int
+    place: tuple[str, str] | None = None
+    """The stratum and the cluster of its base scenario, where they are not those two."""
+
+    @property
+    def cluster(self) -> tuple[str, str]:
+        return self.place or (self.metric, self.base)
 
     @property
     def rate(self) -> float:
@@ -276,8 +282,7 @@ def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> li
     axes = {axis for found in variants.values() for one in found for axis in one.demographic}
     rows = [
         VariantScore(
-            one.metric,
-            one.base,
+            *one.cluster,
             (played, one.metric, one.base),
             one.demographic,
             one.rate,
@@ -322,9 +327,10 @@ def _add_differences(
             items = frozenset(one.demographic.items())
             for axis, value in one.demographic.items():
                 matched[axis, one.metric, one.base, items - {(axis, value)}][value] = one
-    for (axis, metric, base, _), of in matched.items():
+    for (axis, *_), of in matched.items():
         for left, right in combinations(sorted(of), 2):
-            found[axis, left, right][metric][base].append(of[left].rate - of[right].rate)
+            stratum, cluster = of[left].cluster
+            found[axis, left, right][stratum][cluster].append(of[left].rate - of[right].rate)
             rows[axis, left, right] += of[left].scored + of[right].scored
 
 

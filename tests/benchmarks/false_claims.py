@@ -355,6 +355,7 @@ def _row(
         metric_id=f"m{metric:02d}",
         track=Track.NEGATIVE if metric % 2 else Track.POSITIVE,
         demographic=people,
+        place=(f"m{metric:02d}", base),
         scored=size.samples,
         passed=passed,
     )

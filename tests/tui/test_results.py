@@ -112,7 +112,7 @@ def a_calibration() -> CalibrationReport:
             str(ConversationKey(f"m01_s{base:03d}_v01", name)),
             "m01",
             name,
-            f"m01_s{base:03d}",
+            ("m01", f"m01_s{base:03d}"),
             Track.POSITIVE,
             counts=present,
             present=present,
