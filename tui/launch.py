@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, handle_of, names_at_work
-from engine.cli.failures import failure_lines, what_next
-from engine.cli.lines import price_stop
+from engine.cli.lines import failure_lines, price_stop, what_next
 from engine.config.workspace import Workspace
 from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, InputError

@@ -10,8 +10,7 @@ from typing import Final
 
 from engine.cli.console import tell
 from engine.cli.engine_handle import NOBODY, EngineHandle, RefusedError, accepted, handle_of
-from engine.cli.failures import FailureNews
-from engine.cli.lines import LinePrinter
+from engine.cli.lines import FailureNews, LinePrinter
 from engine.link import Command, Request
 from engine.store.process import send
 from engine.watch import Watch

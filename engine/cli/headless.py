@@ -16,8 +16,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from engine.cli.console import tell
-from engine.cli.failures import FailureNews
-from engine.cli.lines import LinePrinter
+from engine.cli.lines import FailureNews, LinePrinter
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
 from engine.link import Command, Request

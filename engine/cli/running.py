@@ -11,11 +11,11 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
-from engine.cli.failures import count_of, failure_lines, failures_json, tell_failures
 from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
+from engine.cli.lines import count_of, failure_lines, failures_json, tell_failures
 from engine.cli.making import place_samples, restored
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (

@@ -11,8 +11,7 @@ from typing import Any, Final
 from engine.benchmark import Role, Stage
 from engine.cli.console import out, out_json, table
 from engine.cli.engine_handle import NOBODY
-from engine.cli.failures import count_of, failure_lines, failures_json, what_next
-from engine.cli.lines import price_stop, tally_of
+from engine.cli.lines import count_of, failure_lines, failures_json, price_stop, tally_of, what_next
 from engine.cli.reviewing import ahead_of
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
