@@ -29,9 +29,8 @@ from tui.services.export import (
     programs,
     write_new,
 )
-from tui.services.pager import viewer
 from tui.services.preferences import PreferencesFile, UserSettings
-from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
+from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE, viewer
 from tui.state.related import Subject
 
 

@@ -22,7 +22,7 @@ from engine.link import Board, Command, EngineLink, EngineState, Request, Respon
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
-from tui.services.pager import editor, show_file
+from tui.services.terminal import editor, show_file
 from tui.services.ticker import Ticker
 from tui.state.run_status import RunPhase, current_benchmark, status_of
 
