@@ -27,9 +27,9 @@ from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
 from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.blind_transcript import BlindTranscript
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
+from tui.widgets.transcript import BlindTranscript
 
 MOST_ASKED: Final = 0.25
 """Of the screen's rows: a longer definition stands above the transcript, and scrolls with it."""
