@@ -28,8 +28,7 @@ from engine.providers.endpoint import (
     endpoint,
     no_extra_body,
 )
-from engine.providers.functions.model import FunctionModel, FunctionPool
-from engine.providers.functions.process import FunctionPlace
+from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
 from engine.providers.model import (
     Attempt,
     JsonSchema,
