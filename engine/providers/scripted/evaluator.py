@@ -14,9 +14,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.providers.scripted.lexicon import WordFamily, any_of, families
 from engine.providers.scripted.request import ModelRequest
-from engine.providers.scripted.words import SeededChoices, content_stems, plain, sentences, tagged
+from engine.providers.scripted.words import (
+    SeededChoices,
+    WordFamily,
+    any_of,
+    content_stems,
+    families,
+    plain,
+    sentences,
+    tagged,
+)
 from engine.quotes import is_one_word
 
 _EXCLUDES: Final = re.compile(
