@@ -48,7 +48,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 def _page(labelled: LabelledJudges, found: Sequence[Calibration], compared: Sequence[str]) -> str:
     # 22 ms for the templates, which lines do without
-    from engine.report.html.calibration_page import calibration_page
+    from engine.report.html.page import calibration_page
 
     notes = [*compared, *labelled.notes()]
     now = datetime.now(UTC)
