@@ -13,8 +13,14 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.doctor.configuration import PartialConfiguration, key_findings, read_workspace
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted
-from engine.doctor.functions import look_at_functions
-from engine.doctor.models import ModelInUse, call, model_findings, models_in_use, secrets_of
+from engine.doctor.models import (
+    ModelInUse,
+    call,
+    look_at_functions,
+    model_findings,
+    models_in_use,
+    secrets_of,
+)
 from engine.doctor.reach import destinations, reach
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
