@@ -65,7 +65,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "tui.state.filters": LONGEST_FILTER,
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,
-    "tui.text.markdown": LONG_LINE,
+    "tui.text.ink": LONG_LINE,
     "tui.text.word_diff": LONGEST_DIFFED,
     "tui.text.wrap._UNIT": AT_ONCE,
 }

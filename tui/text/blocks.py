@@ -13,7 +13,7 @@ from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
-from tui.text import markdown
+from tui.text import ink
 from tui.text.ink import Ink, Piece, Styled, fitted, length, pad, painted
 from tui.text.wrap import TextRow, Wrapped
 
@@ -288,7 +288,7 @@ class Document:
             return _Laid(block, _NOTHING, head, reach=reach)
         width = RAIL - 3 if self._is_aside(block) else self._text_width(block.gutter)
         rows = Wrapped(block.text, 0 if block.folded else width)
-        fences = markdown.fences(block.text) if block.light_markdown else []
+        fences = ink.fences(block.text) if block.light_markdown else []
         return _Laid(block, rows, head, fences, reach)
 
     def _extended(self, laid: _Laid, block: Passage) -> tuple[_Laid, int]:
@@ -298,7 +298,7 @@ class Document:
         if block.light_markdown:
             line = block.text.rfind("\n", 0, last) + 1
             longer.fences = [fence for fence in laid.fences if fence < line]
-            longer.fences += markdown.fences(block.text, line)
+            longer.fences += ink.fences(block.text, line)
         return longer, laid.head + len(laid.rows) - 1
 
     @property
@@ -370,7 +370,7 @@ def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Se
         end = len(text)
     if (earliest and not start) or end - start > LONG_LINE:
         return ()
-    return markdown.styles(text, start, end, fences)
+    return ink.styles(text, start, end, fences)
 
 
 def _reads_as(before: Block, after: Passage) -> bool:
