@@ -30,8 +30,8 @@ from engine.user_audit import LONGEST as LONGEST_AUDITED
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tests.waiting import assert_quick, slowness
 from tui.state.filters import LONGEST as LONGEST_FILTER
+from tui.state.reviewing import LONGEST as LONGEST_DIFFED
 from tui.text.blocks import LONG_LINE
-from tui.text.word_diff import LONGEST as LONGEST_DIFFED
 from tui.text.wrap import AT_ONCE
 
 MEGABYTE: Final = 1_000_000
@@ -66,7 +66,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,
     "tui.text.ink": LONG_LINE,
-    "tui.text.word_diff": LONGEST_DIFFED,
+    "tui.state.reviewing": LONGEST_DIFFED,
     "tui.text.wrap._UNIT": AT_ONCE,
 }
 """What cuts a text before it is looked through; all else may be given a megabyte. The longer of two

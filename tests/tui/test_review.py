@@ -28,7 +28,7 @@ from tui.screens import review
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
 from tui.services.preferences import PreferencesFile
-from tui.text.word_diff import word_diff
+from tui.state.reviewing import word_diff
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
 SMALL = (80, 24)
