@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from tui.bindings import PaletteCommand
     from tui.screens.messages import ShownNotice
     from tui.services.engine_control import QuitChoice
-    from tui.state.disputes import DisputeSource
     from tui.state.filters import FoundId
-    from tui.state.labelling import SampleSource
+    from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.related import TakeRef
 
 

@@ -20,7 +20,7 @@ from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.label import NoteScreen
 from tui.services.ticker import begin
-from tui.state.disputes import DisputeSource, dispute_blocks, label_blocks
+from tui.state.labelling import DisputeSource, dispute_blocks, label_blocks
 from tui.state.run_status import Instant
 from tui.text.blocks import Passage
 from tui.text.ink import Ink, Piece

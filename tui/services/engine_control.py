@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
     from engine.pipeline.ahead import RemainingWork
     from engine.pipeline.report import Report
-    from tui.state.disputes import DisputeSource
-    from tui.state.labelling import SampleSource
+    from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.reviewing import ReviewSource
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
