@@ -1,5 +1,5 @@
 """Each model of the configuration: who it plays, where it is, by which way, what it costs, and how
-it answers a short call in its role, sent by what sends the calls of a run."""
+it answers a short call in its role, sent by what sends the calls of a run. So of each function."""
 
 from __future__ import annotations
 

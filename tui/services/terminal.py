@@ -1,5 +1,5 @@
 """The terminal around the app: its title and bell, its size and whether it is there, keys one after
-the other, a filter behind every widget for what could act on it; and lent to a pager or an editor."""
+the other, a filter behind every widget for what could act on it; and lent to a pager or editor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Where a person is in a sample that they label blind: what they say, take back, and how long they
-read. Nothing here knows which conversations these are."""
+read. Nothing there knows which conversations these are. And what is shown of one that people
+disagree on, to whoever decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The inks that lines are drawn in; what each looks like is the theme's business."""
+"""The inks that lines are drawn in, also by light Markdown; what each looks like is the theme's
+business."""
 
 from __future__ import annotations
 
@@ -194,6 +195,8 @@ def painted(text: str, start: int, end: int, styles: Sequence[Styled], ink: Ink)
     return pieces
 
 
+# Light Markdown has no parser and no document: a line is looked at alone, so text can be drawn
+# while it is still being written, and the marks stay, so a reviewer sees each character sent.
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _HEADING: Final = re.compile(r"(?P<mark>#{1,6} +)(?P<text>.*)")
 _ITEM: Final = re.compile(r" *(?P<mark>[-*+•]|\d{1,3}[.)]) ")

@@ -1,5 +1,5 @@
-"""Reading and choosing words: texts beside the code, stems, sentences, marks, draws by chance that are
-the same every time, and families of things to do in words."""
+"""Reading and choosing words: texts beside the code, stems, sentences, marks, draws by chance that
+are the same every time, and families of things to do in words."""
 
 from __future__ import annotations
 
@@ -170,6 +170,9 @@ def _encodable(part: str | int) -> str | int:
     return part.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+# A family stands in `lexicon.txt`, is chosen by the words of a definition, and is then looked for
+# in what an assistant said. Nothing passes between this and the scripted targets: it is held to
+# general language, and it errs as such a list must.
 _HEAD: Final = re.compile(r"\[(\w+)\] (.+)")
 
 

@@ -1,7 +1,8 @@
-"""The whole report: one page with everything it needs inside, and nothing that can run; and where
-templates are found, and what they may say: text can only ever be text.
+"""Pages with everything they need inside, and nothing that can run: the whole report, and what
+labels say of the judges; and where templates are found, and what they may say: text can only ever
+be text.
 
-What it looks like stands in `templates/`. Whatever a template prints passes the display boundary
+What they look like stands in `templates/`. Whatever a template prints passes the display boundary
 and is escaped, unless a template made it.
 """
 
