@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from engine.cli.console import tell
 from engine.cli.lines import FailureNews, LinePrinter
+from engine.cluster.local_processes import LocalProcesses
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
 from engine.link import Command, Request
@@ -40,14 +41,20 @@ class Printer(Protocol):
 
 
 def run_headless(
-    place: EngineSettings, store: Path, order: Order, infos: list[BenchmarkInfo], *, plain: bool
+    place: EngineSettings,
+    store: Path,
+    order: Order,
+    infos: list[BenchmarkInfo],
+    *,
+    plain: bool,
+    processes: LocalProcesses | None = None,
 ) -> RunResult:
-    """Run to the end in the foreground. The first Ctrl-C finishes what is being spoken, the second
-    stops now. On a terminal it asks before it costs more than it was quoted at. Raises what the run
-    raises."""
+    """Run to the end in the foreground, with these as workers where they are begun already. The
+    first Ctrl-C finishes what is being spoken, the second stops now. On a terminal it asks before
+    it costs more than it was quoted at. Raises what the run raises."""
     began = datetime.now(UTC)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    with hosted(place, linger=0.0) as served:
+    with hosted(place, linger=0.0, processes=processes) as served:
         served.attended = lambda: asks
         engine = EngineThread(served, partial(serve, served, place, order, _nothing))
         watch = Watch.open(store, infos, engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -32,7 +33,7 @@ from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
 from engine.cli.reviewing import ahead_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
-from engine.cli.workers import agents_asked_for, stays_here
+from engine.cli.workers import agents_asked_for, stays_here, workers_begun
 from engine.commands import again_order, retry_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
@@ -172,10 +173,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
         return _explain(session, order, arguments)
     session.require_free()
-    agreed = confirmed(session, order, arguments)
-    if agreed is None:
-        return STOPPED
-    code = run_here(session, agreed, arguments, prepared.gates)
+    with nullcontext(session) if arguments.detach else workers_begun(session) as session:
+        agreed = confirmed(session, order, arguments)
+        if agreed is None:
+            return STOPPED
+        code = run_here(session, agreed, arguments, prepared.gates)
     if prepared.until is not None and code == DONE:
         tell_next(session, agreed, prepared.until, is_over=not arguments.detach)
     return code if arguments.detach else held_by_people(session, agreed, code)
@@ -311,7 +313,14 @@ def run_here(
         return detach(session, order)
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
-    result = run_headless(session.place, session.store_path, order, infos, plain=plain)
+    result = run_headless(
+        session.place,
+        session.store_path,
+        order,
+        infos,
+        plain=plain,
+        processes=session.processes,
+    )
     as_json = getattr(arguments, "json", False)
     if order.again and not as_json:
         _report_again(session, order.again)

@@ -17,6 +17,7 @@ from engine.benchmark import Stage
 from engine.cli.command_line import nearest_word
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
+from engine.cluster.local_processes import LocalProcesses
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
@@ -53,6 +54,8 @@ class Session:
     """Whether a run may begin anew though files hold what a missing store held."""
     agents: AgentSettings | None = None
     """Who makes the calls, where the engine does not make them itself."""
+    processes: LocalProcesses | None = None
+    """Of those, what was begun already."""
 
     @property
     def place(self) -> EngineSettings:

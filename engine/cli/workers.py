@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from engine.cli.session import Session
 from engine.cluster.extra import require_extra
 from engine.cluster.folder import folder_of
+from engine.cluster.local_processes import LocalProcesses
 from engine.config.schema import Config, Target
 from engine.errors import InputError, Problem
 from engine.service.spawning import AgentSettings
@@ -33,6 +38,21 @@ def agents_asked_for(arguments: argparse.Namespace) -> AgentSettings | None:
     require_extra()
     folder = None if cluster is None else folder_of(cluster).path.absolute()
     return AgentSettings(workers or 0, folder, arguments.forward_keys)
+
+
+@contextmanager
+def workers_begun(session: Session) -> Iterator[Session]:
+    """With the processes of this machine that it is to have as workers: they load what they need
+    while the plan is priced, and end with the block."""
+    agents = session.agents
+    if agents is None or agents.cluster is not None:
+        yield session
+        return
+    processes = LocalProcesses(agents.workers)
+    try:
+        yield replace(session, processes=processes)
+    finally:
+        processes.close()
 
 
 def stays_here(config: Config) -> str | None:

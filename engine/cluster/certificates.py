@@ -104,9 +104,14 @@ def check_certificate(path: Path) -> datetime:
     return ends
 
 
-def security_of_this_run() -> Security:
-    """TLS with a key that is new and in no file, for processes that are started from this one."""
-    pem = _pem(datetime.now(UTC)).decode("ascii")
+def certificate_of_this_run() -> str:
+    """A key that is new and in no file, with its certificate, for processes that are started from
+    this one."""
+    return _pem(datetime.now(UTC)).decode("ascii")
+
+
+def security_of(pem: str) -> Security:
+    """TLS in which both sides must show this certificate, which is given itself."""
     begin = pem.index("-----BEGIN CERTIFICATE-----")
     key, certificate = pem[:begin], pem[begin:]
     return Security(

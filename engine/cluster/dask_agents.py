@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import dask
-from distributed import Client, LocalCluster, Security
+from distributed import Client, Scheduler, Security
 
 from engine.cluster.agent import AgentActor
-from engine.cluster.certificates import security_from, security_of_this_run
+from engine.cluster.certificates import certificate_of_this_run, security_from, security_of
 from engine.cluster.folder import ClusterFolder, scheduler_address
+from engine.cluster.local_processes import Joining, LocalProcesses
 from engine.cluster.pool import AgentHandle, AgentLostError
 from engine.cluster.reaching import scheduler_identity
+from engine.cluster.scheduler import QUIET, scheduler_here
 from engine.errors import CrosswindError
 
 LOOK_S: Final = 0.5
@@ -28,12 +30,6 @@ AGAIN_S: Final = 1.0
 RESOURCE: Final = "crosswind"
 """What workers have that were started for agents; others of a shared cluster are left alone."""
 _LOGGERS: Final = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
-_QUIET: Final = {
-    # a profile of what a worker does, and a watch over its loop: they cost, and nobody looks
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.limit": "1h",
-    "distributed.comm.retry.count": 0,
-}
 
 
 @dataclass(eq=False)
@@ -107,9 +103,12 @@ class DaskSource:
     hint: str
     """What a person can do where there is no worker."""
     root: str | None = None
-    every_worker: bool = False
-    """Whether all of its workers are for agents."""
-    cluster: LocalCluster | None = None
+    processes: LocalProcesses | None = None
+    """Its workers, where they are of this machine and this run: all of them are for agents then."""
+    scheduler: Scheduler | None = None
+    """Where it is in this process."""
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where a worker is known to have come, which is looked for from time to time else."""
     _client: Client | None = None
     _held: set[str] = field(default_factory=set)
     _why: str = ""
@@ -142,13 +141,18 @@ class DaskSource:
                 self._held.add(address)
                 name = str(workers[address].get("name", address))
                 yield DaskAgent(client, address, name, self._held.discard)
-            await asyncio.sleep(LOOK_S)
+            if self.processes is not None:
+                self.processes.revive()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self.came.wait()
+            self.came.clear()
 
     def _new(self, workers: dict[str, Any]) -> Collection[str]:
         mine = [
             address
             for address, one in workers.items()
-            if self.every_worker or RESOURCE in one.get("resources", {})
+            if self.processes is not None or RESOURCE in one.get("resources", {})
         ]
         return [address for address in mine if address not in self._held]
 
@@ -163,39 +167,29 @@ class DaskSource:
 
     async def close(self) -> None:
         await self._let_go()
-        if self.cluster is not None:
+        if self.processes is not None:
+            await asyncio.to_thread(self.processes.close)
+        if self.scheduler is not None:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(CONNECT_S):
-                    closing: Any = self.cluster.close()
-                    await closing
+                    await self.scheduler.close()
 
 
-def agents_here(workers: int, root: Path, log: Path) -> DaskSource:
+def agents_here(processes: LocalProcesses, root: Path, log: Path) -> DaskSource:
     """Worker processes of this machine and this process, with which they end."""
     source: DaskSource
+    pem = certificate_of_this_run()
+    security = security_of(pem)
 
     async def connect() -> Client:
-        security = security_of_this_run()
-        if source.cluster is None:
-            source.cluster = await LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                protocol="tls://",
-                security=security,
-                asynchronous=True,
-                silence_logs=logging.ERROR,
-                dashboard_address=None,
-                # else it opens port 8787 for pages that nobody asked for
-                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-                memory_limit=0,
-            )
-        return await _client(source.cluster.scheduler_address, security, direct=True)
+        if source.scheduler is None:
+            source.scheduler = await scheduler_here(security, source.came.set)
+            processes.join(Joining(source.scheduler.address, pem))
+        return await _client(source.scheduler.address, security, direct=True)
 
     _be_quiet(log)
     hint = "the worker processes of this run are being started"
-    source = DaskSource(connect, hint, str(root.absolute()), every_worker=True)
+    source = DaskSource(connect, hint, str(root.absolute()), processes)
     return source
 
 
@@ -232,7 +226,7 @@ async def _client(address: str, security: Security, *, direct: bool) -> Client:
 
 def _be_quiet(log: Path) -> None:
     """What Dask has to say goes into the engine's log: a terminal may be somebody's screen."""
-    dask.config.set(_QUIET)
+    dask.config.set(QUIET)
     handler = logging.FileHandler(log, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     for name in _LOGGERS:

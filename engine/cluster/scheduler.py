@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import dask.config
-from distributed import Scheduler, SchedulerPlugin
+from distributed import Scheduler, SchedulerPlugin, Security
 
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterError, ClusterFolder, scheduler_address
@@ -25,6 +25,12 @@ NO_PAGES: Final[Mapping[str, list[str]]] = {
 """Dask opens a port for its web pages on every address, whatever is asked of it: it gets one of
 this machine alone, and no page."""
 PAGES_PORT: Final = "127.0.0.1:0"
+QUIET: Final = {
+    # a profile of what a worker does, and a watch over its loop: they cost, and nobody looks
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.retry.count": 0,
+}
 
 SayLine = Callable[[str], None]
 
@@ -90,6 +96,31 @@ def listen_fault(error: BaseException) -> str:
     """What Dask says at last of an address that it cannot have."""
     cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
     return (isinstance(cause, OSError) and cause.strerror) or str(cause)
+
+
+async def scheduler_here(security: Security, arrived: Callable[[], None]) -> Scheduler:
+    """In this process, for workers of this machine; it is told of each that comes."""
+    with dask.config.set(NO_PAGES):
+        scheduler = Scheduler(
+            security=security,
+            protocol="tls://",
+            host="127.0.0.1",
+            port=0,
+            dashboard=False,
+            dashboard_address=PAGES_PORT,
+        )
+    await scheduler
+    scheduler.add_plugin(_Arrivals(arrived))
+    return scheduler
+
+
+class _Arrivals(SchedulerPlugin):
+    def __init__(self, arrived: Callable[[], None]) -> None:
+        self._arrived = arrived
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        del scheduler, worker
+        self._arrived()
 
 
 class _Told(SchedulerPlugin):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.cluster.dask_agents import agents_here, agents_of_cluster
 from engine.cluster.folder import folder_of
+from engine.cluster.local_processes import LocalProcesses
 from engine.cluster.pool import AgentPool
 from engine.config.workspace import LOG_FILE
 from engine.pipeline.written_endpoints import GivenValues
@@ -20,13 +21,17 @@ def values_for(settings: AgentSettings) -> GivenValues:
 
 
 def open_agents(
-    root: Path, settings: AgentSettings, given: GivenValues, engine: Engine
+    root: Path,
+    settings: AgentSettings,
+    given: GivenValues,
+    engine: Engine,
+    processes: LocalProcesses | None,
 ) -> AgentPool:
-    """Nothing is started or connected before it is. Raises `InputError` for a cluster that cannot
-    be used."""
+    """Nothing is connected before it is. `processes` are those that it is to have, where they are
+    of this machine. Raises `InputError` for a cluster that cannot be used."""
     log = root / LOG_FILE
     if settings.cluster is None:
-        source = agents_here(settings.workers, root, log)
+        source = agents_here(processes or LocalProcesses(settings.workers), root, log)
     else:
         source = agents_of_cluster(folder_of(settings.cluster), log)
     return AgentPool(

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from engine.cluster.local_processes import LocalProcesses
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
@@ -82,8 +83,11 @@ def _sound_store(path: Path) -> Store:
 
 
 @contextmanager
-def hosted(place: EngineSettings, *, linger: float) -> Iterator[Engine]:
-    """An engine that holds the workspace for as long as the block lasts.
+def hosted(
+    place: EngineSettings, *, linger: float, processes: LocalProcesses | None = None
+) -> Iterator[Engine]:
+    """An engine that holds the workspace for as long as the block lasts. `processes` are begun
+    already, to be its workers.
 
     Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
     """
@@ -122,7 +126,7 @@ def hosted(place: EngineSettings, *, linger: float) -> Iterator[Engine]:
             from engine.service.agents import open_agents, values_for
 
             given = values_for(place.agents)
-            engine.agents = open_agents(place.root, place.agents, given, engine)
+            engine.agents = open_agents(place.root, place.agents, given, engine, processes)
         yield engine
 
 

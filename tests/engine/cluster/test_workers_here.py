@@ -68,8 +68,12 @@ class Engine(Child):
         return self.told_in.read_text("utf-8")
 
     def workers(self) -> list[psutil.Process]:
-        below = psutil.Process(self.pid).children(recursive=True)
-        return [one for one in below if "spawn_main" in " ".join(one.cmdline())]
+        return [one for holder in self.holders() for one in holder.children()]
+
+    def holders(self) -> list[psutil.Process]:
+        """What the workers are copied from, and end with."""
+        below = psutil.Process(self.pid).children()
+        return [one for one in below if "local_workers" in " ".join(one.cmdline())]
 
 
 def scores(place: Workplace) -> bytes:
@@ -123,6 +127,21 @@ def test_with_the_engine_its_workers_end_and_nothing_more_is_asked(
         asked = server.counters.calls
         server.wait_until(lambda seen: seen.concurrent == 0)
     assert server.counters.calls == asked
+
+
+def test_workers_are_there_again_when_what_held_them_was_killed(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    place = workplace(tmp_path / "many", server)
+    with Engine(place, "--workers", "2") as engine:
+        server.wait_until(lambda seen: seen.concurrent >= 2, 60)
+        [holder], workers = engine.holders(), engine.workers()
+        holder.kill()
+        until(lambda: not any(_runs(worker) for worker in workers))
+        assert engine.wait(60) == 0, engine.told
+    with place.reader() as reader:
+        audit.check_store(reader, "bread")
+        assert len(audit.rows(reader, "bread")) == ROWS
 
 
 def asking(process: psutil.Process, server: ProtocolServer) -> int:

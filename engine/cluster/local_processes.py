@@ -1,0 +1,80 @@
+"""Worker processes of this machine, as whoever started them holds them. Loads nothing of Dask."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Final
+
+_CLOSE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What they are told, once."""
+
+    address: str
+    """Of the scheduler."""
+    pem: str
+    """The key and certificate of this run, which are in no file."""
+
+
+class LocalProcesses:
+    """They begin to load what they need as soon as this is made, and end with this process, however
+    that ends.
+
+    One process holds the others: it loads everything once and copies itself for each worker, also
+    in place of one that died.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._joining: Joining | None = None
+        self._holder = self._started()
+
+    def join(self, joining: Joining) -> None:
+        """Have them make calls for this scheduler."""
+        self._joining = joining
+        self._tell()
+
+    def revive(self) -> None:
+        """Start them again where the process that held them has died, and they with it."""
+        if self._holder.poll() is not None:
+            self._let_go()
+            self._holder = self._started()
+            self._tell()
+
+    def close(self) -> None:
+        self._let_go()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-P", "-m", "engine.cluster.local_workers", str(self.number)]
+        return subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            # Ctrl-C in a terminal is for the engine, which finishes what is being spoken
+            start_new_session=True,
+            env={**os.environ, "DASK_LOGGING__DISTRIBUTED": "critical"},
+        )
+
+    def _tell(self) -> None:
+        if self._joining is not None and self._holder.stdin is not None:
+            with suppress(BrokenPipeError):  # it has died, which is seen by `revive`
+                self._holder.stdin.write(json.dumps(asdict(self._joining)).encode() + b"\n")
+                self._holder.stdin.flush()
+
+    def _let_go(self) -> None:
+        """The end of what it reads is what ends it."""
+        if self._holder.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._holder.stdin.close()
+        try:
+            self._holder.wait(_CLOSE_S)
+        except subprocess.TimeoutExpired:
+            self._holder.kill()
+            self._holder.wait()

@@ -1,0 +1,128 @@
+"""The process that holds the workers of one run: `python -m engine.cluster.local_workers N`.
+Started by `local_processes`, never by hand.
+
+It loads Dask and the agent once, while the engine still prices its plan, and is copied for each
+worker then: two that load both cost twice the time. It has one thread and no loop until that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import dask.config
+from distributed import Worker
+
+from engine.cluster.agent import AgentActor
+from engine.cluster.certificates import security_of
+from engine.cluster.local_processes import Joining
+from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, QUIET
+
+AGAIN_S: Final = 1.0
+"""A worker that lived for less than this is not begun again before that."""
+_JOIN_S: Final = 30.0
+LOADED: Final = AgentActor
+"""What the scheduler names to a worker, so that no worker has to load it first."""
+
+
+def main() -> None:
+    told = sys.stdin.buffer.readline()  # nothing where the engine ended before
+    if told:
+        with tempfile.TemporaryDirectory(prefix="crosswind-worker-") as spool:
+            _Holder(Joining(**json.loads(told)), spool).hold(int(sys.argv[1]))
+
+
+class _Holder:
+    def __init__(self, joining: Joining, spool: str) -> None:
+        self._joining = joining
+        self._spool = spool
+        self._alive, self._held = os.pipe()
+        """Nothing is written there: its end says that this process has ended."""
+        self._died, self._deaths = os.pipe()
+        self._living: dict[int, tuple[str, float]] = {}
+        """Its name and begin, by process id."""
+
+    def hold(self, number: int) -> None:
+        """Until the engine ends."""
+        os.set_blocking(self._deaths, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._deaths, warn_on_full_buffer=False)
+        try:
+            for name in range(1, number + 1):
+                self._begin(str(name))
+            while not self._ends(None):
+                os.read(self._died, 4096)
+                if self._again():
+                    break
+        finally:
+            for process in self._living:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+
+    def _ends(self, wait_s: float | None) -> bool:
+        """Whether the engine has ended, once there is news or after so long."""
+        watched = [sys.stdin] if wait_s is not None else [sys.stdin, self._died]
+        readable, _, _ = select.select(watched, [], [], wait_s)
+        return sys.stdin in readable
+
+    def _again(self) -> bool:
+        """In place of every worker that died; whether the engine ended meanwhile."""
+        for process in list(self._living):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                name, began = self._living.pop(process)
+                if time.monotonic() - began < AGAIN_S and self._ends(AGAIN_S):
+                    return True
+                self._begin(name)
+        return False
+
+    def _begin(self, name: str) -> None:
+        process = os.fork()
+        if process:
+            self._living[process] = name, time.monotonic()
+        else:
+            self._become(name)
+
+    def _become(self, name: str) -> NoReturn:
+        code = 1
+        try:
+            os.close(self._held)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            asyncio.run(_work(name, self._joining, self._spool, self._alive))
+            code = 0
+        finally:
+            os._exit(code)
+
+
+async def _work(name: str, joining: Joining, spool: str, alive: int) -> None:
+    """Until the scheduler goes, or the process that this one was copied from."""
+    asyncio.get_running_loop().add_reader(alive, os._exit, 0)
+    with dask.config.set({**QUIET, **NO_PAGES}):
+        worker = Worker(
+            joining.address,
+            nthreads=1,
+            name=name,
+            host="127.0.0.1",
+            protocol="tls://",
+            security=security_of(joining.pem),
+            memory_limit=0,  # calls need little; what else uses the machine is none of its business
+            local_directory=spool,
+            death_timeout=_JOIN_S,
+            dashboard=False,
+            dashboard_address=PAGES_PORT,
+        )
+        async with worker:
+            await worker.finished()
+
+
+if __name__ == "__main__":
+    main()
