@@ -254,7 +254,7 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     if turn == 1:
         options = dialogue.first.soft if kind is ReplyKind.SOFT else dialogue.first.hold
         return spoken(draw.pick(options), draw, answer=scene.person.answer)
-    heard = [*map(bare, said), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
+    heard = [bare(said[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
     text = spoken(draw.pick(_fitting(dialogue.turns[turn].replies(kind), heard)), draw)
     comes_back = kind is ReplyKind.HOLD and kinds[turn - 2] is ReplyKind.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text

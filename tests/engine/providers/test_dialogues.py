@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -15,10 +16,14 @@ import pytest
 from engine.benchmark import Speaker, Utterance
 from engine.errors import InputError
 from engine.providers.scripted.dialogue import (
+    AGAIN,
+    FIRST,
     FOLDER,
     TURNS,
     DialogueSheet,
     ReplyKind,
+    cue_and_text,
+    fixed_pieces,
     passages,
     read_sheet,
     sheets,
@@ -26,7 +31,7 @@ from engine.providers.scripted.dialogue import (
     thought_and_message,
 )
 from engine.providers.scripted.scenes import scene_opened_by
-from engine.providers.scripted.words import SeededChoices, sentences, words
+from engine.providers.scripted.words import SeededChoices, bare, sentences, words
 from engine.stages.evaluate import judge
 from engine.stages.gen_scenarios import combinations
 from engine.stages.perfunctory import roughen
@@ -82,7 +87,7 @@ def scene_of(row: Played) -> str:
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ("{walking past", "walking past", "a brace has no partner"),
+        ("{already|since", "already|since", "a brace has no partner"),
         ("«When you imagine", "When you imagine", "a « or » has no partner"),
         ("{answer}", "{anser}", "{anser} is neither {one|another} nor one of answer"),
         ("    goal: To", "    gaol: To", "Extra inputs are not permitted"),
@@ -195,6 +200,43 @@ def test_nobody_says_a_sentence_twice_in_a_conversation() -> None:
         said = [normalised(one) for text in texts(row) for one in sentences(text) if '"' not in one]
         twice = [one for one, number in Counter(said).items() if number > 1 and " " in one]
         assert not twice, (row.key, twice)
+
+
+@pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
+def test_a_cue_is_a_word_of_what_is_said_at_its_turn_and_of_nothing_else(
+    sheet: DialogueSheet,
+) -> None:
+    for dialogue in sheet.dialogues:
+        for number, turn in dialogue.turns.items():
+            lines = [bare(thought_and_message(text)[1]) for text in (*turn.held, *turn.gave)]
+            asides = [bare(person.aside) for person in dialogue.people]
+            for cue in cues(dialogue.replies(number)):
+                place = (dialogue.id, number, cue)
+                assert any(re.search(rf"\b{cue}", line) for line in lines), place
+                assert not any(re.search(rf"\w{cue}", line) for line in lines), place
+                assert not any(cue in aside for aside in asides), place
+
+
+def cues(replies: Iterable[tuple[ReplyKind, str]]) -> set[str]:
+    found = {cue for _, text in replies for cue in cue_and_text(text)[0].split("|")}
+    return found - {"", FIRST, AGAIN}
+
+
+def test_a_reply_that_waits_for_a_cue_answers_what_was_said_just_before() -> None:
+    answered = 0
+    for row in played():
+        said = texts(row)
+        dialogue = next(d for sheet in sheets() for d in sheet.dialogues if d.id == scene_of(row))
+        for turn, (heard, reply) in enumerate(zip(said[2::2], said[3::2], strict=True), 2):
+            same = [
+                one
+                for one in dialogue.replies(turn)
+                if all(piece in reply for piece in fixed_pieces(one[1]))
+            ]
+            if cues(same):
+                assert any(cue in bare(heard) for cue in cues(same)), (row.key, turn, reply)
+                answered += 1
+    assert answered
 
 
 def test_nothing_of_the_notation_is_heard() -> None:
