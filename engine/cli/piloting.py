@@ -20,6 +20,7 @@ from engine.cli.pricing import (
     checked,
     estimate_json,
     plans_of,
+    rejected_sentence,
     waiting_sentence,
 )
 from engine.cli.results_table import page_of_output
@@ -160,6 +161,8 @@ def pilot_page(session: Session, name: str) -> PilotPage:
         piloted = _piloted(session, reader, name)
     page = _page(name, piloted, rest.plans[0], rest.powers[0])
     waits = [f"! {waiting_sentence(name, plan.waiting)}"] if plan.waiting else []
+    if plan.rejected:
+        waits.append(f"! {rejected_sentence(name)}")
     return PilotPage(page.table, [*waits, *page.sentences], not plan.work)
 
 

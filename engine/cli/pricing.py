@@ -80,6 +80,8 @@ def plan_lines(
     yield from (f"  {sentence}" for sentence in power_sentences(power))
     if plan.waiting:
         yield f"  {waiting_sentence(plan.benchmark, plan.waiting)}"
+    if plan.rejected:
+        yield f"  {rejected_sentence(plan.benchmark)}"
     if plan.stale:
         yield f"  {len(plan.stale):,} rows are stale; `--stale` does them again"
     if every_row:
@@ -93,6 +95,15 @@ def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
     return (
         f"{rows} {verb} for a person (`review: required`), and what follows from them with them; "
         f"`crosswind review {benchmark}` lists them"
+    )
+
+
+def rejected_sentence(benchmark: str) -> str:
+    """Of one of which a person rejected every metric."""
+    return (
+        f"every metric of {benchmark} is rejected, so nothing follows: `crosswind review "
+        f"{benchmark} --approve ID` brings one back, `crosswind run {benchmark} --force --stage "
+        "gen_metrics` has others written"
     )
 
 
@@ -199,6 +210,7 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
         ],
         "assumed": list(plan.assumed),
         "waiting": list(plan.waiting),
+        "rejected": list(plan.rejected),
         "total": estimate_json(priced.total),
     }
 

@@ -28,7 +28,7 @@ from engine.link import Command, Request, WorkRow
 from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import write_files
-from engine.pipeline.generate import plan_scenarios
+from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.planner import Planner
 from engine.pipeline.play import ConversationPlanner, asked_conversations
@@ -239,6 +239,17 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
             if waiting := sorted(_held(bench, order, StoredConversations.of(reader, name))):
                 found[name] = waiting
     return found
+
+
+def rejected_of(session: Session, order: Order) -> list[str]:
+    """Benchmarks of which a person rejected every metric."""
+    if not session.store_path.exists():
+        return []
+    with session.reader() as reader:
+        planner = Planner(session.workspace, session.config, reader)
+        definitions = (session.workspace.definition_path(name) for name in order.benchmarks)
+        contexts = (planner.context(load_definition(path)) for path in definitions)
+        return [bench.name for bench in contexts if rejected_metrics(bench)]
 
 
 def _held(bench: BenchmarkContext, order: Order, standing: StoredConversations) -> set[str]:

@@ -25,13 +25,14 @@ from engine.cli.pricing import (
     plan_lines,
     planned_json,
     plans_of,
+    rejected_sentence,
     spent_so_far,
     template_problems,
     total_lines,
 )
 from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
-from engine.cli.reviewing import ahead_of, tell_waiting, waiting_of
+from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
 from engine.cli.workers import agents_asked_for, stays_here, workers_begun
 from engine.commands import again_order, retry_order
@@ -185,9 +186,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def held_by_people(session: Session, order: Order, code: int) -> int:
     """Say what waits for a person, where more was to follow from it; the exit code."""
-    waiting = waiting_of(session, order)
+    waiting, rejected = waiting_of(session, order), rejected_of(session, order)
     tell_waiting(waiting)
-    return STOPPED if waiting and code == DONE else code
+    for name in rejected:
+        tell(rejected_sentence(name))
+    return STOPPED if (waiting or rejected) and code == DONE else code
 
 
 def tell_next(session: Session, order: Order, last: Stage, *, is_over: bool) -> None:

@@ -12,6 +12,7 @@ from engine.benchmark import Role, Stage
 from engine.cli.console import out, out_json, table
 from engine.cli.engine_handle import NOBODY
 from engine.cli.lines import count_of, failure_lines, failures_json, price_stop, tally_of, what_next
+from engine.cli.pricing import rejected_sentence
 from engine.cli.reviewing import ahead_of
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
@@ -97,6 +98,7 @@ def _as_json(status: Status) -> dict[str, Any]:
                 for target in info.targets
             },
             "to_review": status.ahead[info.name].to_review,
+            "all_rejected": status.ahead[info.name].all_rejected,
             "review_required": status.ahead[info.name].required,
         }
     return {
@@ -182,6 +184,8 @@ def _print(status: Status) -> None:
             if others is not None:
                 out(f"! {info.name}, target {target.id}: {others}, not from {target.label}")
     for name, ahead in status.ahead.items():
+        if ahead.all_rejected:
+            out(rejected_sentence(name))
         if ahead.to_review:
             if_you_like = "" if ahead.required else ", if you like"
             rows = plural(ahead.to_review, "row")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.benchmark import metric_of
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.generate import plan_scenarios
+from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order
 from engine.pipeline.reviews import Reviews, is_required
 from engine.review import ReviewMode
@@ -27,6 +27,8 @@ class RemainingWork:
     conversations: int = 0
     """That were not begun and wait for nobody, with targets that others were begun with, or with
     all where none was."""
+    all_rejected: bool = False
+    """Whether a person rejected every metric."""
 
     @classmethod
     def of(cls, bench: BenchmarkContext) -> RemainingWork:
@@ -46,6 +48,7 @@ class RemainingWork:
             required,
             len({*to_write.bases, *map(metric_of, to_write.variants)}),
             _not_begun(fresh, bench),
+            bool(rejected_metrics(bench)),
         )
 
 

@@ -56,6 +56,13 @@ def plan_metrics(bench: BenchmarkContext, order: Order) -> list[WorkItem]:
     return [] if why is None else [WorkItem(Stage.GEN_METRICS, bench.name, why, detail=detail)]
 
 
+def rejected_metrics(bench: BenchmarkContext) -> list[str]:
+    """Ids, where a person rejected every metric that there was: no other is written unasked."""
+    if bench.definition.metrics or _not_rejected(bench):
+        return []
+    return [row.metric.id for row in bench.reader.metric_rows(bench.name)]
+
+
 def stale_metrics(bench: BenchmarkContext) -> str | None:
     """What changed since a model wrote the metrics that stand; None where nothing did, or a
     person wrote or edited them."""
@@ -67,10 +74,10 @@ def stale_metrics(bench: BenchmarkContext) -> str | None:
 
 
 def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[WorkReason | None, str | None]:
-    if not bench.definition.metrics:
-        return WorkReason.MISSING, None
     if order.force:
         return WorkReason.FORCED, None
+    if not bench.definition.metrics:
+        return None if rejected_metrics(bench) else WorkReason.MISSING, None
     changed = stale_metrics(bench)
     if changed and order.stale:
         return WorkReason.STALE, changed
@@ -103,13 +110,19 @@ def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
 def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None, str]]:
     """Of what the store has, without what a person rejected as it stands there."""
     acts = standing_acts(bench.reader.reviews(bench.name))
-    last = {(one.kind, one.id): (act.action, one.digest) for act in acts for one in act.items}
+    last = {(one.kind, one.id): (act, one.digest) for act in acts for one in act.items}
 
-    def is_rejected(metric: Metric) -> bool:
-        said = last.get((ReviewKind.METRIC, metric.id))
-        return said == (ReviewAction.REJECT, metric_review_digest(metric))
+    def is_rejected(row: MetricRow) -> bool:
+        act, said = last.get((ReviewKind.METRIC, row.metric.id), (None, ""))
+        if act is None or act.action is not ReviewAction.REJECT or row.seq > act.seq:
+            return False
+        return said == metric_review_digest(row.metric)
 
-    return [one for one in bench.reader.metrics(bench.name) if not is_rejected(one[0])]
+    return [
+        (row.metric, row.depends, row.source)
+        for row in bench.reader.metric_rows(bench.name)
+        if not is_rejected(row)
+    ]
 
 
 def _that_can_hold(bench: RunContext, metrics: list[Metric]) -> list[Metric]:

@@ -26,6 +26,7 @@ from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
     plan_scenarios,
+    rejected_metrics,
     stale_metrics,
     stale_scenarios,
     written_metrics,
@@ -82,6 +83,8 @@ class RunPlan:
     """What is counted though it is not written yet, and as how much, in words."""
     waiting: Sequence[str] = ()
     """Ids of metrics and scenarios that a person is to approve before anything follows."""
+    rejected: Sequence[str] = ()
+    """Ids of metrics, where a person rejected all: none is written, and nothing follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         work = _with_failures(bench, [*metrics, *found.work])
         calls = [*_metrics_calls(bench, metrics), *found.calls]
         assumed = _assumed(bench, metrics, found, found)
-        return RunPlan(bench.name, work, found.stale, calls, assumed, found.waiting)
+        rejected = rejected_metrics(bench) if generates and not metrics else []
+        return RunPlan(bench.name, work, found.stale, calls, assumed, found.waiting, rejected)
     # how many metrics a model will write is not known, and all else hangs on it: the plan is made
     # twice, with the fewest and the most, and says the range between
     few, many = (

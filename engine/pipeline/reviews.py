@@ -36,6 +36,8 @@ class ReviewedMetric:
     source: str
     """`model` or `file`."""
     depends: Depends | None
+    seq: int = 0
+    """Of the row that wrote it; 0 of what no row holds as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +149,8 @@ class Reviews:
         name = definition.name
         definition = replace(definition, metrics=metrics_wanted(definition, reader))
         stored = {
-            metric.id: ReviewedMetric(metric, source, depends)
-            for metric, depends, source in reader.metrics(name)
+            row.metric.id: ReviewedMetric(row.metric, row.source, row.depends, row.seq)
+            for row in reader.metric_rows(name)
         }
         rows = {row.scenario.id: row for row in reader.scenarios(name)}
         gone = reader.gone_scenarios(name)  # as stored: what a person put back may be in `rows`
@@ -234,7 +236,8 @@ class Reviews:
                 return None
             state = ReviewState.REJECTED
         elif act is not None and act.action is ReviewAction.REJECT and said in _digests(act, key):
-            state = ReviewState.BY_HAND  # somebody put it back into the file
+            # a model wrote the same again, or somebody put it back into the file
+            state = ReviewState.WAITS if one.seq > act.seq else ReviewState.BY_HAND
         else:
             state = self._state(key, said, one.source)
         return ReviewEntry(ReviewKind.METRIC, name, state, said, one, act)
@@ -276,7 +279,7 @@ class Reviews:
 def _as_written(metric: Metric, stored: ReviewedMetric | None) -> ReviewedMetric:
     """A model's only where it stands as the model wrote it."""
     if stored is not None and metric_review_digest(stored.metric) == metric_review_digest(metric):
-        return ReviewedMetric(metric, stored.source, stored.depends)
+        return replace(stored, metric=metric)
     return ReviewedMetric(metric, "file", None)
 
 

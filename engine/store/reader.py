@@ -207,8 +207,12 @@ class Reader:
 
     def metrics(self, benchmark: str) -> list[tuple[Metric, Depends | None, str]]:
         """The newest of each id, with what it was made from and its source."""
-        rows = (read(MetricRow, row) for row in self._newest("metric", "metric_id", benchmark))
+        rows = self.metric_rows(benchmark)
         return [(row.metric, row.depends, row.source) for row in rows]
+
+    def metric_rows(self, benchmark: str) -> list[MetricRow]:
+        """The newest of each id."""
+        return [read(MetricRow, row) for row in self._newest("metric", "metric_id", benchmark)]
 
     def scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Base scenarios and variants, the newest of each id, without those that were removed."""

@@ -139,6 +139,10 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
             "crosswind run steadiness",
         ),
         (
+            BenchmarkWork(DONE, ahead=RemainingWork(all_rejected=True)),
+            "every metric is rejected: 6, t and a bring one back crosswind review steadiness",
+        ),
+        (
             BenchmarkWork(DONE, ahead=RemainingWork(to_review=3)),
             "Enter reads the verdicts, 4 shows the results, 6 has 3 to review",
         ),

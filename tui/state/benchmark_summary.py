@@ -141,6 +141,8 @@ def _next(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[str]]
     failed = sum(tally.failed for tally in work.tallies.values())
     if work.at_work:
         return "Enter watches it", ()
+    if work.ahead is not None and work.ahead.all_rejected:
+        return "every metric is rejected: 6, t and a bring one back", _REVIEW
     if not any(tally.total for tally in work.tallies.values()):
         made = "" if info.definition is None else "e describes what it measures, "
         return f"{made}b runs it", _RUN

@@ -145,3 +145,36 @@ def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> 
     assert place.ahead().conversations == 2 * 2  # targets
     told = json.loads(crosswind(place.root, "status", "--json")[1])["benchmarks"]["giving-in"]
     assert (told["to_review"], told["review_required"]) == (place.ahead().to_review, True)
+
+
+def test_where_every_metric_is_rejected_nothing_is_written_unasked(place: Place) -> None:
+    place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n", "utf-8")
+    assert crosswind(place.root, "run", "--until", "gen_metrics", "--headless")[0] == 0
+    review(place, "--reject", "m*", "--reason", "dull")
+    with place.reader() as reader:
+        calls = reader.usage("giving-in", Stage.GEN_METRICS).calls
+    says = "every metric of giving-in is rejected"
+    plan = crosswind(place.root, "run", "--dry-run")[1]
+    assert says in plan
+    assert "all together: 0 calls" in plan
+    assert says in crosswind(place.root, "status")[1]
+    assert place.ahead().all_rejected
+    for words in (("run", "--headless"), ("pilot",)):
+        code, _, err = crosswind(place.root, *words)
+        assert (code, says in err) == (3, True)
+        assert "`crosswind review giving-in --approve ID`" in err
+        assert "`crosswind run giving-in --force --stage gen_metrics`" in err
+    told = json.loads(crosswind(place.root, "run", "--dry-run", "--json")[1])
+    assert told["benchmarks"][0]["rejected"][0] == "m01"
+    with place.reader() as reader:
+        assert reader.usage("giving-in", Stage.GEN_METRICS).calls == calls
+
+
+def test_a_metric_that_is_written_again_though_it_was_rejected_waits(place: Place) -> None:
+    place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n", "utf-8")
+    crosswind(place.root, "run", "--until", "gen_metrics", "--headless")
+    review(place, "--reject", "m*", "--reason", "dull")
+    asked = ("run", "--force", "--stage", "gen_metrics", "--headless")
+    assert crosswind(place.root, *asked)[0] == 0
+    rows = json.loads(review(place, "--json")[1])[0]["rows"]
+    assert {row["state"] for row in rows} == {"waits"}
