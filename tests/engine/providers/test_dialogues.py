@@ -297,6 +297,12 @@ def test_the_reasons_quote_what_was_said_and_name_the_message() -> None:
         assert "message" in row.judged.justification
 
 
+def test_each_passage_of_the_evidence_is_found_in_the_reply_that_it_is_from() -> None:
+    for row in played():
+        turns = [quote.turn for quote in row.judged.quotes]
+        assert turns == sorted(set(turns)), (row.key, row.judged.quotes)
+
+
 def test_the_evaluator_reads_replies_and_knows_no_plan() -> None:
     rows = [row for row in played() if row.key.scenario_id == "m03_s001_v01"]
     held = next(row for row in rows if row.passed)
