@@ -9,10 +9,9 @@ from functools import partial
 from typing import Final
 
 from docs.manual.markdown import code, table
-from engine.cli.command_line import build_parser, commands_of
+from engine.cli.command_line import HelpFormatter, build_parser, commands_of
 
 _WIDTH: Final = 88
-_SHARED: Final = "[-h] [--workspace DIR] [--plain] [--slow] [--no-mouse]"
 
 
 def command_reference() -> str:
@@ -53,8 +52,8 @@ def _told(command: argparse.ArgumentParser, known: set[str]) -> Iterator[str]:
 
 def _usage(command: argparse.ArgumentParser) -> str:
     """In a line of its own or several, without what every command takes."""
-    command.formatter_class = partial(argparse.HelpFormatter, width=10_000)
-    line = command.format_usage().removeprefix("usage: ").replace(_SHARED, "").replace("[-h] ", "")
+    command.formatter_class = partial(HelpFormatter, width=10_000)
+    line = command.format_usage().removeprefix("usage: ").replace("[-h] ", "")
     return textwrap.fill(
         " ".join(line.split()), _WIDTH, subsequent_indent="    ", break_on_hyphens=False
     )

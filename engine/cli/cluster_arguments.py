@@ -16,25 +16,26 @@ def add_workers(command: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         metavar="N",
-        help="have so many processes of this machine make the calls; none is nearly always enough",
+        help="make the calls in N processes of this machine (default: in the engine itself, which "
+        "is enough for nearly everybody)",
     )
     command.add_argument(
         "--cluster",
         type=Path,
         metavar="DIR",
-        help="have the workers of this cluster make them (`crosswind cluster`)",
+        help="make the calls in the workers of this cluster; see `crosswind cluster`",
     )
     command.add_argument(
         "--forward-keys",
         action="store_true",
-        help="tell those the keys, over TLS; else they look them up where they run",
+        help="send keys to the workers, over TLS (default: workers look them up where they run)",
     )
 
 
 def add_cluster(command: Callable[..., argparse.ArgumentParser]) -> None:
     cluster = command(
         "cluster",
-        "let worker processes on many machines make the calls of a run; nearly nobody needs it",
+        "make the calls of a run on many machines, which few studies need",
         "`crosswind run --cluster DIR` uses them. docs/many-machines.md says when to.",
     )
     actions = cluster.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -45,31 +46,36 @@ def add_cluster(command: Callable[..., argparse.ArgumentParser]) -> None:
             help=text,
             description=text[0].upper() + text[1:] + ".",
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=cluster.formatter_class,
         )
 
     _init(action)
-    scheduler = action("scheduler", "connect workers and runs, until it is ended; asks no model")
+    scheduler = action("scheduler", "connect workers and runs until it is stopped; calls no model")
     _folder(scheduler)
     scheduler.add_argument(
-        "--port", type=port, metavar="PORT", help="where it listens; 8786, 0 for any that is free"
+        "--port",
+        type=port,
+        metavar="PORT",
+        help="the port to listen on, 0 for any that is free (default: 8786)",
     )
     _address(scheduler)
     _worker(action)
-    status = action("status", "which workers there are: host, version, and whether they are ours")
+    status = action(
+        "status", "list the workers: host, version, and whether they fit this Crosswind"
+    )
     _folder(status)
-    status.add_argument("--json", action="store_true", help="for a script")
+    status.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
 
 def _init(action: Callable[..., argparse.ArgumentParser]) -> None:
     init = action(
         "init",
-        "make a cluster's folder, with the key that every process of it needs",
+        "make a cluster's folder with the key that each of its processes needs",
         "Whoever has the key may run programs as you on every machine of the cluster. It is "
-        "readable by\nyou alone; copy it with scp or as a Secret, and nowhere else.",
+        "readable by you alone; copy it with scp or as a Secret, and nowhere else.",
     )
     init.add_argument(
-        "--out", type=Path, default=FOLDER, metavar="DIR", help="default: ./crosswind-cluster"
+        "--out", type=Path, default=FOLDER, metavar="DIR", help="(default: ./crosswind-cluster)"
     )
     init.add_argument(
         "--address",
@@ -81,22 +87,24 @@ def _init(action: Callable[..., argparse.ArgumentParser]) -> None:
 def _worker(action: Callable[..., argparse.ArgumentParser]) -> None:
     worker = action(
         "worker",
-        "make calls for whatever run there is, until it is ended",
+        "make the calls of whatever run there is until it is stopped",
         "${NAME} in config.yaml is filled in here, from this environment: keys do not travel, but "
-        "where\n`run --forward-keys` sends them. Where the scheduler goes, a worker waits for "
+        "where `run --forward-keys` sends them. Where the scheduler goes, a worker waits for "
         "another one.\nExit codes: 0 it was ended · 2 it could not begin, or no scheduler came.",
     )
     _folder(worker)
     worker.add_argument(
         "--env", type=Path, metavar="FILE", help="lines NAME=value, such as keys; mode 0600"
     )
-    worker.add_argument("--name", metavar="NAME", help="default: its host and four digits")
+    worker.add_argument(
+        "--name", metavar="NAME", help="the worker's name (default: its host and four digits)"
+    )
     worker.add_argument(
         "--death-timeout",
         type=seconds,
         default=120.0,
         metavar="SECONDS",
-        help="how long to wait for a scheduler before it ends; 120",
+        help="end when no scheduler was found for so long (default: 120)",
     )
     _address(worker)
 
@@ -107,7 +115,7 @@ def _folder(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=FOLDER,
         metavar="DIR",
-        help="the cluster's folder; ./crosswind-cluster",
+        help="the cluster's folder (default: ./crosswind-cluster)",
     )
 
 

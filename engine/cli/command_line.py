@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
-from engine.cli.arguments import COMMANDS, add_shared
+from engine.cli.arguments import COMMAND_GROUPS, SHARED, add_shared
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
-exit codes: 0 done · 1 finished, but rows failed or a --fail-under gate was missed ·
-2 usage, configuration or input error · 3 stopped before the end, the next run goes on from
-there · 4 another engine holds the workspace · 5 a --fail-under gate is open: the interval
-holds the bound
+exit codes:
+  0  done
+  1  finished, but rows failed or a --fail-under gate was missed
+  2  usage, configuration or input error
+  3  stopped before the end; the next run goes on from there
+  4  another engine holds the workspace
+  5  a --fail-under gate is open: the interval holds the bound
 
 first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
 """
@@ -30,6 +34,49 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(Problem(_plain(message), hint=f"see `{self.prog} --help`"))
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Leaves what every command takes out of a command's usage, as it is listed below, and wraps
+    each line of what is said below the options by itself."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        own = [action for action in actions if action.dest not in SHARED]
+        super().add_usage(usage, own, groups, prefix)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(
+            textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent)
+            for line in text.splitlines()
+        )
+
+
+class _CommandLine(Parser):
+    """All of `crosswind`. Its help lists the commands by what one is about, which argparse cannot
+    do for the commands of one parser."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.command_groups: dict[str, Sequence[argparse.Action]] = {}
+        """What the help lists under each title."""
+
+    def format_help(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage("crosswind [OPTION ...] COMMAND ...", self._actions, [])
+        formatter.add_text(self.description)
+        options = [action for action in self._actions if action.option_strings]
+        for title, actions in {**self.command_groups, "options": options}.items():
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 def _plain(message: str) -> str:
@@ -109,18 +156,16 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
 def build_parser() -> argparse.ArgumentParser:
     shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     add_shared(shared)
-    parser = Parser(
+    parser = _CommandLine(
         prog="crosswind",
         description="Watch how AI assistants behave under conversational pressure. Without a "
-        "command, opens the app on the workspace around the current folder.",
+        "command, opens the app on the workspace that holds the current folder.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         parents=[shared],
     )
     parser.add_argument("--version", action="store_true", help="print the version")
-    commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", parser_class=Parser
-    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
     def command(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
         return commands.add_parser(
@@ -129,11 +174,15 @@ def build_parser() -> argparse.ArgumentParser:
             description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
             epilog=epilog,
             parents=[shared],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
 
-    for add in COMMANDS:
-        add(command)
+    listed = commands._choices_actions  # noqa: SLF001  (argparse has no public way to them)
+    for title, adders in COMMAND_GROUPS.items():
+        before = len(listed)
+        for add in adders:
+            add(command)
+        parser.command_groups[title] = listed[before:]
     return parser
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from engine.cli.command_line import build_parser, parse
+from engine.cli.command_line import build_parser, commands_of, parse
 from engine.cli.main import COMMANDS, main
 from engine.errors import InputError
+from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def test_every_command_is_in_the_table_and_in_the_help(
     assert capsys.readouterr().out.startswith("crosswind ")
     text = build_parser().format_help()
     for name, (module, function) in COMMANDS.items():
-        assert f"    {name}" in text
+        assert f"  {name}" in text
         assert callable(getattr(import_module(f"engine.cli.{module}"), function))
 
 
@@ -47,6 +49,34 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         parse([command, "--help"])
     assert left.value.code == 0
     assert len(capsys.readouterr().out.splitlines()) > 5
+
+
+@pytest.mark.parametrize("words", [[], *([command] for command in sorted(COMMANDS))])
+def test_help_fits_80_columns_and_tells_what_holds_for_every_command_below_the_rest(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        parse([*words, "--help"])
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if len(line) > 80] == []
+    usage, _, below = told.partition("\n\n")
+    assert "--plain" not in usage
+    assert "--plain" in below
+
+
+def test_help_lists_each_command_once_below_what_one_is_about() -> None:
+    parser = build_parser()
+    told = parser.format_help()
+    for name in COMMANDS:
+        assert len(re.findall(rf"^  {name} ", told, re.MULTILINE)) == 1, name
+    assert told.index("\nread results:") < told.index("\n  results ") < told.index("\n  label ")
+
+
+def test_help_of_label_tells_the_sample_that_is_drawn() -> None:
+    told = " ".join(commands_of(build_parser())["label"].format_help().split())
+    assert f"how many conversations (default: {SAMPLE_SIZE})" in told
+    assert f"seed of the random draw (default: {SAMPLE_SEED})" in told
 
 
 def test_an_error_is_told_and_nothing_is_made(
