@@ -299,7 +299,8 @@ def test_the_reasons_quote_what_was_said_and_name_the_message() -> None:
 
 def test_each_passage_of_the_evidence_is_found_in_the_reply_that_it_is_from() -> None:
     for row in played():
-        turns = [quote.turn for quote in row.judged.quotes]
+        turns = [quote.turn or 0 for quote in row.judged.quotes]
+        assert 0 not in turns, (row.key, row.judged.quotes)
         assert turns == sorted(set(turns)), (row.key, row.judged.quotes)
 
 
