@@ -36,8 +36,8 @@ from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
+from tui.results.agreement import label_rows
 from tui.results.differences import people_rows
-from tui.results.labels import label_rows
 from tui.results.onset import course_rows
 from tui.results.standing import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.text import VerdictScope, line_of

@@ -1,20 +1,34 @@
-"""How far repeated answers agree: a target's samples, judges, and the passes of one judge."""
+"""How far answers agree: a target's samples, judges, the passes of one judge, and judges with
+the people who labelled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
+from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
+from engine.analysis.calibration_words import (
+    beyond_chance,
+    confusion_words,
+    needed_words,
+    shares_of,
+)
 from engine.analysis.figures import Analysis, Figure, RepeatAgreement
-from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, whose
-from engine.display import one_line
+from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, span, whose
+from engine.display import one_line, plural
 from engine.report.scale import RATES
+from engine.statistics.agreement import Agreement
+from engine.statistics.calibration import Accuracy, Share
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, pad_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
+
+if TYPE_CHECKING:
+    from engine.pipeline.calibrations import CalibrationReport
+
 
 _FIGURE: Final = 7
 _NOTES: Final = {
@@ -94,3 +108,114 @@ def _details(one: RepeatAgreement) -> VerdictScope:
 
 def _value(figure: Figure | None) -> str:
     return "—" if figure is None else coefficient(figure.value)
+
+
+_NAME: Final = 28
+_OF: Final = 25
+"""Beside the figures of a rate, both corrections fit 80 columns."""
+_LEAST_BAR: Final = 10
+
+
+def label_rows(report: CalibrationReport, width: int) -> list[SheetRow]:
+    """Each judge against the labels, in `width` cells. A row on which they differ leads to it."""
+    rows: list[SheetRow] = []
+    for one in report.found:
+        rows += _judge(one, width)
+    for note in report.notes:
+        rows += paragraph(note, width, Piece("·", Ink.MUTED), Ink.MUTED)
+    return rows
+
+
+def _judge(one: Calibration, width: int) -> Iterator[SheetRow]:
+    of = f"{plural(one.labels, 'label')} on {plural(one.clusters, 'base scenario')}"
+    yield title(one_line(one.judge), width, of)
+    if one.labels < LEAST_LABELS:
+        words = f"Fewer than {LEAST_LABELS} labels: only counts are told."
+        yield from paragraph(words, width, Piece("!", Ink.WARN))
+    else:
+        yield from _accuracy(one.accuracy, width)
+        yield from _agreement(one.agreement, width)
+        yield from _rates(one, width)
+        for part in (*one.by_metric, *one.by_target):
+            yield from _part(part, width)
+    yield from _counts(one, width)
+    yield from _confusions(one, width)
+    yield SheetRow([])
+
+
+def _accuracy(found: Accuracy, width: int) -> Iterator[SheetRow]:
+    for name, share, among in shares_of(found):
+        if share is None:
+            none = Piece(f"not known, 0 labels {among}")
+            line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT), none]
+            yield SheetRow(fitted(line, width))
+        else:
+            yield _share(name, share, width)
+
+
+def _share(name: str, share: Share, width: int) -> SheetRow:
+    low, high = share.interval.low, share.interval.high
+    said = f"  {percent(share.value):>4} {span(low, high):<9} {plural(share.labels, 'label'):>10}"
+    bar = width - _NAME - cell_len(said) - 4
+    line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT)]
+    if bar >= _LEAST_BAR:
+        line += whiskers(Whiskers(share.value, low, high), RATES, bar)
+    return SheetRow(fitted([*line, Piece(said, Ink.STRONG)], width))
+
+
+def _agreement(found: Agreement | None, width: int) -> Iterator[SheetRow]:
+    if words := beyond_chance(found):
+        yield from paragraph(f"{words[0].upper()}{words[1:]}.", width)
+
+
+def _rates(one: Calibration, width: int) -> Iterator[SheetRow]:
+    yield title("pass rates", width, "as judged → corrected for the judge's errors")
+    for rate in one.rates:
+        yield _rate(rate.of or "all targets", rate, width)
+    for part in one.by_metric:
+        yield _rate(part.of, part.rate, width)
+    yield from paragraph(f"{needed_words(one).capitalize()}.", width, ink=Ink.MUTED)
+
+
+def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
+    line = [Piece(f" {pad(one_line(name), _OF, middle=True)}  ", Ink.TEXT)]
+    line.append(Piece(f"{percent(rate.judged):>4}", Ink.STRONG))
+    if rate.powered is None:
+        line.append(Piece(f"     {plural(rate.labels, 'label')}, too few to correct", Ink.MUTED))
+        return SheetRow(fitted(line, width))
+    known = rate.powered.interval
+    line.append(Piece(f" → {percent(rate.powered.value):>4} {span(known.low, known.high):<9}"))
+    gladen = rate.rogan_gladen
+    if gladen is not None and gladen.value is not None and gladen.interval is not None:
+        ends = span(gladen.interval.low, gladen.interval.high)
+        line.append(Piece(f"  Rogan-Gladen {percent(gladen.value)} {ends}", Ink.MUTED))
+    elif gladen is not None:
+        line.append(Piece("  Rogan-Gladen cannot correct", Ink.MUTED))
+    return SheetRow(fitted(line, width))
+
+
+def _part(part: CalibrationPart, width: int) -> Iterator[SheetRow]:
+    if part.accuracy is not None:
+        yield title(one_line(part.of), width, plural(part.labels, "label"))
+        yield from _accuracy(part.accuracy, width)
+        yield from _agreement(part.agreement, width)
+
+
+def _counts(one: Calibration, width: int) -> Iterator[SheetRow]:
+    if not one.metrics:
+        return
+    yield title("counts", width, "unweighted")
+    for each in one.metrics:
+        words = (
+            f"{one_line(each.metric_id)}: both present {each.both_present}, only the judge "
+            f"{each.only_judge}, only people {each.only_people}, both absent {each.both_absent}"
+        )
+        yield from paragraph(words, width)
+
+
+def _confusions(one: Calibration, width: int) -> Iterator[SheetRow]:
+    if one.confusions:
+        yield title("where they differ", width, "Enter reads it")
+    for confusion in one.confusions:
+        words = f"{one_line(confusion.conv_id)}: {confusion_words(confusion, one_line(one.judge))}"
+        yield SheetRow(fitted([Piece(f" {words}")], width), confusion)

@@ -21,9 +21,8 @@ from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Browser
 from tui.bindings import key
-from tui.results.agreement import agreement_rows
+from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
-from tui.results.labels import label_rows
 from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
