@@ -14,7 +14,7 @@ from engine.facts import NoteKind
 from engine.link import EngineState, Wait
 from tests.tui.theatre import Theatre
 from tui.state.live import LiveState
-from tui.state.run_sentence import turn_strip
+from tui.state.run_status import turn_strip
 from tui.text.ink import Line
 
 Play = Callable[[Theatre], Coroutine[None, None, None]]

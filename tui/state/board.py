@@ -17,7 +17,7 @@ from engine.progress import FEWEST_TO_JUDGE, StateCounts, TargetProgress, TrackS
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
-from tui.state.run_status import RunPhase, RunStatus
+from tui.state.run_status import HEIGHTS, RunPhase, RunStatus
 from tui.state.stalls import awaited_of, limited, reason, since
 from tui.text.ink import Ink, Line, Piece
 
@@ -142,7 +142,6 @@ class Spending:
 EVERY: Final = timedelta(seconds=1)
 TREND: Final = 16
 """Seconds that a trend shows."""
-HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 Still = Callable[[str], float | None]
 """For how many seconds a target has been still, where that is worth a word."""
 

@@ -27,8 +27,16 @@ from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.headline import measured, metric_behind
 from tui.state.related import Subject, TakeRef
-from tui.state.run_sentence import run_sentence, turn_strip, turns_of
-from tui.state.run_status import RunClock, RunPhase, UnseenCounts, current_benchmark, status_of
+from tui.state.run_status import (
+    RunClock,
+    RunPhase,
+    UnseenCounts,
+    current_benchmark,
+    run_sentence,
+    status_of,
+    turn_strip,
+    turns_of,
+)
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
