@@ -35,9 +35,8 @@ from engine.cli.results_table import page_of_output, results_table
 from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
 from engine.cli.workers import agents_asked_for, stays_here, workers_begun
-from engine.commands import again_order, retry_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
-from engine.link import Command, Request, WorkRow
+from engine.link import Command, Request, WorkRow, again_order, retry_order
 from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult

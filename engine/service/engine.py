@@ -14,7 +14,6 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.cluster.pool import AgentPool
-from engine.commands import again_order, asked_of_failed, key_of, retry_order
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText
@@ -29,6 +28,10 @@ from engine.link import (
     Response,
     Wait,
     WorkRow,
+    again_order,
+    asked_of_failed,
+    key_of,
+    retry_order,
 )
 from engine.pipeline.label_storing import mirror_labels, store_labels
 from engine.pipeline.order import Order

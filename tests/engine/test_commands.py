@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.benchmark import Stage
-from engine.commands import order_for
 from engine.errors import CrosswindError
-from engine.link import Command, Request, WorkRow
+from engine.link import Command, Request, WorkRow, order_for
 
 FAILED = {WorkRow("b", "m01_s001_v01__a"): "a", WorkRow("b", "m01_s001_v01__c"): "c"}
 

@@ -15,12 +15,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from engine.benchmark import Stage, State
-from engine.commands import order_for
 from engine.display import drawn, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.jury import Jury, counting, what_counts
-from engine.link import Board, Command, EngineState, Request, Response, WorkRow
+from engine.link import Board, Command, EngineState, Request, Response, WorkRow, order_for
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from textual.app import App
 
 from engine.benchmark import Stage
-from engine.commands import order_for
 from engine.display import plural
 from engine.errors import CrosswindError, InputError
-from engine.link import Board, Command, EngineLink, EngineState, Request, Response, WorkRow
+from engine.link import (
+    Board,
+    Command,
+    EngineLink,
+    EngineState,
+    Request,
+    Response,
+    WorkRow,
+    order_for,
+)
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
