@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.console import out, out_json, tell
-from engine.cli.following import ask_and_follow
+from engine.cli.following import ask_and_follow, asked_of_engine, by_engine_or_here
 from engine.cli.headless import run_headless
-from engine.cli.label_writing import asked_of_engine, by_engine_or_here
 from engine.cli.person_labels import person_named, this_account
 from engine.cli.pipelines import writing
 from engine.cli.pricing import confirmed, waiting_sentence
