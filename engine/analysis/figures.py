@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from engine.analysis.blind import GroupCheck
-from engine.analysis.exposure import ExposedConversation, Exposure
+from engine.analysis.exposure import ExposedConversation, Exposure, GroupCheck
 from engine.analysis.provenance import UP_TO_DATE, Provenance, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.display import plural
