@@ -32,8 +32,7 @@ from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.planner import Planner
 from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review_acts import LONGEST_REASON
-from engine.pipeline.review_help import ReviewPage
-from engine.pipeline.reviews import ReviewEntry
+from engine.pipeline.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
 from engine.pipeline.standing import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState

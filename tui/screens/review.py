@@ -42,8 +42,7 @@ from tui.widgets.lines import Entries, Entry, Lines, OneLine
 from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
-    from engine.pipeline.review_help import ReviewPage
-    from engine.pipeline.reviews import ReviewEntry
+    from engine.pipeline.reviews import ReviewEntry, ReviewPage
 
 READ_AGAIN_SECONDS: Final = 2.0
 """At least, between two looks at what others did meanwhile."""
