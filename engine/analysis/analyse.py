@@ -32,10 +32,10 @@ from engine.analysis.tallies import (
     tally,
 )
 from engine.benchmark import Track
+from engine.checks import UserAuditMode
 from engine.display import plural
 from engine.statistics.clusters import intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
-from engine.user_audit import UserAuditMode
 
 
 @dataclass(frozen=True, slots=True)

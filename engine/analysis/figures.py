@@ -9,10 +9,10 @@ from typing import Final, Self
 from engine.analysis.exposure import ExposedConversation, Exposure, GroupCheck
 from engine.analysis.provenance import UP_TO_DATE, Provenance, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
+from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
 from engine.progress import others_in_words
 from engine.statistics.ranks import RankRange
-from engine.user_audit import FaultKind, UserAuditMode
 
 ENOUGH_SCENARIOS: Final = 8
 """Base scenarios below which a rate is marked as resting on too little, and no ranking is given."""

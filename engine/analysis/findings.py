@@ -23,12 +23,12 @@ from engine.analysis.figures import (
 )
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
+from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
 from engine.statistics.distributions import Interval
 from engine.statistics.family import ERROR_RATE
 from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
-from engine.user_audit import FaultKind, UserAuditMode
 
 _FEW: Final = 6
 """Pairs that are told one by one; more of them are counted."""

@@ -15,10 +15,10 @@ from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import coefficient, listed, percent, span
 from engine.analysis.provenance import served_words
 from engine.benchmark import Stance, Track
+from engine.checks import FaultKind
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
-from engine.user_audit import FaultKind
 
 RATES: Final = (
     "Pass rates are means over rows, a row being what counts for one conversation. Their 95 % "

@@ -33,12 +33,12 @@ from engine.analysis.figures import (
 )
 from engine.analysis.provenance import Provenance, Staleness, merged
 from engine.benchmark import Track
+from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
 from engine.statistics.distributions import Interval
 from engine.statistics.family import SHARES_OF_ALL, FamilyPart, false_discovery, simultaneous
 from engine.statistics.paired import Difference
 from engine.statistics.rates import like_these, like_these_interval, mean_interval, mean_of
-from engine.user_audit import FaultKind, UserAuditMode
 
 NAME: Final = "overall"
 ALL: Final = "*"

@@ -12,7 +12,7 @@ from typing import Final
 from engine.analysis.exposure import Exposure
 from engine.analysis.figures import MetricInfo, Outcome, Tally
 from engine.benchmark import ConversationKey
-from engine.user_audit import FaultKind
+from engine.checks import FaultKind
 
 _FEWEST: Final = 4
 """Verdicts of a metric before it is said that all came out alike: of fewer, it is likely anyway."""

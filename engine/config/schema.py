@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
 from engine.benchmark import Role, Stance
 from engine.branches import Branch
-from engine.checks import CheckKind
+from engine.checks import CheckKind, UserAuditMode
 from engine.config.applications import APPLICATIONS, with_names
 from engine.config.checks import (
     contradictions,
@@ -58,7 +58,6 @@ from engine.errors import InputError, Problem
 from engine.jury import Jury, People
 from engine.review import ReviewMode
 from engine.scripted import Pace
-from engine.user_audit import UserAuditMode
 
 ONE: Final = "evaluator_model"
 SEVERAL: Final = "evaluators"

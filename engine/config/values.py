@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from engine.benchmark import Stance, name_fault
+from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, shown
@@ -22,7 +23,6 @@ from engine.json_template import path_fault
 from engine.jury import People
 from engine.review import ReviewMode
 from engine.scripted import Pace
-from engine.user_audit import UserAuditMode
 
 OFFLINE: Final = "offline"
 HTTP: Final = "http"

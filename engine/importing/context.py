@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Metric, Scenario
+from engine.checks import UserAuditMode
 from engine.config.benchmark_file import Definition
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
@@ -22,7 +23,6 @@ from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror, MirrorSources
 from engine.store.reading import open_reader
-from engine.user_audit import UserAuditMode
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 

@@ -9,6 +9,7 @@ from sys import intern
 from typing import Final
 
 from engine.benchmark import ConversationKey, Scenario, Speaker, Stage, name_fault
+from engine.checks import UserAudit, UserAuditMode
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
@@ -21,7 +22,6 @@ from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_ve
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.tables import AttemptRow, CheckRow, StateRow, TakeEndRow, Verdict
-from engine.user_audit import UserAudit, UserAuditMode
 
 _AUDITS: Final = 2_000
 """So many are kept; each takes a few kilobytes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
-from engine.checks import CheckAnswer, CheckKind
+from engine.checks import CheckAnswer, CheckKind, FaultKind, UserFault
 from engine.identity import message_digest
 from engine.importing.fields import (
     OURS,
@@ -26,7 +26,6 @@ from engine.store.codec import storable
 from engine.store.json_file import kind_of
 from engine.store.mirror_rows import is_scripted
 from engine.store.tables import CheckRow, Depends, MessageRow, TakeRow, Verdict
-from engine.user_audit import FaultKind, UserFault
 
 NO_CONTENT: Final = "no content"
 """How a message ended whose content is null in the file."""

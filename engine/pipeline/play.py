@@ -18,6 +18,7 @@ from engine.benchmark import (
     Utterance,
     base_id,
 )
+from engine.checks import UserAudit, UserAuditMode, UserFault
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, Target
 from engine.errors import AnswerError, ModelError
@@ -33,7 +34,6 @@ from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, ScenarioRow, StoredTake, TakeEndRow, TakeRow
-from engine.user_audit import UserAudit, UserAuditMode, UserFault
 
 
 @dataclass(frozen=True, slots=True)

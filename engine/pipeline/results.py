@@ -19,7 +19,7 @@ from engine.analysis.figures import (
 )
 from engine.analysis.provenance import UP_TO_DATE
 from engine.benchmark import ConversationKey, Landmark, Stance, StopReason, base_id
-from engine.checks import CheckKind
+from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.values import OFFLINE
@@ -52,7 +52,6 @@ from engine.stages.evaluate import ANSWERED
 from engine.store.mirror_rows import JsonObject
 from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
-from engine.user_audit import FaultKind, UserAuditMode
 
 _WORDS: Final = {
     StopReason.USER_FAILED: "user model failed",

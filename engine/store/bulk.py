@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
+from engine.checks import UserFault
 from engine.errors import StoreError
 from engine.identity import digest_of
 from engine.jury import Vote
@@ -27,7 +28,6 @@ from engine.store.tables import (
     TakeRow,
     Verdict,
 )
-from engine.user_audit import UserFault
 
 # no row has this number, as the first `seq` is 1
 GIVEN_LATER: Final = 0

@@ -20,6 +20,7 @@ from engine.benchmark import (
     When,
     metric_of,
 )
+from engine.checks import UserFault
 from engine.jury import TIED, Jury, verdict_to_show, what_counts, why_unscored
 from engine.scripted import (
     EVALUATOR,
@@ -32,7 +33,6 @@ from engine.scripted import (
     scripted_note,
 )
 from engine.store.tables import CheckRow, MessageRow, ScenarioRow, StoredTake, Verdict
-from engine.user_audit import UserFault
 
 JsonObject = dict[str, Any]
 Metrics = Mapping[str, Metric]

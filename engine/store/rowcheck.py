@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any, Final, cast
 
 from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
-from engine.checks import CheckAnswer
+from engine.checks import CheckAnswer, FaultKind, UserFault
 from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
 from engine.store.tables import (
@@ -26,7 +26,6 @@ from engine.store.tables import (
     ReviewItem,
     ReviewKind,
 )
-from engine.user_audit import FaultKind, UserFault
 
 ColumnCheck = Callable[[object], object]
 """The value as it is to stand; raises `ValueError` where the row is of no use without it."""

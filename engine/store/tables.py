@@ -28,10 +28,9 @@ from engine.benchmark import (
     When,
 )
 from engine.branches import STANCE
-from engine.checks import CheckAnswer, CheckKind, landmark_faults
+from engine.checks import CheckAnswer, CheckKind, UserFault, landmark_faults
 from engine.facts import NoteKind
 from engine.jury import Jury
-from engine.user_audit import UserFault
 
 Depends = Mapping[str, str]
 """What a result was made from: the name of each input, such as `metric definition`, and its

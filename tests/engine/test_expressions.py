@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from engine.benchmark import NAME_LENGTH
+from engine.checks import LONGEST as LONGEST_AUDITED
 from engine.config.values import LONGEST as LONGEST_EXTRA_BODY
 from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.lint import LONGEST as LONGEST_LINTED
@@ -26,7 +27,6 @@ from engine.stages.answers import LOOKED_AT, StringField, parse_answer
 from engine.stages.evaluate import Judgement
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
-from engine.user_audit import LONGEST as LONGEST_AUDITED
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tests.waiting import assert_quick, slowness
 from tui.state.filters import LONGEST as LONGEST_FILTER
@@ -60,7 +60,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.stages.answers._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,
-    "engine.user_audit": LONGEST_AUDITED,
+    "engine.checks": LONGEST_AUDITED,
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
     "tui.state.filters": LONGEST_FILTER,
     "tui.results.text": NAME_LENGTH,

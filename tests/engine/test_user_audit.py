@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.benchmark import Landmark, Scenario, StopReason
-from engine.user_audit import LEAKED_WORDS, FaultKind, UserAudit, UserFault
+from engine.checks import LEAKED_WORDS, FaultKind, UserAudit, UserFault
 
 SCENARIO = Scenario(
     id="m01_s001",

@@ -9,11 +9,10 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason, Track
-from engine.checks import CheckAnswer, CheckKind
+from engine.checks import CheckAnswer, CheckKind, FaultKind, UserFault
 from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.tables import CheckRow, MessageRow, Quote, TakeEndRow, Verdict
-from engine.user_audit import FaultKind, UserFault
 from tests.tui.theatre import BENCHMARK, METRIC, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen

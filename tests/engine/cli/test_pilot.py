@@ -14,12 +14,12 @@ from engine.analysis.exposure import ExposedConversation
 from engine.analysis.figures import CastVote, Outcome
 from engine.analysis.pilot import DoubtKind, MetricDoubt, pilot
 from engine.benchmark import ConversationKey, Stage, Track
+from engine.checks import FaultKind
 from engine.cli.main import main
 from engine.cli.piloting import _within
 from engine.errors import InputError
 from engine.pipeline.order import Order, PricedOrder, PriceRange
 from engine.pipeline.play import pilot_of
-from engine.user_audit import FaultKind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS
 

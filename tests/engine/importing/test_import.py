@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Stage, State
+from engine.checks import FaultKind
 from engine.errors import InputError
 from engine.store.bulk import BulkRow
 from engine.store.database import open_store
 from engine.store.tables import StateRow
-from engine.user_audit import FaultKind
 from tests.benchmarks.synthetic import Size, build_files, conversations, store_rows
 from tests.engine.importing.building import (
     BENCHMARK,

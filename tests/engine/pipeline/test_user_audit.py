@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.checks import FaultKind
 from engine.cli.main import main
 from engine.config.schema import ModelSpec
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, MessageRole, Model
 from engine.store.browsing import Browser, Field, FilterTerm
-from engine.user_audit import FaultKind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.analysis.exposure import GuessedAxis, group_checks, unchecked
-from engine.checks import CheckAnswer, landmark_faults
+from engine.checks import CheckAnswer, FaultKind, landmark_faults
 from engine.errors import AnswerError
 from engine.providers.model import Message
 from engine.stages.check import (
@@ -20,7 +20,6 @@ from engine.stages.check import (
     guess_groups,
     landmarks_request,
 )
-from engine.user_audit import FaultKind
 from tests.models import ScriptedModel
 
 AXES: Axes = {"age": ("younger", "older"), "town": ("north", "south")}
