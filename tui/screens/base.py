@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
 from textual.screen import Screen
 from textual.widget import Widget
@@ -17,12 +19,48 @@ from tui.format import READING, ROOM_FOR_NOTICE, scripted_words
 from tui.navigation import Navigator
 from tui.services.engine_control import EngineControl
 from tui.services.preferences import Preferences
-from tui.services.shell_commands import ShellCommand, judging_again, showing
 from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
 from tui.state.run_status import Instant
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, LineView
+
+if TYPE_CHECKING:
+    from tui.state.related import Subject
+
+
+class ShellCommand(NamedTuple):
+    """A command of `crosswind`, without that word."""
+
+    key: str
+    """One letter, to choose it by."""
+    words: tuple[str, ...]
+
+    def line(self, workspace: Path) -> str:
+        """Whole, and to be run where one is."""
+        words = ["crosswind", *self.words]
+        if workspace.resolve() != Path.cwd():
+            words += ["--workspace", str(workspace)]
+        return shlex.join(words)
+
+
+def showing(subject: Subject) -> ShellCommand:
+    """The command that prints this conversation."""
+    words = ("show", str(subject.key), "--benchmark", subject.benchmark)
+    return ShellCommand("c", words)
+
+
+def judging_again(
+    subjects: Sequence[Subject], evaluator: str | None = None
+) -> Sequence[ShellCommand]:
+    """Where all of them are of one benchmark, as the command takes no others."""
+    benchmarks = {subject.benchmark for subject in subjects}
+    if len(benchmarks) != 1:
+        return ()
+    words = ("evaluate", *(str(subject.key) for subject in subjects))
+    by = () if evaluator is None else ("--evaluator", evaluator)
+    command = (*words, "--benchmark", *benchmarks, *by)
+    return (ShellCommand("r", command),)
 
 
 class ShowNotice(Protocol):

@@ -20,9 +20,8 @@ from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
 from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, money, percent
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
-from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import (
     BenchmarkWork,

@@ -16,8 +16,7 @@ from engine.facts import Fact
 from engine.link import Board, Command, Request, Response, WorkRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
-from tui.screens.base import DEFINITION, Shell, WatchingScreen
-from tui.services.shell_commands import ShellCommand
+from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen
 from tui.services.ticker import begin
 from tui.state.live import LiveState
 from tui.state.related import Subject

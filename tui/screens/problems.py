@@ -20,8 +20,7 @@ from engine.pipeline.remedies import KnownFailure, ailment_of, standing_failures
 from engine.store.tables import AttemptRow, StateRow
 from tui.bindings import key
 from tui.format import STAGE_NAMES
-from tui.screens.base import Shell, WatchingScreen, heading
-from tui.services.shell_commands import ShellCommand
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin_instead
 from tui.state.related import Subject
 from tui.state.run_status import Instant

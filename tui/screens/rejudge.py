@@ -26,9 +26,8 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.format import conversation_id, verdict
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading, judging_again
 from tui.screens.dialogs import Overlay
-from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, UnseenCounts

@@ -28,8 +28,7 @@ from tui.results.onset import course_rows
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.text import VerdictScope, line_of
 from tui.results.validation import validation_rows
-from tui.screens.base import Shell, WatchingScreen, heading
-from tui.services.shell_commands import ShellCommand
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.state.filters import parse
 from tui.state.related import MessageRef
 from tui.state.run_status import Instant, current_benchmark

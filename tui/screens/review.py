@@ -21,10 +21,9 @@ from engine.link import Board, Command, Request
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, TypingScreen
 from tui.services.label_queue import write_beside
-from tui.services.shell_commands import ShellCommand
 from tui.services.terminal import editor, show_file
 from tui.services.ticker import begin
 from tui.state.reviewing import (

@@ -17,8 +17,7 @@ from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.format import UNKNOWN
-from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
-from tui.services.shell_commands import ShellCommand
+from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading
 from tui.state.headline import group_words, metric_in, metric_line
 from tui.state.related import RowCursor, Subject, TakeRef, counting, standing
 from tui.state.run_status import Instant

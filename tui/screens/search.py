@@ -21,8 +21,7 @@ from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
-from tui.screens.base import Shell, WatchingScreen, heading
-from tui.services.shell_commands import ShellCommand
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import MessageRef, Subject
 from tui.state.run_status import Instant

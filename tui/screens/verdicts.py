@@ -20,9 +20,8 @@ from engine.store.browsing import Browser, Column, Filter, Sorting
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from tui.bindings import FROZEN, key
-from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
+from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
-from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
 from tui.state.filters import FilterFault, parse
 from tui.state.headline import group_words, metric_in, metric_line, shown_words, votes_words

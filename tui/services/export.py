@@ -25,10 +25,9 @@ from engine.store.tables import MessageRow, StoredTake, Verdict
 from engine.watch import Watch
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
-from tui.screens.base import WatchingScreen
+from tui.screens.base import ShellCommand, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.preferences import cache_folder, write_private
-from tui.services.shell_commands import ShellCommand
 from tui.services.terminal import show_file, viewer
 from tui.services.textual_internals import screen_text
 from tui.state.related import Subject
