@@ -24,7 +24,7 @@ from engine.pipeline.label_requests import GivenLabel, LabelAnswer
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.standing import StoredConversations
 from engine.stages.evaluate import depends, holds
-from engine.statistics.sampling import stratified_sample
+from engine.statistics.design import stratified_sample
 from engine.store.reader import Reader
 from engine.store.tables import LabelItem, LabelSampleRow, MessageRow, Quote, Verdict
 

@@ -31,8 +31,8 @@ from engine.statistics.calibration import (
     prediction_powered,
     rogan_gladen,
 )
+from engine.statistics.design import stratified_sample
 from engine.statistics.distributions import Interval
-from engine.statistics.sampling import stratified_sample
 
 NORMAL: Final = NormalDist()
 LEAST: Final = 0.93

@@ -20,7 +20,7 @@ from engine.statistics.calibration import (
     prediction_powered,
     rogan_gladen,
 )
-from engine.statistics.sampling import stratified_sample
+from engine.statistics.design import stratified_sample
 from tests.benchmarks.label_coverage import LEAST, World, drawn, measured
 
 

@@ -14,13 +14,13 @@ from engine.statistics.clusters import (
     intraclass_correlation,
     stratified_error,
 )
+from engine.statistics.design import Assumed, Plan, detectable, smallest_difference
 from engine.statistics.rates import (
     benchmark_rate,
     metric_rate,
     new_metrics_rate,
     no_signal,
 )
-from engine.statistics.sampling import Assumed, Plan, detectable, smallest_difference
 
 
 def clusters(*passed: int, size: int = 4) -> list[Cluster]:

@@ -11,7 +11,7 @@ from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, variant_id
 from engine.statistics.clusters import SharedTranscripts
-from engine.statistics.sampling import stratified_sample
+from engine.statistics.design import stratified_sample
 from tests.engine.stages.verdicts import AGES, analysed
 
 METRICS: Final = [MetricInfo(f"m{number:02d}", "Alike", Track.NEGATIVE) for number in range(1, 13)]
