@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.analysis.comparability import ExposedConversation, Exposure, GuessedAxis, group_checks
 from engine.analysis.contrasts import compared, contrasts, ranks, scored_on
-from engine.analysis.exposure import ExposedConversation, Exposure, GuessedAxis, group_checks
 from engine.analysis.figures import (
     Analysis,
     Estimate,

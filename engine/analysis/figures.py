@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from engine.analysis.exposure import ExposedConversation, Exposure, GroupCheck
+from engine.analysis.comparability import ExposedConversation, Exposure, GroupCheck
 from engine.analysis.provenance import UP_TO_DATE, Provenance, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.checks import FaultKind, UserAuditMode

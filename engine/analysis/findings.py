@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.analysis.exposure import GroupCheck, unchecked
+from engine.analysis.comparability import GroupCheck, unchecked
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,

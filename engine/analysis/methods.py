@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from engine.analysis.exposure import GroupCheck
+from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import coefficient, listed, percent, span
 from engine.analysis.provenance import served_words

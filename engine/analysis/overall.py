@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import Final
 
 from engine.analysis.analyse import standing
+from engine.analysis.comparability import Exposure
 from engine.analysis.contrasts import Pair, comparison, ranks
-from engine.analysis.exposure import Exposure
 from engine.analysis.figures import (
     Analysis,
     Comparison,

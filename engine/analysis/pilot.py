@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import mean
 from typing import Final
 
-from engine.analysis.exposure import Exposure
+from engine.analysis.comparability import Exposure
 from engine.analysis.figures import MetricInfo, Outcome, Tally
 from engine.benchmark import ConversationKey
 from engine.checks import FaultKind

@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from textwrap import fill, wrap
 from typing import Final
 
-from engine.analysis.exposure import exposure_words
+from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import (
     Analysis,
     Comparison,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.analysis.analyse import AnalysisContext, analyse
-from engine.analysis.exposure import ExposedConversation, GuessedAxis
+from engine.analysis.comparability import ExposedConversation, GuessedAxis
 from engine.analysis.figures import (
     Analysis,
     CastVote,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final
 
-from engine.analysis.exposure import undelivered
+from engine.analysis.comparability import undelivered
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
 from engine.display import clean, one_line
 from engine.jury import Jury, what_counts, why_unscored

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from engine.analysis.exposure import GroupCheck
+from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import (
     Analysis,
     Comparison,

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from engine.analysis.exposure import exposure_words
+from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,

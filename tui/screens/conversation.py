@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.analysis.exposure import undelivered
+from engine.analysis.comparability import undelivered
 from engine.benchmark import ConversationKey, Landmark, Scenario, Stage
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError

@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
 from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
-from engine.analysis.exposure import exposure_words
+from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import (
     MARKS,

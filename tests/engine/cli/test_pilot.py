@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.exposure import ExposedConversation
+from engine.analysis.comparability import ExposedConversation
 from engine.analysis.figures import CastVote, Outcome
 from engine.analysis.pilot import DoubtKind, MetricDoubt, pilot
 from engine.benchmark import ConversationKey, Stage, Track

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.analysis.exposure import GuessedAxis, group_checks, unchecked
+from engine.analysis.comparability import GuessedAxis, group_checks, unchecked
 from engine.checks import CheckAnswer, FaultKind, landmark_faults
 from engine.errors import AnswerError
 from engine.providers.model import Message

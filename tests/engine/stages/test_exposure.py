@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.exposure import ExposedConversation, Exposure
+from engine.analysis.comparability import ExposedConversation, Exposure
 from engine.analysis.findings import Certainty, findings
 from engine.benchmark import Landmark, StopReason
 from engine.stages.aggregate import as_rows
