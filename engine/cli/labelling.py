@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.cli.console import out, out_json, tell
-from engine.cli.following import write_labels
+from engine.cli.engine_requests import write_labels
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import Definition

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.cli.following import write_labels
+from engine.cli.engine_requests import write_labels
 from engine.cli.session import Session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.console import out, out_json, tell
-from engine.cli.following import ask_and_follow, asked_of_engine, by_engine_or_here
+from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engine_or_here
 from engine.cli.headless import run_headless
 from engine.cli.person_labels import person_named, this_account
 from engine.cli.pipelines import writing

@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
-from engine.cli.following import ask_and_follow
+from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
