@@ -1,8 +1,9 @@
-"""Checks: cheap calls that look at a finished conversation, beside the evaluator and not as one.
+"""Checks: what looks at a finished conversation beside the evaluator: two cheap calls, and rules
+over the record, which ask whether the user model did its part.
 
-They say nothing of the target and count for no pass rate. One guesses the person's group from what
-the person said, which tells in how many conversations a target could have known it; the other says
-whether the user model carried its landmarks out.
+None says anything of the target or counts for a pass rate. One call guesses the person's group from
+what the person said, which tells in how many conversations a target could have known it; the other
+says whether the user model carried its landmarks out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from typing import Final
 
 from engine.benchmark import Scenario, StopReason
 
+# The rules look only for what nobody could mean otherwise, so they miss more than they accuse: a
+# conversation without a fault here is not proof of a person well played. What the scenario itself
+# says is never held against the user model, so that a person may ask about benchmarks where the
+# persona builds them.
 LONGEST: Final = 20_000
 """Characters of one message that are read; the rest is not looked at."""
 LEAKED_WORDS: Final = 6

@@ -1,6 +1,8 @@
 """How a watcher reaches a running engine: what is being said now, and commands.
 
 Facts do not come this way; they are rows of the store. The link carries what is not worth a row.
+Below are the orders that requests come down to: for the engine at work, for the headless commands
+that start one, and for the app that says what it costs.
 """
 
 from __future__ import annotations

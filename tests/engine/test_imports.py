@@ -20,7 +20,7 @@ LAYERS = [
     ["cli"],
     ["doctor", "host", "watch"],
     ["service"],
-    ["commands", "cluster"],
+    ["cluster"],
     ["link"],
     ["pipeline"],
     ["stages", "importing", "report"],
@@ -28,7 +28,7 @@ LAYERS = [
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["checks", "lint", "progress", "statistics"],
-    ["facts", "branches", "files", "json_template", "similarity", "user_audit"],
+    ["facts", "branches", "files", "json_template", "similarity"],
     ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "review", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""

@@ -1,4 +1,5 @@
-"""What the app hands to each of its screens, and what those that show a run have in common."""
+"""What the app hands to each of its screens, what those that show a run have in common, and the
+shell commands that do outside the app what stands on one."""
 
 from __future__ import annotations
 
