@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ConfigDict
 
 from engine.benchmark import Metric, Scenario
+from engine.display import one_line
 from engine.lint import LONGEST, LintFinding, Rule
 from engine.prompts import render, without_marks
 from engine.providers.model import Message, MessageRole, Model
@@ -32,6 +33,8 @@ OF_SCENARIOS: Final = (
 """Those of one scenario by itself; that two are alike is counted, not read."""
 _MOST: Final = 20
 """Findings that are taken from one answer."""
+_LONGEST: Final = 200
+"""Characters of each of a finding's texts."""
 
 
 class Found(Answer):
@@ -96,7 +99,9 @@ async def _read(
     shown = [one for one in answer.findings if any(stands_in(text, one.quote) for text in texts)]
     return [
         LintFinding(
-            Rule(one.rule), of, f"{one.says.strip()} (“{one.quote.strip()}”, {model.label})"
+            Rule(one.rule),
+            of,
+            f"{one_line(one.says, _LONGEST)} (“{one_line(one.quote, _LONGEST)}”, {model.label})",
         )
         for one in shown[:_MOST]
     ]

@@ -13,6 +13,7 @@ from engine.benchmark import Role
 from tests.killing.holdings import Holdings
 from tests.protocol_server.answers import Tokens, answer_to, token_count
 from tests.protocol_server.request import Request
+from tests.protocol_server.settings import Settings
 
 Call = tuple[str, ...]
 """What one call is about. Two conversations that begin alike begin with the same call."""
@@ -122,5 +123,5 @@ def kept(held: Holdings) -> set[Call]:
 
 async def billed(request: Request) -> tuple[int, int]:
     """Input and output tokens of the whole answer."""
-    answer = await answer_to(request, request.model, Tokens(), None)
+    answer = await answer_to(request, request.model, Tokens(), Settings())
     return sum(token_count(message.text) for message in request.messages), answer.tokens.output

@@ -16,6 +16,7 @@ from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.scripted.models import OFFLINE_MODELS, filled, offline_model
 from engine.providers.scripted.words import SeededChoices
 from tests.protocol_server.request import Dialect, Request
+from tests.protocol_server.settings import Settings
 
 _PIECE: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 _COUNTED: Final = re.compile(r"words-([1-9]\d{0,6})")
@@ -60,9 +61,10 @@ def token_count(text: str) -> int:
     return len(text.split())
 
 
-async def answer_to(request: Request, model: str, tokens: Tokens, chunks: int | None) -> Answer:
+async def answer_to(request: Request, model: str, tokens: Tokens, settings: Settings) -> Answer:
     """What `model` answers, cut off where the request's limit on tokens is reached."""
-    text = await _text(request, model)
+    given = settings.says(request)
+    text = await _text(request, model) if given is None else given
     pieces = pieces_of(text, None)
     limit = _limit(request.body)
     finish = Finish.STOP
@@ -72,8 +74,8 @@ async def answer_to(request: Request, model: str, tokens: Tokens, chunks: int | 
     billed = Tokens(
         tokens.input, tokens.read_from_cache, tokens.written_to_cache, max(1, len(pieces))
     )
-    if chunks is not None:
-        pieces = pieces_of("".join(pieces), chunks)
+    if settings.chunks is not None:
+        pieces = pieces_of("".join(pieces), settings.chunks)
     return Answer(pieces, finish, billed)
 
 

@@ -222,7 +222,7 @@ class _Exchange:
     async def _answer(self, strike: Strike | None) -> None:
         pace = Pace.from_now(self._settings)
         counted = self._service.cache.count(self._request, self._settings.cache_minimum)
-        answer = await answer_to(self._request, self._model, counted, self._settings.chunks)
+        answer = await answer_to(self._request, self._model, counted, self._settings)
         fault = None if strike is None else strike.fault
         if fault is not None:
             answer = altered(answer, fault, self._request)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from tests.protocol_server.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Settings:
     """Without a pace: hand each piece to the network by itself, as real servers do."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """More names of models, and which model each stands for."""
+    says: Callable[[Request], str | None] = lambda _: None
+    """A whole answer in place of a model's own; None leaves it to the model."""
     context: int | None = None
     """How many tokens request and reply share; more is refused, with numbers."""
     lenient: bool = False
