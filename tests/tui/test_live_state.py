@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind
 from engine.link import EngineState
-from engine.store.tables import Quote
+from engine.store.tables import NoteRow, Quote
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
@@ -305,6 +305,36 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     theatre.watch.benchmarks = [replace(bare, title="")]
     tick(theatre, state)
     assert state.asks(80) == ()
+
+
+def test_a_conversation_keeps_its_own_metric_while_another_benchmark_is_worked_on(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "are you sure?")
+        state = LiveState(theatre.watch)
+        tick(theatre, state)
+        await theatre.finish(take)
+        await theatre.said(take, 1, Speaker.TARGET, "I am.")
+        await theatre.end(take)
+        await theatre.judge(take)
+        [info] = theatre.watch.benchmarks
+        other = replace(METRIC, name="What another asks")
+        theatre.watch.benchmarks = [
+            info,
+            replace(info, name="another", metrics={METRIC.id: other}, turns=9),
+        ]
+        await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
+        ended = tick(theatre, state)
+        assert (state.info or info).name == "another"
+        assert METRIC.name in text(state.measured(80)[0])
+        assert ended is not None
+        stamped = [block.title for block in ended.blocks if isinstance(block, Rule)]
+        assert stamped[-1].endswith(METRIC.name)
+
+    asyncio.run(script())
 
 
 def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(theatre: Theatre) -> None:

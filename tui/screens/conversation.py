@@ -31,7 +31,7 @@ from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
 from tui.screens.base import DEFINITION, Shell, WatchingScreen
 from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
-from tui.state.headline import measured, votes_line
+from tui.state.headline import info_of, measured, votes_line
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import (
@@ -104,7 +104,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._side = TranscriptView(follow=False, id="side")
         self._benchmark = benchmark
         self._key = key
-        self._info = next((info for info in shell.watch.benchmarks if info.name == benchmark), None)
+        self._info = info_of(shell.watch, benchmark)
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[Verdict] = ()
         self._number: int | None = None if at is None else at.take
@@ -345,9 +345,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return
         self._missed = None if self._missed is None else UnseenCounts()
         self._benchmark, self._key = subject
-        self._info = next(
-            (info for info in self.watched.benchmarks if info.name == self._benchmark), None
-        )
+        self._info = info_of(self.watched, self._benchmark)
         self._takes, self._verdicts, self._number = (), (), None
         self._replay = None
         self._dialogue, self._at = None, None

@@ -14,13 +14,13 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
 from engine.link import Board
-from engine.watch import BenchmarkInfo, Watch
+from engine.watch import Watch
 from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.state.explanations import awaits_verdict, end_words, left_above, stamp
 from tui.state.follower import Follower
-from tui.state.headline import metric_behind
+from tui.state.headline import info_of, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import Dialogue, Thoughts
@@ -104,7 +104,7 @@ class Pane(Vertical):
         if self._dialogue is None or self._dialogue.shown != shown:
             before = self._dialogue if ended else None
             self._above = left_above(self._blocks(before, watch), shown) if before else []
-            info = _info(watch, shown)
+            info = info_of(watch, shown.benchmark)
             self._dialogue = Dialogue(shown, info.turns if info else 0)
             self._load(watch)
             self._dialogue.listen(watch.link)
@@ -128,7 +128,7 @@ class Pane(Vertical):
 
     def _blocks(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.HIDDEN)
-        metric = metric_behind(_info(watch, dialogue.shown), dialogue)
+        metric = metric_behind(info_of(watch, dialogue.shown.benchmark), dialogue)
         blocks += stamp(dialogue, watch.jury, metric)
         if self._fault is not None:
             blocks.append(Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD))
@@ -146,10 +146,6 @@ class Pane(Vertical):
         if live is not None and not end:
             told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
         self._title.show([mark, name, *told], end)
-
-
-def _info(watch: Watch, shown: TakeRef) -> BenchmarkInfo | None:
-    return next((one for one in watch.benchmarks if one.name == shown.benchmark), None)
 
 
 class WallScreen(WatchingScreen, inherit_bindings=False):

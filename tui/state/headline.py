@@ -31,11 +31,16 @@ def metric_behind(info: BenchmarkInfo | None, dialogue: Dialogue) -> Metric | No
     return None if info is None else info.metrics.get(metric_id, dialogue.metric)
 
 
+def info_of(watch: Watch, benchmark: str) -> BenchmarkInfo | None:
+    """None where there is no such benchmark."""
+    return next((one for one in watch.benchmarks if one.name == benchmark), None)
+
+
 def metric_in(watch: Watch, benchmark: str, scenario_id: str) -> Metric | None:
     """What conversations of a scenario are judged by; None where that is not known. Raises
     `StoreError`."""
     metric_id = metric_of(scenario_id)
-    info = next((one for one in watch.benchmarks if one.name == benchmark), None)
+    info = info_of(watch, benchmark)
     if info is not None and metric_id in info.metrics:
         return info.metrics[metric_id]
     written = (metric for metric, _, _ in watch.reader.metrics(benchmark))

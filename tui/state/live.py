@@ -25,7 +25,7 @@ from tui.state.board import (
 from tui.state.explanations import awaits_verdict, end_words, explain, left_above, stamp
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower
-from tui.state.headline import measured, metric_behind
+from tui.state.headline import info_of, measured, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
     RunClock,
@@ -133,7 +133,7 @@ class LiveState:
         """Take note of how the run stands and of what moves, also while the display does not."""
         self.board, self.seconds = board, seconds
         benchmark = current_benchmark(self._watch)
-        self.info = next((one for one in self._watch.benchmarks if one.name == benchmark), None)
+        self.info = info_of(self._watch, benchmark)
         self.status = status_of(self._watch.progress, board, benchmark)
         if self.status.phase.over or self.status.phase is RunPhase.PAUSED:
             self._stalls.begin_anew(seconds)
@@ -298,8 +298,8 @@ class LiveState:
             # one that was left in its middle is not over: what stands of it would look so
             before = dialogue if self.has_ended else None
             self._above = left_above(self._blocks(before), shown) if before else []
-            turns = 0 if self.info is None else self.info.turns
-            dialogue = self.dialogue = Dialogue(shown, turns)
+            info = info_of(self._watch, shown.benchmark)
+            dialogue = self.dialogue = Dialogue(shown, 0 if info is None else info.turns)
             self._load(dialogue)
         dialogue.listen(self._watch.link)
         another = self._compare(shown, (dialogue.version, self.thoughts))
@@ -324,7 +324,9 @@ class LiveState:
 
     def _blocks(self, dialogue: Dialogue) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.OPEN if self.thoughts else Thoughts.FOLDED)
-        blocks += stamp(dialogue, self._watch.jury, metric_behind(self.info, dialogue))
+        # it may be of a benchmark that is no longer worked on, which has its own m01
+        metric = metric_behind(info_of(self._watch, dialogue.shown.benchmark), dialogue)
+        blocks += stamp(dialogue, self._watch.jury, metric)
         if self._fault is not None:
             blocks.append(Passage("problem", "problem", self._fault, Ink.BAD, Ink.BAD))
         return blocks
@@ -410,7 +412,9 @@ class LiveState:
 
     def measured(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line below the id of the conversation in the pane."""
-        return measured(self.info, self.dialogue, self._watch.jury, width)
+        shown = self.subject
+        info = None if shown is None else info_of(self._watch, shown.benchmark)
+        return measured(info, self.dialogue, self._watch.jury, width)
 
     def _follow_words(self, rows_below: int) -> Line:
         if rows_below:
