@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.pilot import Pilot
 
@@ -9,7 +11,7 @@ from engine.benchmark import Role, Stage, State, StopReason, Usage
 from engine.link import Command, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, ailment_of
 from engine.store.tables import AttemptRow
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, moved, on_screen, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.problems import FOLDED_FROM
 
@@ -52,6 +54,29 @@ def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
         await pilot.press("down", "down")
         await theatre.tick(pilot)
         assert SHAPELESS in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        theatre.watch.benchmarks = [
+            *theatre.watch.benchmarks,
+            replace(theatre.watch.benchmarks[0], name="another"),
+        ]
+        row = moved(Stage.EVALUATE, f"m01_s001_v01__{TARGETS[1]}", State.FAILED, None, SHAPELESS)
+        await theatre.write(replace(row, benchmark="another"))
+        await at_problems(theatre, pilot)
+        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+        at = f"✗ evaluate m01_s001_v01__{TARGETS[1]} "
+        places = {line.removeprefix(at).split()[0] for line in lines if line.startswith(at)}
+        assert places == {BENCHMARK, "another"}
+        await pilot.press("end", "up", "up")
+        await theatre.tick(pilot)
+        assert f"2× {SHAPELESS}" in told(pilot)
 
     theatre.perform(script)
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -25,7 +26,7 @@ from tui.services.ticker import begin_instead
 from tui.state.related import Subject
 from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Ink, Line, Piece, pad
+from tui.text.ink import Ink, Line, Piece, pad, told_apart
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
@@ -33,7 +34,10 @@ from tui.widgets.transcript import TranscriptView
 FOLDED_FROM: Final = 12
 """Rows from which on the groups are folded at first."""
 MOST: Final = 4
-"""Targets that a group names, those with the most of its rows."""
+"""Targets that a group names, those with the most of its rows; and reasons."""
+_NAME_CELLS: Final = 40
+_PLACE_CELLS: Final = 14
+"""Of a row's id and of its benchmark, at most."""
 _PLAYED: Final = frozenset({Stage.SIMULATE, Stage.EVALUATE})
 ANSWERED: Final = "answer"
 UnitKey = tuple[str, Stage, str]
@@ -195,7 +199,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             marked = sum(_key(unit) in self._list.marked for unit in units)
             entries.append(_group_entry(ailment, units, 0 if opened else marked, opened=opened))
             if opened:
-                entries += map(_unit_entry, units)
+                entries += _unit_entries(units)
         self._list.show(entries)
         self._draw_detail()
         self._draw_header()
@@ -221,7 +225,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             return [Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)]
         cursor = self._list.cursor
         if isinstance(cursor, KnownFailure):
-            return [Rule("what", cursor.name_in_words), _advice(cursor)]
+            return _group_blocks(cursor, self._groups.get(cursor, []))
         if isinstance(cursor, str):
             why = drawn(self._parked.get(cursor, ""))
             return [
@@ -289,14 +293,37 @@ def _group_entry(
     return Entry(ailment, left, [Piece(right + " ", Ink.MUTED)])
 
 
-def _unit_entry(unit: StateRow) -> Entry:
-    left = [
-        Piece("   ✗ ", Ink.BAD),
-        Piece(pad(STAGE_NAMES[unit.stage], 10), Ink.MUTED),
-        Piece(one_line(unit.unit), Ink.TEXT),
-        Piece("  " + one_line(unit.reason or ""), Ink.MUTED),
+def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
+    """Each with its benchmark where they are of several: ids are the same in all of them."""
+    names = [one_line(unit.unit) for unit in units]
+    places = [one_line(unit.benchmark) for unit in units]
+    several = len(set(places)) > 1
+    width = min(max(map(cell_len, names), default=0), _NAME_CELLS)
+    shown, where = told_apart(tuple(names), width), told_apart(tuple(places), _PLACE_CELLS)
+    entries = []
+    for unit, name, place in zip(units, names, places, strict=True):
+        left = [
+            Piece("   ✗ ", Ink.BAD),
+            Piece(pad(STAGE_NAMES[unit.stage], 10), Ink.MUTED),
+            Piece(pad(shown[name], width), Ink.TEXT),
+            Piece(f"  {pad(where[place], _PLACE_CELLS)}" if several else "", Ink.MUTED),
+            Piece("  " + one_line(unit.reason or ""), Ink.MUTED),
+        ]
+        entries.append(Entry(_key(unit), left, can_mark=True))
+    return entries
+
+
+def _group_blocks(ailment: KnownFailure, units: Sequence[StateRow]) -> list[Block]:
+    """What to do about it, and in which words it was told, the most frequent ones first."""
+    reasons = Counter(drawn(unit.reason or "") or "no reason was kept" for unit in units)
+    told: list[Block] = [
+        Passage(("why", place), "" if place else "because", f"{number:,}× {reason}", close=True)
+        for place, (reason, number) in enumerate(reasons.most_common(MOST))
     ]
-    return Entry(_key(unit), left, can_mark=True)
+    rest = len(reasons) - len(told)
+    if rest:
+        told.append(Passage("rest", "", f"and {rest:,} more", ink=Ink.MUTED, close=True))
+    return [Rule("what", ailment.name_in_words), _advice(ailment), *told]
 
 
 def _unit_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[Block]:
