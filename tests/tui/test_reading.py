@@ -203,6 +203,23 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
     theatre.perform(script, (120, 20))
 
 
+def test_what_was_said_under_one_id_in_two_benchmarks_is_told_apart(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        for name in (BENCHMARK, "another"):
+            monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
+            await theatre.prepare()
+            await theatre.play(reply="The nurse knows.")
+        await pilot.app.push_screen(SearchScreen(shell(pilot)))
+        await pilot.press(*"nurse by:target")
+        await settled(theatre, pilot)
+        hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+        assert {line.split(UNIT)[1].split()[0] for line in hits} >= {BENCHMARK, "another"}
+
+    theatre.perform(script, (80, 24))
+
+
 def test_where_nothing_is_typed_nothing_is_waited_for(
     theatre: Theatre, monkeypatch: pytest.MonkeyPatch
 ) -> None:

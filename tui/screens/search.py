@@ -269,21 +269,29 @@ def _needle(hit: Hit) -> str:
 
 
 _ID_WIDTH: Final = 31
+_PLACE_WIDTH: Final = 14
 
 
 def _entries(hits: Sequence[Hit]) -> list[Entry]:
+    """Each with its benchmark where they are of several: ids are the same in all of them."""
     names = [one_line(str(hit.key)) for hit in hits]
     shown = told_apart(tuple(names), _ID_WIDTH)
     width = max(map(cell_len, shown.values()), default=0)
-    return [_entry(hit, pad(shown[name], width)) for hit, name in zip(hits, names, strict=True)]
+    places = told_apart(tuple(one_line(hit.benchmark) for hit in hits), _PLACE_WIDTH)
+    place_width = max(map(cell_len, places.values())) + 2 if len(places) > 1 else 0
+    return [
+        _entry(hit, pad(shown[name], width), pad(places[one_line(hit.benchmark)], place_width))
+        for hit, name in zip(hits, names, strict=True)
+    ]
 
 
-def _entry(hit: Hit, conv_id: str) -> Entry:
+def _entry(hit: Hit, conv_id: str, place: str) -> Entry:
     ink = Ink.USER if hit.speaker is Speaker.USER else Ink.TARGET
     left = [
         Piece(pad(SPEAKER_NAMES[hit.speaker], 7), ink),
         Piece(pad(f"turn {hit.turn}", 8), Ink.MUTED),
         Piece(conv_id + "  ", Ink.STRONG),
+        Piece(place, Ink.MUTED),
         *_snippet(hit),
     ]
     return Entry(hit.seq, left)
