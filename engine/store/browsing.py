@@ -227,6 +227,11 @@ class Browser:
         """Of a conversation, in characters."""
         return self._store.number(f"SELECT coalesce(max(length({_CONV_ID})), 0) FROM take t")
 
+    def has_groups(self) -> bool:
+        """Whether anybody in a scenario speaks as somebody in particular."""
+        some = "SELECT EXISTS (SELECT 1 FROM scenario WHERE demographic NOT IN ('', '{}'))"
+        return bool(self._store.number(some))
+
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Everything that a filter holds. Raises `StoreError`."""
         where, parameters = _where(wanted, self.stale)

@@ -170,6 +170,40 @@ def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
     asyncio.run(script())
 
 
+def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_column_of_them(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1))
+        browser = Browser(theatre.watch.reader)
+        [take] = read(theatre, state)
+        assert browser.has_groups()
+        before = state.id_width
+        state.mark_stale({take: "the definition changed"})
+        for has_groups in (True, False):
+            found = browser.find(state.wanted, state.sorting)
+            state.find(found, None, browser.longest_id(), has_groups=has_groups)
+            assert state.id_width == before + len("~ ")
+            columns = [heading.title for heading in state.columns(theatre.watch.benchmarks)]
+            assert ("who" in columns) is has_groups
+            names = KnownNames([], [], state.id_width, has_groups)
+            [row] = cells(
+                browser.rows([take]),
+                several=False,
+                stars=(),
+                stale=state.stale,
+                read=(),
+                names=names,
+            ).values()
+            assert len(row) == len(columns)
+            assert row[1].text == "~ m01_s001_v01__steadfast"
+            assert (row[3].text == "Adult (18+)") is has_groups
+
+    asyncio.run(script())
+
+
 def test_ids_that_are_cut_keep_both_ends_and_look_different() -> None:
     ids = [f"m01_s001_v01__{'a-model-of-a-long-name-' * 9}{end}" for end in ("a", "b", "a__s1")]
     cut = [shorten_middle(each, 48) for each in ids]

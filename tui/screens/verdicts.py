@@ -325,8 +325,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._state.mark_stale(found)
         if self._state.asks_for_stale:
             self._find()
+        # the mark may need room
         self._table.renew_all()
-        self._draw_lines()
+        self._show_rows()
 
     async def _find_read(self) -> None:
         """Which rows were read; whoever comes to see some rows goes on behind them."""
@@ -358,10 +359,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             must_count = state.must_count(found)
             total = await asyncio.to_thread(browser.count) if must_count else None
             longest = await asyncio.to_thread(browser.longest_id)
+            has_groups = await asyncio.to_thread(browser.has_groups)
         except StoreError as error:
             state.fail(error)
         else:
-            state.find(found, total, longest)
+            state.find(found, total, longest, has_groups=has_groups)
         self._show_rows()
         if self._from_top:
             self._from_top = False
@@ -465,11 +467,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             return {}
         several = len(self.watched.benchmarks) > 1
         stars = set(self.shell.preferences.views.stars)
-        stale, read = self._state.stale, self._state.read
+        state = self._state
+        stale, read = state.stale, state.read
         jury = self.watched.jury
         targets = {one_line(each.id) for info in self.watched.benchmarks for each in info.targets}
         judges = () if jury is None else tuple(map(one_line, jury.judges))
-        names = KnownNames(sorted(targets), judges, self._state.id_width)
+        names = KnownNames(sorted(targets), judges, state.id_width, state.has_groups)
         return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
 
     def _draw_headings(self) -> None:

@@ -31,6 +31,7 @@ AGAIN_AFTER: Final = 1.0
 ID_WIDTH: Final = (20, 48)
 """Cells of a conversation's id, at least and at most."""
 JUDGE_WIDTH: Final = 24
+_STALE_MARK: Final = "~ "
 SORTS: Final = (
     ("i", Column.ID, "by conversation"),
     ("o", Column.OUTCOME, "fails, passes, unscored"),
@@ -69,6 +70,8 @@ class VerdictsState:
         """Why the store cannot be read."""
         self.longest_id = 0
         """Cells of the longest id that there is; 0 until the store was read."""
+        self.has_groups = True
+        """Whether anybody speaks as somebody in particular."""
         self.missed: UnseenCounts | None = None
         """What came since the display stands still; None while it moves."""
         self.unseen: set[int] = set()
@@ -104,14 +107,16 @@ class VerdictsState:
         """Whether the total is to be counted: what a filter found says nothing of it."""
         return bool(self.wanted) and (self.total is None or found.through > self._through)
 
-    def find(self, found: FilterResult, total: int | None, longest_id: int) -> None:
+    def find(
+        self, found: FilterResult, total: int | None, longest_id: int, *, has_groups: bool = True
+    ) -> None:
         """What the store holds by now; `total` where it was counted, `longest_id` in cells."""
         self.found, self.fault, self._through = found, None, found.through
         if not self.wanted:
             self.total = len(found.takes)
         elif total is not None:
             self.total = total
-        self.longest_id = longest_id
+        self.longest_id, self.has_groups = longest_id, has_groups
         self.unseen.clear()
         self.mark_stale(self.stale)
 
@@ -189,7 +194,8 @@ class VerdictsState:
     @property
     def id_width(self) -> int:
         low, high = ID_WIDTH
-        return max(min(self.longest_id, high), low)
+        mark = len(_STALE_MARK) if self._stale_found else 0
+        return max(min(self.longest_id + mark, high), low)
 
     def columns(self, benchmarks: Sequence[BenchmarkInfo]) -> list[Heading]:
         """The columns, as wide as what is in them needs; several benchmarks have one more."""
@@ -198,12 +204,13 @@ class VerdictsState:
             Heading(Column.OUTCOME, "outcome", 10),
             Heading(Column.ID, "conversation", self.id_width, in_middle=True),
             Heading(Column.METRIC, "metric", 7),
-            Heading(Column.WHO, "who", 18),
             Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
             Heading(Column.END, "ended", 10),
             Heading(Column.JUDGE, "judge", JUDGE_WIDTH),
             Heading(Column.BECAUSE, "because", 0),
         ]
+        if self.has_groups:
+            columns.insert(3, Heading(Column.WHO, "who", 18))
         if len(benchmarks) > 1:
             columns.insert(2, Heading(Column.BENCHMARK, "benchmark", 14))
         return columns
@@ -271,6 +278,8 @@ class KnownNames(NamedTuple):
     judges: Sequence[str]
     id_width: int
     """Cells for a conversation's id."""
+    has_groups: bool = True
+    """Whether there is a column for whom the person speaks as."""
 
 
 def cells(
@@ -318,7 +327,7 @@ def _cells(
     why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
     if stale is not None:
         why = f"stale, {stale}: {why}"
-    marks = ("★ " if star else "") + ("~ " if stale is not None else "")
+    marks = ("★ " if star else "") + (_STALE_MARK if stale is not None else "")
     end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
     cells = [
         Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
@@ -327,12 +336,13 @@ def _cells(
             (Ink.MUTED if read else Ink.TEXT) if row.counts else Ink.FAINT,
         ),
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
-        Piece(who, Ink.MUTED),
         Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT),
         Piece(end, Ink.MUTED),
         Piece(_judges(row, names.judges), Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
     ]
+    if names.has_groups:
+        cells.insert(3, Piece(who, Ink.MUTED))
     if several:
         cells.insert(2, Piece(one_line(given.benchmark), Ink.MUTED))
     return cells
