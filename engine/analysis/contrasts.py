@@ -13,8 +13,16 @@ from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import demographics
 from engine.statistics.demographics import Variant, demographic_gaps
-from engine.statistics.family import Adjusted, FamilyPart, false_discovery, simultaneous
-from engine.statistics.paired import Answers, Difference, differences, mean_difference
+from engine.statistics.paired import (
+    Adjusted,
+    Answers,
+    Difference,
+    FamilyPart,
+    differences,
+    false_discovery,
+    mean_difference,
+    simultaneous,
+)
 from engine.statistics.ranks import RankRange, rank_ranges
 
 

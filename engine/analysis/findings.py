@@ -26,7 +26,7 @@ from engine.benchmark import Track
 from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
 from engine.statistics.distributions import Interval
-from engine.statistics.family import ERROR_RATE
+from engine.statistics.paired import ERROR_RATE
 from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 

@@ -17,7 +17,7 @@ from engine.analysis.provenance import served_words
 from engine.benchmark import Stance, Track
 from engine.checks import FaultKind
 from engine.display import plural
-from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
+from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
 RATES: Final = (

@@ -36,8 +36,13 @@ from engine.benchmark import Track
 from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
 from engine.statistics.distributions import Interval
-from engine.statistics.family import SHARES_OF_ALL, FamilyPart, false_discovery, simultaneous
-from engine.statistics.paired import Difference
+from engine.statistics.paired import (
+    SHARES_OF_ALL,
+    Difference,
+    FamilyPart,
+    false_discovery,
+    simultaneous,
+)
 from engine.statistics.rates import like_these, like_these_interval, mean_interval, mean_of
 
 NAME: Final = "overall"

@@ -26,14 +26,17 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
-from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, FamilyPart, levels
 from engine.statistics.paired import (
+    ERROR_RATE,
+    SHARES_OF_SHIFTS,
     Answers,
     BeforeAndAfter,
+    FamilyPart,
     change_of_difference,
     differences,
     interval_for,
     is_within,
+    levels,
     mean_difference,
 )
 from engine.statistics.ranks import Panel, RankAgreement, rank_agreement

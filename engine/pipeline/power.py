@@ -21,7 +21,7 @@ from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.statistics.design import Assumed, Plan, detectable, smallest_difference
-from engine.statistics.family import FamilyPart, levels
+from engine.statistics.paired import FamilyPart, levels
 from engine.store.reader import Reader
 
 _ENOUGH_SEEN: Final = 4

@@ -24,7 +24,7 @@ from engine.analysis.findings import generalised
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
-from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
+from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 from engine.store.mirror_rows import OURS, JsonObject
 

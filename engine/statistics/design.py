@@ -10,8 +10,7 @@ from random import Random
 from typing import Final, Generic, TypeVar
 
 from engine.statistics.distributions import student_quantile
-from engine.statistics.family import ERROR_RATE
-from engine.statistics.paired import FAR_OUT
+from engine.statistics.paired import ERROR_RATE, FAR_OUT
 
 _LEAST: Final = 2
 """Things drawn from each stratum, so that its own spread can be told."""

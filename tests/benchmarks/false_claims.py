@@ -30,7 +30,7 @@ from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import paired
 from engine.statistics.distributions import student_quantile
-from engine.statistics.family import ERROR_RATE, FamilyPart, levels
+from engine.statistics.paired import ERROR_RATE, FamilyPart, levels
 from tests.benchmarks.fitted_gaps import Summed, fitted_gaps, person
 from tests.benchmarks.kept_table import keep, missed
 

@@ -23,7 +23,7 @@ from engine.analysis.analyse import AnalysisContext, analyse
 from engine.analysis.figures import Analysis, Estimate, MetricInfo, Outcome, Overall
 from engine.analysis.overall import overall
 from engine.benchmark import ConversationKey, Track, variant_id
-from engine.statistics.family import ERROR_RATE
+from engine.statistics.paired import ERROR_RATE
 from tests.benchmarks.false_claims import draw, slack
 from tests.benchmarks.kept_table import keep, missed
 

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from engine.statistics.design import POWER, Assumed, Plan, smallest_difference
-from engine.statistics.family import FamilyPart, levels
+from engine.statistics.paired import FamilyPart, levels
 from tests.benchmarks.false_claims import Kind, Size, Worlds
 from tests.benchmarks.kept_table import keep
 

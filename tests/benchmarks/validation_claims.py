@@ -26,8 +26,16 @@ from engine.analysis.validation import SideOutcome, ValidationSide, validation_r
 from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Track
 from engine.statistics.distributions import student_quantile
-from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, FamilyPart, levels
-from engine.statistics.paired import FAR_OUT, Difference, interval_for, is_within
+from engine.statistics.paired import (
+    ERROR_RATE,
+    FAR_OUT,
+    SHARES_OF_SHIFTS,
+    Difference,
+    FamilyPart,
+    interval_for,
+    is_within,
+    levels,
+)
 from tests.benchmarks.false_claims import slack, summed
 from tests.benchmarks.kept_table import keep, missed
 

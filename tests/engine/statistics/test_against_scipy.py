@@ -21,8 +21,7 @@ from engine.statistics.distributions import (
     student_quantile,
     wilson,
 )
-from engine.statistics.family import false_discovery
-from engine.statistics.paired import Difference, drawn_error
+from engine.statistics.paired import Difference, drawn_error, false_discovery
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 
 SEEDS = range(8)

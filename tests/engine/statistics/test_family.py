@@ -8,16 +8,17 @@ from random import Random
 import pytest
 
 from engine.statistics.clusters import Cluster
-from engine.statistics.family import (
+from engine.statistics.paired import (
     ERROR_RATE,
     SHARES,
     Adjusted,
+    Difference,
     FamilyPart,
     false_discovery,
     levels,
+    mean_difference,
     simultaneous,
 )
-from engine.statistics.paired import Difference, mean_difference
 from engine.statistics.ranks import RankRange, rank_ranges
 
 
