@@ -83,7 +83,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "validate": ("validating", "validate"),
     "label": ("labelling", "label"),
     "adjudicate": ("labelling", "adjudicate"),
-    "calibrate": ("calibrating", "run_calibrate"),
+    "calibrate": ("labelling", "run_calibrate"),
     "search": ("showing", "search"),
     "mirror": ("making", "mirror"),
     "prune": ("maintaining", "run_prune"),
