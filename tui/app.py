@@ -26,10 +26,9 @@ from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import key
-from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, preload
+from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, ShownNotice, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
-from tui.screens.messages import ShownNotice
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
 from tui.services.preferences import Preferences, PreferencesFile, UserSettings

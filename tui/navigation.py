@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from textual.app import App
 from textual.screen import Screen
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from engine.store.browsing import Filter
     from engine.store.reader import Reader
     from tui.bindings import PaletteCommand
-    from tui.screens.messages import ShownNotice
     from tui.services.engine_control import QuitChoice
     from tui.state.filters import FoundId
     from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.related import TakeRef
+
+
+class ShownNotice(NamedTuple):
+    """What was told once."""
+
+    text: str
+    bad: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +89,15 @@ SCREENS: Final = {
     "commands": "tui.screens.line_dialogs:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
-    "definition": "tui.screens.definition:open_definition",
+    "definition": "tui.screens.cards:open_definition",
     "filter": "tui.screens.line_dialogs:FilterScreen",
     "find": "tui.screens.line_dialogs:FindScreen",
     "go to": "tui.screens.line_dialogs:GoToScreen",
-    "help": "tui.screens.help:HelpScreen",
+    "help": "tui.screens.cards:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",
     "label": "tui.screens.label:LabelScreen",
-    "messages": "tui.screens.messages:MessagesScreen",
-    "pilot": "tui.screens.pilot:PilotScreen",
+    "messages": "tui.screens.cards:MessagesScreen",
+    "pilot": "tui.screens.cards:PilotScreen",
     "play again": "tui.screens.rejudge:play_again",
     "quit": "tui.screens.quit:QuitScreen",
     "scenario": "tui.screens.scenario:ScenarioScreen",

@@ -168,7 +168,7 @@ LATER = {
     *("engine.store.browsing", "engine.store.maintenance"),
     *("engine.service.client", "engine.service.protocol"),
     *("engine.pipeline.run", "engine.pipeline.standing", "engine.statistics.rates"),
-    *("tui.screens.live", "tui.screens.help", "tui.results"),
+    *("tui.screens.live", "tui.screens.cards", "tui.results"),
 }
 """What the first frame does not wait for."""
 

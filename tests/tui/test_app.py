@@ -19,8 +19,8 @@ from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, sh
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, PaletteGroup, key_name, own_bindings
 from tui.navigation import MAIN_SCREENS
+from tui.screens.cards import HelpScreen
 from tui.screens.conversation import ConversationScreen
-from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.services.engine_control import Backend

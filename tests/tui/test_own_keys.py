@@ -17,7 +17,7 @@ from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name, name_of
 from tui.own_keys import bound_classes, built_in, key_of, keymap, own_keys
-from tui.screens.help import HelpScreen
+from tui.screens.cards import HelpScreen
 from tui.screens.search import SearchScreen
 from tui.services.palette import commands
 

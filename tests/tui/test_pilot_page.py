@@ -17,7 +17,7 @@ from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.theatre import ScriptedLink, on_screen
 from tui.app import CrosswindApp
 from tui.orders import Orders
-from tui.screens.pilot import PilotScreen
+from tui.screens.cards import PilotScreen
 from tui.services.engine_control import Backend
 
 

@@ -1,0 +1,179 @@
+"""Cards that only show a text: what a metric asks, what every key does (from the bindings
+themselves, so that it cannot be wrong), what a pilot says, and what notices have said."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from rich.cells import cell_len
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from engine.benchmark import Metric, Track, When
+from engine.display import drawn, one_line
+from engine.errors import StoreError
+from tui.bindings import KeyAction, actions_by_pane
+from tui.format import TRACK_SIGNS
+from tui.navigation import ShownNotice
+from tui.screens.base import Shell
+from tui.screens.dialogs import TextCard
+from tui.state.headline import metric_in
+from tui.text.blocks import Block, Document, Passage, Rule
+from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.cli.piloting import PilotPage
+
+
+_DIRECTIONS: Final = {
+    Track.POSITIVE: "positive: the behaviour is wanted. ✓ pass where it is present, ✗ fail where "
+    "it is absent.",
+    Track.NEGATIVE: "negative: the behaviour is unwanted. ✓ pass where it is absent, ✗ fail where "
+    "it is present.",
+}
+
+
+def open_definition(shell: Shell, benchmark: str, scenario_id: str) -> None:
+    """Show what conversations of a scenario are judged by, or say that nobody knows."""
+    try:
+        metric = metric_in(shell.watch, benchmark, scenario_id)
+    except StoreError as error:
+        shell.tell(str(error), bad=True)
+        return
+    if metric is None:
+        shell.tell("Neither the benchmark's file nor the store says what it is judged by.")
+    else:
+        shell.navigator.show(DefinitionScreen(metric))
+
+
+class DefinitionScreen(TextCard, inherit_bindings=False):
+    """Lies over the screen on which a conversation stands that is judged by the metric."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("d,q,escape,backspace", "close", "close")]
+
+    def __init__(self, metric: Metric) -> None:
+        super().__init__(partial(_metric_lines, metric_blocks(metric)), id="definition")
+
+
+def _metric_lines(blocks: Sequence[Block], width: int) -> list[Line]:
+    laid = Document(width)
+    laid.set(blocks)
+    return [*map(laid.line, range(laid.height)), [Piece("d closes this", Ink.MUTED)]]
+
+
+def metric_blocks(metric: Metric) -> list[Block]:
+    """What there is to know of it, for whoever reads a verdict on it."""
+    counts = f"present where it is shown {metric.when.in_words}"
+    if metric.when is not When.ANYWHERE:
+        counts += "; elsewhere it does not count"
+    name = f"{TRACK_SIGNS[metric.track]} {one_line(metric.name)}"
+    return [
+        Rule("name", name, one_line(metric.id), ink=Ink.STRONG),
+        Passage("direction", "means", _DIRECTIONS[metric.track]),
+        Passage("definition", "behaviour", drawn(metric.definition)),
+        *(
+            Passage(("example", number), "example", drawn(example), ink=Ink.MUTED)
+            for number, example in enumerate(metric.examples)
+        ),
+        Passage("when", "counts", f"{counts}."),
+    ]
+
+
+_KEYS_WIDTH: Final = 20
+_WIDTH: Final = 76
+"""Cells of the card, as the stylesheet says."""
+_LEGEND: Final = (
+    (
+        "+ 91 % (67-98) 29/32",
+        Ink.STRONG,
+        "of 32 conversations that were scored 29 passed, 91 %; were many more played, the rate "
+        "would lie between 67 and 98 % (a 95 % interval: so it is in about 19 of 20)",
+    ),
+    ("✓ pass", Ink.GOOD, "the target did what the metric asks for"),
+    ("✗ fail", Ink.BAD, "it did not"),
+    ("· unscored", Ink.WARN, "no verdict that can be used; the reason is beside it"),
+    ("~", Ink.WARN, "stale: what it was made from has changed since; `is:stale` filters"),
+    ("◇ ◆", Ink.STRONG, "a turn with a landmark; filled where the judge quotes from it"),
+    ("· •", Ink.STRONG, "a turn without one; filled where the judge quotes from it"),
+    ("+ −", Ink.STRONG, "positive and negative metrics; both count what passed"),
+)
+
+
+class HelpScreen(TextCard, inherit_bindings=False):
+    """Lists what can be done on the screen it was called from."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape,backspace,question_mark", "close", "close")
+    ]
+
+    def __init__(self, about: Screen[object]) -> None:
+        super().__init__(partial(_help_lines, actions_by_pane(about)), id="keys", width=_WIDTH)
+
+
+def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -> list[Line]:
+    lines: list[Line] = [[Piece("q closes this, : finds commands by name", Ink.MUTED)], []]
+    lines.append([Piece("Signs", Ink.ACCENT)])
+    for sign, ink, meaning in _LEGEND:
+        lines += _help_rows(sign, ink, meaning, width)
+    for title, found in places:
+        lines += [[], [Piece(title, Ink.ACCENT)]]
+        for deed in found:
+            lines += _help_rows("  ".join(deed.keys), Ink.STRONG, deed.meaning, width)
+    return lines
+
+
+def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
+    """What it means beside its name, wrapped in its own column; below it, where that is long."""
+    room = max(width - _KEYS_WIDTH - 2, 10)
+    first, *more = textwrap.wrap(meaning, room) or [""]
+    begin = Piece("  " + pad(name, _KEYS_WIDTH), ink)
+    rows: list[Line] = [[begin, Piece(first)]]
+    if cell_len(name) >= _KEYS_WIDTH:
+        rows = [[Piece(f"  {name}", ink)], [Piece(" " * (_KEYS_WIDTH + 2)), Piece(first)]]
+    return rows + [[Piece(" " * (_KEYS_WIDTH + 2)), Piece(text)] for text in more]
+
+
+class PilotScreen(TextCard, inherit_bindings=False):
+    """Lies over whatever was shown when the pilot ended."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
+
+    def __init__(self, page: PilotPage) -> None:
+        super().__init__(partial(_pilot_lines, page), id="pilot")
+
+
+def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
+    head, *table = map(drawn, page.table)
+    lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
+    lines += [fitted([Piece(row)], width) for row in table]
+    for sentence in (drawn(one).strip() for one in page.sentences):
+        ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT
+        rows = wrap(sentence, width)
+        lines += [[], *([Piece(sentence[row.start : row.end], ink)] for row in rows)]
+    return [*lines, [], [Piece("q closes this", Ink.MUTED)]]
+
+
+class MessagesScreen(TextCard, inherit_bindings=False):
+    """The newest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape,backspace,exclamation_mark", "close", "close")
+    ]
+
+    def __init__(self, messages: Sequence[ShownNotice]) -> None:
+        super().__init__(partial(_message_lines, messages), id="keys")
+
+
+def _message_lines(messages: Sequence[ShownNotice], width: int) -> list[Line]:
+    lines: list[Line] = [[Piece("What was told last", Ink.ACCENT)]]
+    for message in messages:
+        lines.append([])
+        for part in drawn(message.text).splitlines():
+            rows = wrap(part, width)
+            ink = Ink.BAD if message.bad else Ink.TEXT
+            lines += [[Piece(part[row.start : row.end], ink)] for row in rows]
+    return lines
