@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from engine.benchmark import Speaker
 from engine.cli.command_line import parse
 from engine.cli.main import main
 from engine.cli.person_labels import PersonDisputes, PersonSample
@@ -19,15 +20,19 @@ from engine.errors import StoreError
 from engine.jury import WITHDRAWN
 from engine.link import EngineLink
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
-from engine.store.tables import Verdict
+from engine.pipeline.labels import BlindItem
+from engine.providers.model import Finish
+from engine.store.tables import MessageRow, Verdict
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.test_navigation import assert_keys_have_names
 from tests.tui.theatre import ScriptedLink, on_screen
+from tests.waiting import assert_quick
 from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
 from tui.services.label_queue import LabelQueue, wait_for_files
-from tui.state.labelling import IDLE_SECONDS, BlindLabelling
+from tui.state.labelling import IDLE_SECONDS, BlindLabelling, LabelForm
+from tui.widgets.transcript import BlindTranscript
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
 SMALL = (80, 24)
@@ -176,6 +181,48 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
 
     play(sample_of(place), later)
     assert main(["calibrate", "giving-in", "--json", "--workspace", str(place.root)]) == 0
+
+
+def test_a_label_takes_two_keys_at_most_and_nothing_scrolls_for_them(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        story = pilot.app.screen.query_one(BlindTranscript)
+        for number in range(6):
+            assert f"{number} of 6 labelled" in on_screen(pilot)
+            assert (story.top, story.reply) == (0, 1)
+            if number % 2:
+                marked = await press(pilot, "space")
+                assert "marked: reply 1" in marked
+                assert story.top == 0
+                await press(pilot, "p")
+            else:
+                await press(pilot, "n")
+        assert "All of this sample is labelled: 6 of 6." in on_screen(pilot)
+
+    play(sample_of(place), script)
+    assert [one.present for one in given(place)] == [False, True] * 3
+
+
+def test_the_next_transcript_is_there_at_once_however_long_it_is(place: Place) -> None:
+    """A tenth of a second is what nobody notices."""
+    said = [
+        MessageRow(
+            take=1,
+            turn=turn,
+            speaker=speaker,
+            text=f"{turn} " + "as it is said " * 200,
+            finish=Finish.STOP,
+        )
+        for turn in range(1, 61)
+        for speaker in Speaker
+    ]
+    form = LabelForm(BlindItem(1, "It agrees.", said))
+
+    async def script(pilot: Pilot[None]) -> None:
+        story = pilot.app.screen.query_one(BlindTranscript)
+        assert_quick(lambda: story.show_item(form.blocks(with_definition=False), form.replies), 0.1)
+        assert story.reply == 1
+
+    play(sample_of(place), script)
 
 
 def test_what_is_said_last_is_stored_though_the_screen_is_left_at_once(place: Place) -> None:
