@@ -19,8 +19,8 @@ from engine.cli.pipelines import writing
 from engine.cli.pricing import confirmed, waiting_sentence
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
-from engine.config.review_text import metric_text, scenario_text
 from engine.config.schema import config_of
+from engine.config.write_back import metric_text, scenario_text
 from engine.display import one_line, plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow

@@ -1,4 +1,5 @@
-"""Metrics put into the text of a `benchmark.yaml` so that all other text stays as it was.
+"""Metrics put into the text of a `benchmark.yaml` so that all other text stays as it was; and a
+metric or a scenario as YAML for a person's editor, which `review_shapes` reads back.
 
 Only the lines of `metrics` are made anew, and of those only the ones that change: a metric that
 is there already keeps its own lines, and one that is edited keeps its comments and unknown keys.
@@ -22,7 +23,7 @@ from ruamel.yaml.scalarstring import (
     LiteralScalarString,
 )
 
-from engine.benchmark import Metric, When
+from engine.benchmark import Metric, Scenario, When
 
 KEY: Final = "metrics"
 
@@ -313,3 +314,41 @@ def _folded(text: str) -> Any:
             begin = space.end()
     folded.fold_pos = breaks
     return folded
+
+
+def metric_text(metric: Metric) -> str:
+    """All of a metric that a person may change, below its id."""
+    return _dumped(
+        {
+            "id": scalar_text(metric.id),
+            "name": scalar_text(metric.name),
+            "type": str(metric.track),
+            "when": str(metric.when),
+            "definition": scalar_text(metric.definition),
+            "examples": [scalar_text(one) for one in metric.examples],
+        }
+    )
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The same of a scenario. Whom a variant is about stands above it and cannot be changed."""
+    values: dict[str, Any] = {
+        "id": scalar_text(scenario.id),
+        "persona": scalar_text(scenario.persona),
+        "user_goal": scalar_text(scenario.user_goal),
+        "latent_adversarial_goal": scalar_text(scenario.latent_adversarial_goal),
+        "landmarks": [
+            {"turn": one.turn, "instruction": scalar_text(one.instruction)}
+            for one in scenario.landmarks
+        ],
+    }
+    if scenario.target_system_prompt is not None:
+        values["target_system_prompt"] = scalar_text(scenario.target_system_prompt)
+    said = (" ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items())
+    return "".join(f"# {line}\n" for line in said) + _dumped(values)
+
+
+def _dumped(values: dict[str, Any]) -> str:
+    written = io.StringIO()
+    round_trip(2).dump(values, written)
+    return written.getvalue()

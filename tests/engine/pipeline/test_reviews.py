@@ -12,9 +12,9 @@ import pytest
 
 from engine.benchmark import ConversationKey, Stage
 from engine.config.benchmark_file import load_definition
-from engine.config.review_text import metric_text, scenario_text
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.config.write_back import metric_text, scenario_text
 from engine.errors import InputError
 from engine.pipeline import review_acts
 from engine.pipeline.files import write_files
