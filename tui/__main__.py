@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final
 
 from engine.cli.command_line import opens_app, parse, why_no_app
 from engine.cli.console import take_any_encoding, tell
@@ -19,24 +21,27 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> int:
-    if arguments.command == "keys":
-        # beside the engine's commands, which load no screen: it is the screens that it tells of
-        from tui.own_keys import print_keys
+    if arguments.command in COMMANDS:
+        return _from(*COMMANDS[arguments.command])(arguments)
+    if opens_app(arguments):
+        return _from("tui.launch", "open_app")(arguments)
+    why = why_no_app(arguments)
+    if why is not None:
+        tell(why)
+    return dispatch(arguments)
 
-        return print_keys(arguments)
-    if arguments.command == "themes":
-        from tui.own_themes import print_themes
 
-        return print_themes(arguments)
-    if not opens_app(arguments):
-        why = why_no_app(arguments)
-        if why is not None:
-            tell(why)
-        return dispatch(arguments)
-    # what has no screen loads nothing of Textual, which takes longer than most commands
-    from tui.launch import open_app
+COMMANDS: Final = {
+    "keys": ("tui.own_keys", "print_keys"),
+    "themes": ("tui.own_themes", "print_themes"),
+}
+"""Beside the engine's commands, which load no screen: these two tell of screens."""
 
-    return open_app(arguments)
+
+def _from(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """Loaded now: what has no screen waits for no Textual, which takes longer than most."""
+    found: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
+    return found
 
 
 if __name__ == "__main__":

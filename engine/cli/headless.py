@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
 
+from engine.cli.bars import bars
 from engine.cli.console import tell
 from engine.cli.lines import FailureNews, LinePrinter
 from engine.cluster.local_processes import LocalProcesses
@@ -144,7 +145,5 @@ def _printer(*, plain: bool) -> Iterator[Printer]:
     if plain or poor or not sys.stderr.isatty():
         yield LinePrinter()
         return
-    from engine.cli.bars import bars  # 23 ms for rich, where there are bars to draw
-
     with bars() as printer:
         yield printer

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from engine.cli.bars import import_bar
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
 from engine.display import plural
@@ -96,8 +97,6 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
     if plain or not sys.stderr.isatty():
         yield NoWatcher()
         return
-    from engine.cli.bars import import_bar  # 23 ms for rich, where there is one to draw
-
     with import_bar() as bar:
         yield bar
 
