@@ -49,6 +49,9 @@ ENDS_S: Final = 0.02
 TEXT_S: Final = 0.1
 """Between two reports of what has begun and is still being said: each report costs the engine as
 much as several words."""
+MOST_PIECES: Final = 1000
+"""Of such text in a second: where more is being said than that, a report holds more of each call,
+and comes later."""
 _NOWHERE: Final = Path("/nonexistent")
 
 
@@ -72,6 +75,8 @@ class _Outbox:
     _urgent: set[int] = field(default_factory=set)
     _due: float = float("inf")
     _text_due: float = float("inf")
+    _spoken: int = 0
+    """Calls that the last report of text was about."""
     _sooner: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _by(self, at: float) -> None:
@@ -92,7 +97,8 @@ class _Outbox:
 
     def _soon(self) -> None:
         if self._text_due == float("inf"):
-            self._text_due = asyncio.get_running_loop().time() + TEXT_S
+            wait_s = max(TEXT_S, self._spoken / MOST_PIECES)
+            self._text_due = asyncio.get_running_loop().time() + wait_s
             self._by(self._text_due)
 
     def accepted(self, number: int) -> None:
@@ -127,6 +133,7 @@ class _Outbox:
         now = asyncio.get_running_loop().time()
         if now >= self._text_due:
             calls, self._heard, self._text_due = self._heard, {}, float("inf")
+            self._spoken = len(calls)
         else:
             calls = {number: self._heard.pop(number) for number in self._urgent}
         self._urgent.clear()

@@ -34,7 +34,7 @@ from engine.providers.http.transport import HostPort
 
 RATE_S: Final = 10.0
 """Calls per second are those of so many seconds."""
-GATHER_S: Final = 0.01
+GATHER_S: Final = 0.02
 """For so long a request waits for others, to go to its agent together: each message costs half a
 call, and a reply takes seconds."""
 MOST_COUNTED: Final = 20_000

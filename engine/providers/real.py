@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts
 from engine.providers.agents import RequestDestination
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
+from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.protocols.anthropic import AnthropicDialect
@@ -146,7 +146,7 @@ class RealModel:
             schema=schema,
             seed=_mixed(endpoint.params.seed, seed),
             cache=self.cache,
-            first_party=urlsplit(endpoint.base_url).hostname in _FIRST_PARTIES,
+            first_party=HostPort.of(endpoint.base_url).host in _FIRST_PARTIES,
             meant=ExpectedModel(endpoint.model, endpoint.served_as, only=endpoint.only_this),
             extra_body=extra_body,
             session=self.session,

@@ -336,12 +336,16 @@ class _Call:
                 None if first is None else round((first - began) * 1000),
                 self._usage(result),
                 None if failure is None else self.redact(_told(failure, result.request_id)),
-                None if result.served is None else self.redact(result.served),
+                self._shown(result.served),
                 result.other is not None,
                 result.route.words(result.parser.provider),
                 self._reported(result) is not None,
             )
         )
+
+    def _shown(self, served: str | None) -> str | None:
+        """A name that a server gave, which may be anything but the one that was asked for."""
+        return served if served is None or served == self.ask.model else self.redact(served)
 
     def _usage(self, result: CallResult) -> Usage:
         if self._priced is None or self._priced[0] is not result:
@@ -373,7 +377,7 @@ class _Call:
         learned = ask.learned | self._recalled()
         if self.guess is not None:
             learned = learned | self.guess.learned
-        return replace(ask, learned=learned)
+        return ask if learned == ask.learned else replace(ask, learned=learned)
 
     def _recalled(self) -> ModelCapabilities:
         accounts = self.sender.accounts

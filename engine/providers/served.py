@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from engine.benchmark import plausible_usd
@@ -58,6 +59,7 @@ class ExpectedModel:
         return not any(_is_same(name, served) for name in (self.model, *self.also))
 
 
+@lru_cache(1024)  # asked several times of each reply
 def _is_same(asked: str, served: str) -> bool:
     asked_name, asked_date = _stem(asked)
     served_name, served_date = _stem(served)

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -103,6 +104,7 @@ class HostPort:
     """Whether it is this machine, which can be reached without a network."""
 
     @classmethod
+    @lru_cache(256)  # asked several times of each call
     def of(cls, url: str) -> HostPort:
         """Of a URL, whose port follows from its scheme where it names none."""
         parts = urlsplit(url)
