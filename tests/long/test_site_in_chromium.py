@@ -137,6 +137,15 @@ def test_a_link_opens_its_conversation_with_its_evidence(site: Site, tab: Tab) -
     assert page.locator(".thought .text").first.is_visible()
 
 
+def test_what_is_read_is_seen_in_the_list_beside_it(site: Site, tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 1500, "height": 500})
+    page = tab.read(site, f"#{site.ids()[-1]}")
+    page.wait_for_selector("#talk h2")
+    read = page.locator("#rows [aria-current]").bounding_box()
+    box = page.locator(".list").bounding_box()
+    assert box["y"] <= read["y"] < box["y"] + box["height"]
+
+
 def test_two_conversations_stand_side_by_side(site: Site, tab: Tab) -> None:
     tab.page.set_viewport_size({"width": 1500, "height": 1000})
     name, other = "m01_s001_v01__holds", "m01_s001_v01__wavers"
@@ -166,6 +175,9 @@ def test_conversations_are_filtered_and_searched(site: Site, tab: Tab) -> None:
     page = tab.read(site, "#" + "q=" + words.replace(" ", "+").replace("&", "%26"))
     assert name in "".join(page.locator("#rows .id").all_text_contents())
     assert words.lower() in page.locator("#rows mark").first.inner_text().lower()
+    first, *_, last = words.split()  # apart from each other, and with another apostrophe
+    page = tab.read(site, f"#q={last.replace(chr(39), '’')}+{first}")
+    assert name in "".join(page.locator("#rows .id").all_text_contents())
 
 
 def test_all_benchmarks_are_searched_for_ids_quotes_and_metrics(site: Site, tab: Tab) -> None:

@@ -43,7 +43,15 @@ from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.analysis.validation_words import agreement_words, floor_words, order_words
 from engine.display import clean, plural
-from engine.report.html.view import GENERATOR, BenchmarkView, Evidence, scale_of, signed
+from engine.report.html.view import (
+    GENERATOR,
+    MOMENT,
+    BenchmarkView,
+    Evidence,
+    moment,
+    scale_of,
+    signed,
+)
 from engine.report.scale import RATES
 from engine.scripted import is_script
 from engine.statistics.agreement import Coefficient
@@ -88,6 +96,7 @@ def environment() -> Environment:
         exposure_words,
         floor_words,
         marks_mean,
+        moment,
         order_words,
         percent,
         plural,
@@ -169,7 +178,7 @@ def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
     scored = sum(one.scored for found in analyses for one in found.targets)
     return (
         f"{plural(len(targets), 'target')} in {plural(scored, 'scored conversation')}, "
-        f"{made:%d %B %Y, %H:%M} UTC"
+        f"{made:{MOMENT}}"
     )
 
 
@@ -232,7 +241,7 @@ def calibration_page(
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
         title=title,
-        lead=f"{plural(labels, 'label')}, {made:%d %B %Y, %H:%M} UTC",
+        lead=f"{plural(labels, 'label')}, {made:{MOMENT}}",
         scripted=_SCRIPTED if scripted else "",
         notes=notes,
         views=[CalibrationView(f"j{number}", one) for number, one in enumerate(found, 1)],

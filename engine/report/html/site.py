@@ -22,7 +22,7 @@ from engine.report.html.page import (
     scripted_words,
     together_words,
 )
-from engine.report.html.view import BenchmarkView
+from engine.report.html.view import MOMENT, BenchmarkView
 
 _MOST_ROWS: Final = 400
 """Targets of all benchmarks on the first page, of which each takes some kilobytes."""
@@ -193,7 +193,7 @@ def site_pages(
     all_of_them = None if together is None else BenchmarkView(together, "all", 2, _in_its_benchmark)
     shared = {
         "generator": _GENERATOR,
-        "made": f"{made:%d %B %Y, %H:%M} UTC",
+        "made": f"{made:{MOMENT}}",
         "published": published,
         "comparing": comparing_words(analyses),
         "together": "" if together is None else together_words([together]),
@@ -206,7 +206,7 @@ def site_pages(
         yield name, templates.get_template(f"site/{name}").render(**shared, **more, page=page)
     for one in published:
         more = {"view": one.view, "scripted": scripted_words([one.analysis])}
-        for name, template, page in _pages_of(one):
+        for name, template, page in _pages_of(one, is_compared=together is not None):
             yield (
                 f"{one.folder}/{name}",
                 templates.get_template(template).render(**shared, **more, page=page, benchmark=one),
@@ -221,7 +221,7 @@ def _text(name: str) -> str:
 def _own_pages(published: Sequence[PublishedBenchmark], *, is_compared: bool) -> Iterator[Page]:
     """Those that are of no single benchmark."""
     heading = published[0].title if len(published) == 1 else "What was measured"
-    links = [_OVERVIEW, *([_TOGETHER] if is_compared else []), _SEARCH, _METHOD]
+    links = _site_links(is_compared=is_compared)
     yield Page("index", heading, heading, links=links)
     if is_compared:
         yield Page("differences", _TOGETHER.label, _TOGETHER.label, links=links)
@@ -229,7 +229,11 @@ def _own_pages(published: Sequence[PublishedBenchmark], *, is_compared: bool) ->
     yield Page("method", "Method", "Method", links=links)
 
 
-def _pages_of(one: PublishedBenchmark) -> Iterable[tuple[str, str, Page]]:
+def _site_links(*, is_compared: bool) -> Sequence[PageLink]:
+    return [_OVERVIEW, *([_TOGETHER] if is_compared else []), _SEARCH, _METHOD]
+
+
+def _pages_of(one: PublishedBenchmark, *, is_compared: bool) -> Iterable[tuple[str, str, Page]]:
     for link in one.links:
         title = one.title if link.kind == "results" else f"{link.label} · {one.title}"
         template, section = f"site/{link.kind}.html", ""
@@ -240,7 +244,7 @@ def _pages_of(one: PublishedBenchmark) -> Iterable[tuple[str, str, Page]]:
             kind=link.kind,
             heading=one.title,
             title=title,
-            links=[_OVERVIEW, _SEARCH, _METHOD],
+            links=_site_links(is_compared=is_compared),
             root="../../",
             scripted=is_read,
             section=section,

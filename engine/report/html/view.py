@@ -3,9 +3,10 @@ of the conversations behind each figure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from engine.analysis.figures import (
@@ -61,19 +62,30 @@ class Evidence:
 def evidence_of(
     outcomes: Iterable[Outcome], judged: TakesWithVerdicts, jury: Jury
 ) -> list[Evidence]:
-    """Of each metric and target some that failed and of which a quote was found; by metric, then in
-    the order of the outcomes."""
+    """Of each metric and target some that failed and of which a quote was found, of different base
+    scenarios as far as there are any; by metric, then by target."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
-    for one in outcomes:
+    for one in _various(one for one in outcomes if one.passed is False):
         cell = cells[one.metric_id, one.key.target_id]
-        if one.passed is False and len(cell) < _MOST_OF_CELL:
+        if len(cell) < _MOST_OF_CELL:
             told = _told(one, judged, jury)
             if told is not None:
                 cell.append(told)
     full = [cell for cell in cells.values() if cell]
     of_each = max(1, min(_MOST_OF_CELL, _MOST // max(1, len(full))))
     found = [one for cell in full for one in cell[:of_each]][:_MOST]
-    return sorted(found, key=lambda one: one.metric_id)
+    return sorted(found, key=lambda one: (one.metric_id, one.target))
+
+
+def _various(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """First one of each target and base scenario, then a second one of each, and so on."""
+    before: Counter[tuple[str, str, str]] = Counter()
+    numbered = []
+    for one in outcomes:
+        cell = one.metric_id, one.key.target_id, one.base
+        numbered.append((before[cell], one))
+        before[cell] += 1
+    return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
@@ -97,6 +109,7 @@ def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | Non
     )
 
 
+MOMENT: Final = "%d %B %Y, %H:%M UTC"
 GENERATOR: Final = "Crosswind results"
 """Says in the page that we wrote it, so that it may be written anew."""
 
@@ -422,3 +435,8 @@ def _makers(analysis: Analysis) -> Iterator[str]:
         "Rows of one base scenario resemble each other: their intra-class correlation, pooled over "
         f"the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."
     )
+
+
+def moment(at: str | None) -> str:
+    """As a person reads it."""
+    return "unknown" if at is None else f"{datetime.fromisoformat(at).astimezone(UTC):{MOMENT}}"

@@ -13,11 +13,14 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from engine.benchmark import Landmark, Speaker
+from engine.analysis.figures import Outcome
+from engine.benchmark import Landmark, Speaker, Track
 from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
+from engine.jury import Jury
 from engine.pipeline.results import counted_of
+from engine.report.html.view import evidence_of
 from engine.report.site.build import MANIFEST
 from engine.report.site.transcripts import marked
 from engine.store.database import open_store
@@ -342,6 +345,35 @@ def test_keys_and_paths_of_this_machine_are_published_nowhere(
     assert not [one for one in texts if "/home/me" in one or str(empty) in one]
     assert any("[hidden]" in one for one in texts)
     assert any("mine.gguf" in one for one in texts)
+
+
+def test_evidence_is_of_different_base_scenarios_first() -> None:
+    failed = [
+        key(f"m01_s00{base}_v0{variant}", sample=sample)
+        for base in (1, 2)
+        for variant in (1, 2)
+        for sample in (0, 1)
+    ]
+    judged: Any = {one: (None, [verdict(1, passed=False)]) for one in failed}
+    outcomes = [Outcome(one, "m01", Track.POSITIVE, {}, False, None) for one in failed]
+    found = [one.conv_id for one in evidence_of(outcomes, judged, Jury(("judge-x",)))]
+    assert found == [str(failed[place]) for place in (0, 4, 1)]
+
+
+def test_a_page_of_a_benchmark_leads_wherever_the_first_one_does(
+    empty: Path, tmp_path: Path
+) -> None:
+    of_one = empty / "benchmarks" / Site.benchmark
+    copytree(of_one, of_one.with_name("another"))
+    fill(empty, "hello")
+    assert publish(empty, tmp_path / "site") == 0
+    site = Site(tmp_path / "site")
+    first, other = (
+        [Path(one["href"] or "").name for one in Page(path.read_text("utf-8")).all("a")]
+        for path in (site.root / "index.html", site.folder / "index.html")
+    )
+    assert "differences.html" in first
+    assert first[1:5] == other[1:5]
 
 
 def test_the_one_page_quotes_what_failed_and_holds_no_key(

@@ -102,11 +102,16 @@ function address(wanted, changes) {
 
 // Words within text
 
-function parts(text, words) {
-  // what stands before, in and behind the first place; null where it is nowhere
-  const at = words ? text.toLowerCase().indexOf(words) : -1;
-  if (at < 0) return null;
-  const end = at + words.length;
+const plain = (text) => text.toLowerCase().replaceAll("’", "'");
+
+function parts(text, wanted) {
+  // what stands before, in and behind the first place; null where one of the words is nowhere
+  const said = plain(text);
+  const words = said.includes(wanted) ? [wanted] : wanted.split(/\s+/);
+  const places = words.map((word) => said.indexOf(word));
+  if (!wanted || places.includes(-1)) return null;
+  const at = Math.min(...places);
+  const end = at + words[places.indexOf(at)].length;
   const start = Math.max(0, at - AROUND);
   return make(
     "span", { class: "snippet name" },
@@ -367,7 +372,7 @@ class Reader {
   }
 
   find(wanted) {
-    const words = (wanted.get("q") ?? "").trim().toLowerCase();
+    const words = plain((wanted.get("q") ?? "").trim());
     const rows = this.matching(wanted);
     this.search += 1;
     if (words) {
@@ -429,6 +434,10 @@ class Reader {
     find("#less").textContent = `${PAGE} before`;
     find("#more").textContent = `Next ${Math.min(PAGE, this.found.length - from - PAGE)}`;
     this.page = page;
+    this.reveal();
+  }
+
+  reveal() {
     const read = this.list.querySelector("[aria-current]");
     const box = this.list.closest("section");
     // within its own box alone: the page stays where it is
@@ -474,6 +483,7 @@ class Reader {
     this.opened = key;
     document.body.classList.toggle("reading", wanted.length > 0);
     document.body.classList.toggle("paired", wanted.length > 1);
+    this.reveal(); // only now is the list a box of its own
     if (!wanted.length) {
       this.talk.hidden = true;
       return;
@@ -593,7 +603,7 @@ class Search {
       find("#said").textContent = `Looking in ${place.dataset.name} … ${plural(count, "place")} found`;
       let found;
       try {
-        found = await this.inBenchmark(place, words.toLowerCase());
+        found = await this.inBenchmark(place, plain(words));
       } catch (error) {
         found = [make("li", { role: "alert" }, String(error.message))];
       }
