@@ -361,9 +361,12 @@ class MirrorContent:
     def past_of(self, target: TargetName) -> Iterator[JsonObject]:
         """The same of each conversation of a target; with all that was said in it where it does
         not stand in `conversations.json`, as it has not come to its end or its scenario is gone."""
-        calls, work = self._past.calls(target.id), self._past.work(target.id)
-        takes = self._past.takes(target.id)
-        for conversation in self._by_conversation(target.id):
+        # an engine that is at work begins takes, and says something in them, between two questions
+        with self._reader.connection.read_transaction():
+            calls, work = self._past.calls(target.id), self._past.work(target.id)
+            takes = self._past.takes(target.id)
+            conversations = list(self._by_conversation(target.id))
+        for conversation in conversations:
             key = conversation[0].key
             row = {
                 **conversation_id(key),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -31,6 +32,7 @@ from engine.store.mirror import (
 )
 from engine.store.mirror_content import file_difference
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import MessageRow, TakeEndRow
 from tests.engine.store.building import (
@@ -559,6 +561,29 @@ def test_a_damaged_message_leaves_its_file_as_it_was_and_is_named(
     assert f"{CONVERSATIONS} was left as it is: message 5 (take 4, turn 1, user) is" in sentence
     assert "`crosswind repair` takes it out" in sentence
     assert tree(folder).items() >= before.items()
+
+
+def test_a_conversation_that_begins_while_files_are_written_waits_for_the_next_time(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store)
+    numbers = itertools.count(1)
+    reader = open_reader(store.path)
+    ask = reader.connection.all
+
+    def and_one_is_played(sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        rows = ask(sql, parameters)
+        # after each question, so that it lies between any two
+        write(store, verdict(play(store, key(), next(numbers)), passed=True))
+        return rows
+
+    with closing(reader), monkeypatch.context() as patched:
+        patched.setattr(reader.connection, "all", and_one_is_played)
+        sources = MirrorSources(metrics=[HOLDS, FLATTERS], targets=[STEADY], results=None)
+        Mirror(store.path.parent, reader).write_benchmark(BENCHMARK, sources)
+    mirror(store)
+    [first, _] = (folder / f"runs/steady/{HISTORY}").read_text("utf-8").splitlines()
+    assert len(json.loads(first)["takes"]) == next(numbers)
 
 
 def test_scenarios_that_were_read_after_they_were_changed_are_ours_again(
