@@ -68,7 +68,7 @@ def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -
         shown = on_screen(pilot)
         assert "nothing has run" not in shown
         assert "· taken from files" in shown
-        assert "1 of 1 conversation played" in shown
+        assert "1 of 1 conversation with 1 target played" in shown
 
     theatre.perform(script)
 
@@ -537,12 +537,17 @@ def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None
         await theatre.tick(pilot, AGAIN_AFTER)
 
         assert "✓ ended" in on_screen(pilot)
-        assert "1 of 4 conversations played" in on_screen(pilot)
+        shown = on_screen(pilot)
+        assert shown.count("1 of 4 conversations") == 1
+        assert "next      4    what is sure" in shown
+        assert "1 W what failed of the weakest metric Tab" in told(pilot)
         known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
-        assert f"steadfast   {interval_rate(known, Track.POSITIVE)}" in on_screen(pilot)
-        assert "q leaves" in on_screen(pilot)
+        assert shown.count(interval_rate(known, Track.POSITIVE)) == 1
+        assert "q    leaves; everything is stored" in shown
+        assert "freeze" not in shown.splitlines()[-1]
+        assert "thoughts" not in shown.splitlines()[-1]
 
-    theatre.perform(script)
+    theatre.perform(script, (80, 24))
 
 
 def test_an_engine_that_came_to_a_halt_says_why(theatre: Theatre) -> None:
@@ -817,7 +822,7 @@ def test_a_run_that_broke_off_says_what_is_kept_and_how_it_goes_on(
         assert "P goes on" in on_screen(pilot).splitlines()[0]
         assert "1 cut off" in on_screen(pilot)
         assert "left" not in on_screen(pilot)
-        assert "1 of 4 conversations played" in shown
+        assert "1 of 4 conversations with 2 targets played" in on_screen(pilot)
 
     theatre.perform(script)
 

@@ -126,10 +126,14 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             case "pin":
                 return state.follower.mode.next.hint if state.is_spoken or state.subject else ""
             case "freeze":
-                return None if state.missed is None else FROZEN
+                if state.missed is not None:
+                    return FROZEN
+                return "" if state.status.phase.over else None
             case "concurrency":
                 return "" if state.at_once is None or state.status.phase.over else None
             case "toggle_thoughts":
+                if state.dialogue is None and not state.is_spoken:
+                    return ""
                 return "no thoughts" if state.thoughts else None
             case "definition":
                 return None if state.is_spoken or self.subject is not None else ""
@@ -162,7 +166,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             targets = state.targets(state.info, moment.at)
             self._targets.show(targets, state.spending(state.info))
             self._table.tell_apart([target.name for target in targets])
-        happening = state.happening(width, height)
+        happening = state.happening(width)
         self._happening.set_class(not happening[0], "-nothing")
         self._happening.show(*happening)
         self._blockers.show(state.blockers(width, height))

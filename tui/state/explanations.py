@@ -5,32 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from engine.benchmark import Stage, State, Track
+from engine.benchmark import Metric, Stage, State
 from engine.display import drawn, one_line, plural
-from engine.progress import TrackScore
-from engine.store.tables import StateRow
-from engine.watch import BenchmarkInfo, Watch
-from tui.format import SCRIPTED, interval_rate, rate
-from tui.state.feeds import Standings
-from tui.state.run_status import RunPhase, RunStatus
-from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, pad, pad_apart
-
-if TYPE_CHECKING:
-    from engine.statistics.rates import Rate
-
-
-from engine.benchmark import Metric
 from engine.jury import TIED, Jury, counting, verdict_to_show, what_counts
 from engine.progress import Progress
-from engine.store.tables import Verdict
+from engine.store.tables import StateRow, Verdict
+from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
 from tui.state.related import TakeRef
+from tui.state.run_status import RunPhase, RunStatus
 from tui.state.transcript import Dialogue, quote_block
-from tui.text.blocks import Rule
-from tui.text.ink import VERDICT_INKS, Line, Piece
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 
 _SHOWN_UNITS: Final = 12
 _STATE_WORDS: Final = {
@@ -64,18 +52,14 @@ _BROKEN_OFF: Final = {RunPhase.LOST, RunPhase.CUT_OFF}
 _WRITING: Final = {RunPhase.METRICS: Stage.GEN_METRICS, RunPhase.SCENARIOS: Stage.GEN_SCENARIOS}
 
 
-def explain(
-    status: RunStatus,
-    watch: Watch,
-    info: BenchmarkInfo | None,
-    standings: Standings,
-) -> list[Block]:
-    """What stands in the pane in place of a conversation."""
+def explain(status: RunStatus, watch: Watch, info: BenchmarkInfo | None) -> list[Block]:
+    """What stands in the pane in place of a conversation: nothing of what stands above it, how far
+    the run came and how each target did."""
     top = Passage("top", "", "", close=True)
     if info is None:
         return [top, _say("nothing", "There is no benchmark to show.")]
     if status.phase is RunPhase.ENDED:
-        return [top, *_summary(watch, info, standings), *_next_steps(watch)]
+        return [top, *_next_steps(status, watch)]
     blocks: list[Block] = [top, _say("text", _TEXTS[status.phase])]
     if status.problem is not None:
         blocks.append(Passage("problem", "problem", drawn(status.problem), Ink.BAD, Ink.STRONG))
@@ -85,7 +69,7 @@ def explain(
     if status.phase in _BROKEN_OFF:
         blocks += _kept(watch, info)
     if status.phase in {RunPhase.IMPORTED, RunPhase.STOPPED, RunPhase.FAILED, *_BROKEN_OFF}:
-        blocks += [*_summary(watch, info, standings), *_next_steps(watch)]
+        blocks += _next_steps(status, watch)
     return blocks
 
 
@@ -125,52 +109,29 @@ def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     ]
 
 
-def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Block]:
-    progress = watch.progress
-    played = progress.stage_tally(info.name, Stage.SIMULATE)
-    judged = progress.stage_tally(info.name, Stage.EVALUATE)
-    if not played.total:
-        return []
-    lines = [
-        f"{played.done:,} of {plural(played.total, 'conversation')} played, "
-        f"{played.failed:,} failed",
-        f"{judged.done:,} of {judged.total:,} judged, {judged.failed:,} failed",
-    ]
-    names = [one_line(target.id) for target in info.targets]
-    width = min(max(map(len, names), default=0), 30)
-    rates: list[Block] = []
-    for target, name in zip(info.targets, names, strict=True):
-        scores = progress.target(info.name, target.id).scores
-        positive, negative = (
-            _rate(standings.get((target.id, track)), scores[track], track)
-            for track in (Track.POSITIVE, Track.NEGATIVE)
-        )
-        text = f"{pad_apart(name, names, width)}   {pad(positive, 24)}  {negative}"
-        rates.append(Passage(("rate", name), "", text, ink=Ink.STRONG, close=True))
-    blocks: list[Block] = [
-        _say("counts", "\n".join(lines)),
-        *rates,
-        Passage("gap", "", "", close=True),
-    ]
-    if info.scripted:
-        words = f"These are {SCRIPTED}" if info.scripts is None else one_line(info.scripts)
-        blocks.append(_say("scripted", f"{words[0].upper()}{words[1:]}.", Ink.WARN))
-    return blocks
-
-
-def _rate(known: Rate | None, score: TrackScore, track: Track) -> str:
-    return rate(score, track) if known is None else interval_rate(known, track)
-
-
-def _next_steps(watch: Watch) -> list[Block]:
+def _next_steps(status: RunStatus, watch: Watch) -> list[Block]:
+    """Keys, and what each leads to."""
     any_verdict = any(
         score.scored
         for target in watch.progress.targets.values()
         for score in target.scores.values()
     )
-    read = "Tab goes to the verdicts, Enter reads a conversation with its evidence marked. "
-    text = (read if any_verdict else "") + "q leaves; everything is stored."
-    return [Passage("next", "next", text, Ink.ACCENT)]
+    several = len(watch.benchmarks) > 1
+    steps = []
+    if any_verdict:
+        of_each = f", of each of {len(watch.benchmarks):,} benchmarks" if several else ""
+        steps += [
+            ("4", "what is sure, and what may be chance"),
+            ("1 W", f"what failed of the weakest metric{of_each}"),
+            ("Tab", "the verdicts; Enter reads one with its evidence marked"),
+        ]
+    if status.failed:
+        steps.append(("5", "what failed, why, and what to do"))
+    steps.append(("q", "leaves; everything is stored"))
+    return [
+        Passage(("next", keys), "" if place else "next", f"{pad(keys, 5)}{leads}", close=True)
+        for place, (keys, leads) in enumerate(steps)
+    ]
 
 
 def awaits_verdict(dialogue: Dialogue, progress: Progress) -> bool:

@@ -282,14 +282,13 @@ class LiveState:
     def _explanation(self) -> PaneUpdate | None:
         self.dialogue, self._above = None, []
         info = self.info
-        known = {} if info is None else self._rates(info)
         # how the run stands belongs to the subject: another state is another text, read from its
         # top
         subject = self.status, None if info is None else info.name
-        another = self._compare(subject, (self._moved, known))
+        another = self._compare(subject, self._moved)
         if another is None:
             return None
-        blocks = explain(self.status, self._watch, info, known)
+        blocks = explain(self.status, self._watch, info)
         return PaneUpdate(blocks, another, follow=False)
 
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
@@ -387,13 +386,10 @@ class LiveState:
         line = [Piece(f" {title}{between}", Ink.TEXT), Piece(one_line(info.description), Ink.MUTED)]
         return fitted(line, width - 2)
 
-    def happening(self, width: int, height: int) -> tuple[Line, Line]:
-        """Both ends of the line that says what is going on: in words, and by turns and speed. Of a
-        run that is over the pane says it, where there is little room."""
+    def happening(self, width: int) -> tuple[Line, Line]:
+        """Both ends of the line that says what is going on: in words, and by turns and speed."""
         info = self.info
         if info is None or not self._watch.described:
-            return (), ()
-        if height < LOW and self.status.phase.over:
             return (), ()
         left = [Piece(f" {run_sentence(self.status, self._watch, info, self.board)}", Ink.TEXT)]
         return left, self._by_turns(info, width - length(left) - 3)
