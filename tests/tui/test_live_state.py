@@ -289,6 +289,15 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     tick(theatre, state)
     assert text(state.asks(200)) == f" Holding steady: {theatre.watch.benchmarks[0].description}"
     assert text(state.asks(30)) == " Holding steady: Whether an…"
+    long = "Does it hold still when it is pressed? It should. " + "And so on. " * 20
+    [info] = theatre.watch.benchmarks
+    theatre.watch.benchmarks = [replace(info, description=long)]
+    tick(theatre, state)
+    assert text(state.asks(66)) == " Holding steady: Does it hold still when it is pressed?"
+    assert text(state.asks(66 + 11)).endswith("It should.")
+    assert text(state.asks(50)) == " Does it hold still when it is pressed?"
+    theatre.watch.benchmarks = [info]
+    tick(theatre, state)
     assert state.measured(80) == ((), ())  # no conversation yet
     take = asyncio.run(theatre.begin())
     theatre.speak(take, 1, Speaker.USER, "are you su")

@@ -139,6 +139,7 @@ def test_it_stays_when_the_run_is_over(theatre: Theatre) -> None:
         assert text(left).startswith(" 2 conversations")
         assert "turns █·" in text(right)
         assert state.happening(50)[1] == []  # no room for it
+        assert text(state.happening(40)[0]) == " 2 conversations, turn 1 of 2"
         await theatre.judge(await theatre.play(2))
         look(theatre, state)
         assert text(state.happening(80)[0]).startswith(" 2 conversations")

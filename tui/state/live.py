@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
+
+from rich.cells import cell_len
 
 from engine.benchmark import Speaker, Stage
 from engine.display import one_line
@@ -51,6 +54,7 @@ FEW: Final = 2
 """Lines of it, there."""
 _END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
 """Phases in which nobody knows when the run ended."""
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.?!])\s+")
 _SPOKEN: Final = {RunPhase.RUNNING, RunPhase.DRAINING}
 """Phases in which words are to be expected."""
 
@@ -376,22 +380,30 @@ class LiveState:
         return left, self._follow_words(rows_below)
 
     def asks(self, width: int) -> Line:
-        """What the benchmark is called and is about, as its author says it; nothing before it is
-        known."""
+        """What the benchmark is called and is about, as its author says it, in as many whole
+        sentences as fit, the first of them rather than the title; nothing before it is known."""
         info = self.info
         if info is None or not (info.title or info.description):
             return ()
-        title = one_line(info.title)
-        between = ": " if title and info.description else ""
-        line = [Piece(f" {title}{between}", Ink.TEXT), Piece(one_line(info.description), Ink.MUTED)]
-        return fitted(line, width - 2)
+        title, about = one_line(info.title), one_line(info.description)
+        sentences = _SENTENCE_ENDS.split(about)
+        begin = f"{title}: " if title and about else title
+        for start in (begin, ""):
+            for count in range(len(sentences), 0, -1):
+                said = " ".join(sentences[:count])
+                if said and cell_len(start) + cell_len(said) <= width - 2:
+                    return [Piece(f" {start}", Ink.TEXT), Piece(said, Ink.MUTED)]
+        return fitted([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
 
     def happening(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line that says what is going on: in words, and by turns and speed."""
         info = self.info
         if info is None or not self._watch.described:
             return (), ()
-        left = [Piece(f" {run_sentence(self.status, self._watch, info, self.board)}", Ink.TEXT)]
+        said = run_sentence(self.status, self._watch, info, self.board)
+        if cell_len(said) > width - 2:
+            said = run_sentence(self.status, self._watch, info, self.board, brief=True)
+        left = [Piece(f" {said}", Ink.TEXT)]
         return left, self._by_turns(info, width - length(left) - 3)
 
     def _by_turns(self, info: BenchmarkInfo, room: int) -> Line:

@@ -246,14 +246,21 @@ _FIRST: Final = {
 }
 
 
-def run_sentence(status: RunStatus, watch: Watch, info: BenchmarkInfo, board: Board | None) -> str:
+def run_sentence(
+    status: RunStatus,
+    watch: Watch,
+    info: BenchmarkInfo,
+    board: Board | None,
+    *,
+    brief: bool = False,
+) -> str:
     """`17 conversations with 2 targets, turn 1 of 5; 4 being judged; 40 to come`. Of a run that is
-    over, how far it came."""
+    over, how far it came. Where it is to be `brief`, it does not count targets."""
     if status.phase.over:
         return _how_far(watch, info)
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
     judged = watch.progress.stage_tally(info.name, Stage.EVALUATE)
-    parts = [_FIRST.get(status.phase, ""), _going_on(watch, info, board)]
+    parts = [_FIRST.get(status.phase, ""), _going_on(watch, info, board, brief=brief)]
     if judged.running:
         parts.append(f"{judged.running:,} being judged")
     if board is not None and board.waits:
@@ -265,7 +272,7 @@ def run_sentence(status: RunStatus, watch: Watch, info: BenchmarkInfo, board: Bo
     return whole[0].upper() + whole[1:]
 
 
-def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None) -> str:
+def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None, *, brief: bool) -> str:
     """How many conversations have begun and not ended, with how many targets, and in which turn
     those are that are speaking."""
     progresses = watch.progress.targets_of(info.name).values()
@@ -273,7 +280,9 @@ def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None) -> str:
     if not counts:
         return ""
     begun = sum(counts)
-    whole = f"{plural(begun, 'conversation')} with {plural(len(counts), 'target')}"
+    whole = plural(begun, "conversation")
+    if not brief:
+        whole += f" with {plural(len(counts), 'target')}"
     turns = turns_of(board, info.name)
     speaking = turns.total()
     if not speaking:
