@@ -23,8 +23,9 @@ from tui.widgets.table import PAGE, PagedTable
 ROOM_FOR_QUOTE: Final = 46
 """Cells from which on the quote stands beside the conversation, the outcome being but its sign."""
 ROOM_FOR_WHY: Final = 60
-"""Cells from which on track and metric stand there, too, and the outcome as a word."""
-ROOM_FOR_TURNS: Final = 72
+"""Cells from which on the track stands there, too, and the outcome as a word. An id begins with
+its metric's."""
+ROOM_FOR_TURNS: Final = 90
 
 
 class VerdictSource(Protocol):
@@ -146,7 +147,7 @@ class VerdictTable(PagedTable):
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)
-_ORDER: Final = ("sign", "outcome", "track", "metric", "conversation", "turns", "because")
+_ORDER: Final = ("sign", "outcome", "track", "conversation", "turns", "because")
 
 
 _SAMPLE: Final = len("__s1")
@@ -163,10 +164,10 @@ def _headings(width: int, longest_id: int) -> list[Heading]:
         name = Heading("conversation", "", min(longest_id, width - _LEAST_QUOTE), in_middle=True)
         return [Heading("sign", "", 1), name, Heading("because", "", 0, gap=0)]
     least = [Heading("outcome", "", 10), Heading("track", "", 1)]
-    room = min(max(width - 64, 27), 36, longest_id)
+    room = min(max(width - 52, 27), 36, longest_id)
     name = Heading("conversation", "", room, in_middle=True)
     turns = [Heading("turns", "", 9, gap=0)] if width >= ROOM_FOR_TURNS else []
-    return [*least, Heading("metric", "", 5, gap=0), name, *turns, Heading("because", "", 0, gap=0)]
+    return [*least, name, *turns, Heading("because", "", 0, gap=0)]
 
 
 def _cells(row: VerdictRow) -> Cells:
@@ -178,7 +179,6 @@ def _cells(row: VerdictRow) -> Cells:
         said._replace(text=said.text[:1]),
         said,
         Piece(TRACK_SIGNS[row.track], Ink.MUTED),
-        Piece(one_line(row.metric_id), Ink.MUTED),
         Piece(one_line(str(row.key))),
         Piece(plural(row.turns, "turn"), Ink.MUTED),
         Piece(one_line(why), Ink.MUTED),
