@@ -38,6 +38,8 @@ class Acknowledgements:
         self._descriptor: int | None = None
         with contextlib.suppress(OSError):  # no room for it: nothing is said
             self._path.unlink(missing_ok=True)
+            # unlinked first and made with O_EXCL: what another user or an old engine left in its
+            # place, a link above all, is never written to
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o600)
         self.say(seq)
@@ -46,6 +48,8 @@ class Acknowledgements:
         """Everything up to this one is on disk."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
+                # no fsync, which would cost what a commit costs: what is lost with the machine
+                # makes the file claim less, never more
                 os.pwrite(self._descriptor, f"{self._begin} {seq:020d}\n".encode(), 0)
 
     def close(self) -> None:
@@ -53,6 +57,7 @@ class Acknowledgements:
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):  # it is gone, or another engine's by now
+            # the name may be another engine's file by now; only our own is taken away
             if os.path.samestat(os.fstat(self._descriptor), self._path.lstat()):
                 self._path.unlink()
         os.close(self._descriptor)
@@ -72,6 +77,7 @@ class Acknowledged:
         """How many of these rows are not there; None where the store is not that engine's any more.
         Raises `sqlite3.Error`."""
         lease = connection.execute("SELECT engine FROM lease").fetchone()
+        # bytes, too: a caller that looks for damage reads text as bytes
         if lease is None or lease[0] not in {self.engine, self.engine.encode()}:
             return None
         low = max(self.first, self.last - _LOOKED_AT)
@@ -87,6 +93,7 @@ def acknowledged(store: Path) -> Acknowledged | None:
     an engine at work goes on."""
     try:
         path = store.with_name(store.name + SUFFIX)
+        # O_NONBLOCK: to open a pipe for reading waits until somebody writes to it
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             line = os.read(descriptor, 200).decode("ascii")

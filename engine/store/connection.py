@@ -14,6 +14,7 @@ from engine.store.pages import has_log
 from engine.store.schema import damaged, unreadable
 
 Parameter = str | int | float | None
+# SQLite before 3.32 takes 999 parameters in one question
 AT_ONCE: Final = 500
 BUSY_SECONDS: Final = 10.0
 """How long SQLite waits for another program that writes."""
@@ -25,6 +26,8 @@ def raw_connection(path: Path, how: str | None = None) -> sqlite3.Connection:
 
     Raises `sqlite3.Error`.
     """
+    # `mode=ro` makes SQLite create the log and its index where there are none, even to read;
+    # `immutable=1` makes none and looks at no log, so it is right only where the log is empty
     how = how or ("mode=ro" if has_log(path) else "immutable=1")
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{how}",
@@ -68,6 +71,8 @@ class Connection:
                 # of this question alone: whoever lent the connection may want other rows
                 cursor = self._connection.cursor()
                 cursor.row_factory = self._row
+                # read to its end: an open cursor is an open read transaction, and a checkpoint
+                # cannot pass it
                 return cursor.execute(sql, parameters).fetchall()
             except sqlite3.Error as error:
                 raise unreadable(self.path, error) from error
@@ -100,6 +105,7 @@ class Connection:
     def read_transaction(self) -> Iterator[None]:
         """Everything read in the block is of one moment. Keep it short."""
         with self._lock:
+            # deferred, as it only reads: the moment is that of the first question in the block
             self.all("BEGIN")
             try:
                 yield

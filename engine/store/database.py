@@ -133,6 +133,8 @@ def open_store(
         create_store(path)
     refuse_empty(path)
     keep_private(path)
+    # looked at before SQLite opens it: to open a log for writing is to recover it, and what lies
+    # behind the first wrong sum is lost to all
     had_log, missing = has_log(path), rows_missing(path)
     if had_log and missing:  # to be opened, the log would be cut to what SQLite reads of it
         raise damaged(path, missing_words(missing, path))
@@ -143,6 +145,8 @@ def open_store(
         _migrate(connection, path)
         now = _milliseconds(clock)
         lease = Leaseholder(engine or token_hex(8), path, now)
+        # it says whether the last engine ended well: only a store that was left behind is looked
+        # through
         left_over = lease.take(connection, watch_s=watch_s)
         warnings: list[str] = []
         if left_over is not None:
@@ -194,6 +198,8 @@ def _refuse_read_only(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite answers with the mode that it got; it says `delete` where it cannot map shared memory,
+    # as on most network file systems
     [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StoreError(
@@ -204,8 +210,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         "synchronous = FULL",  # what is acknowledged survives a power cut
         "fullfsync = ON",  # macOS: its plain fsync does not reach the disk; elsewhere no effect
         "checkpoint_fullfsync = ON",
+        # SQLite's own default, said here because the limit below rests on it: pages of 16 kB make
+        # that 16 MB between two checkpoints
         "wal_autocheckpoint = 1000",
+        # 64 MiB: a log that grew while a watcher read for long is cut back to it when it is begun
+        # anew
         "journal_size_limit = 67108864",
+        # off by default in SQLite, and for each connection
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -242,6 +253,7 @@ def create_store(path: Path) -> None:
         )
     unfinished = path.with_name(path.name + ".new")
     try:
+        # SQLite would play an old log back into a new file of the same name
         for leftover in (log, unfinished, unfinished.with_name(unfinished.name + "-journal")):
             leftover.unlink(missing_ok=True)
         # SQLite gives its log the same mode, so that this is enough to keep transcripts private
@@ -250,6 +262,7 @@ def create_store(path: Path) -> None:
         try:
             # before there is a table, or never; what reads pages without SQLite counts on it
             connection.execute("PRAGMA page_size = 16384")
+            # it is moved into place below, so it must be on disk, and not only in memory, before
             connection.execute("PRAGMA synchronous = FULL")
             _migrate(connection, path)
         finally:

@@ -74,6 +74,7 @@ def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = 
     """The same of a connection that is not used for anything else. Raises `sqlite3.Error`, and
     `TimeIsOverError` as soon as `over` says so."""
     if over is not None:
+        # a handler that returns true makes SQLite end the statement with SQLITE_INTERRUPT
         connection.set_progress_handler(over, _STEPS)
     return list(islice(_faults(connection, over or (lambda: False)), TOLD))
 
@@ -137,6 +138,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
         if not columns:
             continue
         for row in connection.execute(
+            # NOT INDEXED: a damaged index would hide the rows that it lost
             f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY seq"
         ):
             if over():
@@ -185,6 +187,7 @@ def _is_text(value: object) -> bool:
 
 
 def _references(connection: sqlite3.Connection) -> Iterator[str]:
+    # names of tables must be text again: what is asked before this left the connection on bytes
     connection.text_factory = str
     for table, seq, parent, _ in connection.execute("PRAGMA foreign_key_check"):
         yield f"{table} {seq} belongs to a {parent} that is gone"
@@ -219,6 +222,8 @@ def quick_check(
         return [lost]
     if has_log(path) and (missing := rows_missing(path)):
         return [missing_words(missing, path)]
+    # with `immutable=1` SQLite neither locks nor looks for changes, so size and time are compared
+    # before and after
     before = _at_rest(path)
     if before is not None:
         # SQLite would leave two files beside a store that it reads in the usual way

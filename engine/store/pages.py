@@ -17,6 +17,8 @@ PAGE: Final = 16384
 
 _LEAF: Final = 0x0D
 _HEADER: Final = 100
+# U-35 and ((U-12)*32/255)-23 are the format's own: section 1.6, "B-tree Pages", of the page above;
+# U is the page's size, as no page here has reserved bytes
 _LARGEST: Final = PAGE - 35
 """Bytes of a row that stand in its page; the rest of a longer one is in others."""
 _LEAST: Final = (PAGE - 12) * 32 // 255 - 23
@@ -38,10 +40,13 @@ def rows_in_pages(path: Path) -> Iterator[tuple[int, Sequence[object]]]:
 
         for number in range(1, pages + 1):
             content = page(number)
+            # the first page begins with the file's header of 100 bytes, and its cells count from
+            # the page's begin all the same
             start = _HEADER if number == 1 else 0
             if content[start] != _LEAF:
                 continue
             [cells] = struct.unpack_from(">H", content, start + 3)
+            # a damaged count of cells must not lead beyond the page
             for place in range(start + 8, min(start + 8 + 2 * cells, PAGE - 1), 2):
                 [at] = struct.unpack_from(">H", content, place)
                 # https://sqlite.org/fileformat2.html#b_tree_pages: length, row number, record
@@ -59,6 +64,8 @@ def _payload(content: bytes, at: int, length: int, page: Callable[[int], bytes])
     if length <= _LARGEST:
         return content[at : at + length]
     here = _LEAST + (length - _LEAST) % (PAGE - 4)
+    # as SQLite splits a long row: as much as fills whole pages elsewhere, or the least where that
+    # is too much for this one
     if here > _LARGEST:
         here = _LEAST
     found = [content[at : at + here]]
@@ -99,12 +106,15 @@ def _kinds(record: bytes) -> tuple[Sequence[int], int]:
 
 
 def _size(kind: int) -> int:
+    # 0 is NULL, 8 and 9 are the numbers 0 and 1 without a byte of their own (section 2.1, "Record
+    # Format")
     if kind in {0, 8, 9}:
         return 0
     if kind == 7:
         return 8
     if kind < 12 and kind not in _INTEGERS:
         raise ValueError("no such kind of value")
+    # even kinds from 12 on are blobs, odd ones text, of (kind - 12) // 2 bytes for either
     return _INTEGERS.get(kind) or (kind - 12) // 2
 
 
@@ -125,6 +135,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
         found = found << 7 | content[place] & 0x7F
         if content[place] < 0x80:
             return found, place + 1
+    # the ninth byte of a varint has all its eight bits, and the number is signed
     found = found << 8 | content[at + 8]
     return found - (1 << 64) if found >> 63 else found, at + 9
 
@@ -134,6 +145,8 @@ _FRAME: Final = 24
 _SALT: Final = 8
 """Where in a frame the number stands that is one higher each time when the log is begun anew."""
 _MOST_AGES: Final = 1000
+# the last bit says in which order the words of the sums are read: 82 little-endian, 83 big-endian
+# (section 4.1, "WAL File Format")
 _MAGIC: Final = (0x377F0682, 0x377F0683)
 _MOST_PAGES: Final = 1 << 24
 _WORD: Final = 0xFFFFFFFF
@@ -168,6 +181,7 @@ def _is_sound(header: bytes) -> bool:
     if len(header) < LOG_HEADER or not any(header):
         return len(header) < LOG_HEADER  # it was only just begun
     words = struct.unpack(">8I", header)
+    # the header itself is big-endian always; only what is summed follows the bit
     order = ">" if words[0] & 1 else "<"
     first = second = 0
     for one, other in struct.iter_unpack(f"{order}2I", header[:_FRAME]):
@@ -199,6 +213,7 @@ def _ages(frames: BinaryIO) -> Iterator[int]:
         frames.seek(LOG_HEADER + place * (_FRAME + PAGE))
         [salt] = struct.unpack_from(">I", frames.read(_FRAME), _SALT)
         frames.seek(-_FRAME, os.SEEK_CUR)
+        # the first frame is of the newest age: a log is begun anew from its start
         newest = salt if newest is None else newest
         age = (newest - salt) & _WORD
         yield age if age < _MOST_AGES else 0

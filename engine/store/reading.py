@@ -39,6 +39,8 @@ def open_reader(path: Path) -> Reader:
 def empty_reader(path: Path) -> Reader:
     """A reader of the store that `path` would be if nothing had ever been run. It is on no disk, so
     that nothing has to be removed."""
+    # its steps are those of a real store, so that no question needs to know of a store without
+    # tables
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     for step in STEPS:
         take_step(connection, step)
@@ -89,6 +91,8 @@ def refuse_unfit(path: Path) -> None:
 def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
     """A store in a folder that we may not write, which is how one on a read-only disk or of
     another user looks. SQLite then needs to be told that nobody writes, and somebody must know."""
+    # all three must hold: with `immutable=1` SQLite takes no lock and reads no log, so what is
+    # being written, or waits in a log, would be missed or read torn
     log = log_of(path)
     nobody_writes = workspace_holder(path.parent) is None
     all_is_in_it = not log.exists() or log.stat().st_size == 0
@@ -118,6 +122,8 @@ def writer_of(store: Path) -> Holder | None:
         return None
     with suppress(StoreError), closing(open_reader(store)) as reader:
         lease = reader.lease()
+        # a lease is left behind by a kill; only a process that is seen to be there is told as the
+        # writer
         if lease is not None and holder_state(lease, store) is ProcessState.ALIVE:
             return lease.holder
     return None

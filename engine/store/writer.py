@@ -124,10 +124,14 @@ class Writer:
         self._path = path
         self._clock = clock
         self._lease = lease
+        # numbers are given here and not by SQLite: one sequence runs over all tables, and
+        # AUTOINCREMENT counts each table for itself
         self._seq: int = connection.execute(LAST_SEQ).fetchone()[0]
         self._acknowledged = Acknowledgements(path, lease.engine, self._seq)
         self._summed = _summed(connection)
         """The last `seq` that is in the sums."""
+        # SimpleQueue, whose `put` is reentrant: it may be called from a signal handler or a
+        # finalizer that interrupts another `put`
         self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
         # guards what callers and the writer's thread both look at: the counts and ends below
         self._gate = threading.Lock()
@@ -156,7 +160,10 @@ class Writer:
         """
         waiter = _here()
         self._give(_Rows(rows, self._now(), waiter))
+        # not shielded: the row is committed whether or not anybody still waits for its number
         seqs = await waiter.future
+        # behind this point a kill must cost nothing of what was written; tests end the process
+        # here
         reached(KillPoint.ACKNOWLEDGED)
         self._raise_told()
         return seqs
@@ -228,7 +235,9 @@ class Writer:
         with self._gate:
             if self._closed is None:
                 self._closed = StoreError(f"{self._path} is closed")
+                # behind all that was given, so that it is written before the thread ends
                 self._requests.put(None)
+        # wakes a writer that waits for room on a full disk, so that leaving takes no RETRY_S
         self._closing.set()
         self._thread.join()
         self._raise_told()
@@ -266,6 +275,7 @@ class Writer:
                     self._beat()
                 if alone is not None:
                     alone.work(self._connection)
+                # after the group was answered: whoever waits for a row does not wait for the sums
                 if self._seq - self._summed >= (SUMMED_ROWS if going_on else WORTH_SUMMING):
                     self._sum()
         except BaseException as error:  # noqa: BLE001  (the edge of this thread: whoever waits must hear of it)
@@ -322,7 +332,11 @@ class Writer:
         """
         committed = self._seq
         try:
+            # IMMEDIATE takes SQLite's write lock now: a transaction that only reads first can be
+            # refused with SQLITE_BUSY where it turns to writing, without any wait
             self._connection.execute("BEGIN IMMEDIATE")
+            # inside the transaction: an engine that lost the store finds out before its rows are
+            # in it
             self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
             outcomes = [(request, self._attempt(request)) for request in group]
             reached(KillPoint.COMMITTING)
@@ -373,6 +387,7 @@ class Writer:
 
     def _tell_trouble(self, words: str | None) -> None:
         with self._gate:
+            # called outside the gate: what hears may ask for `trouble`, which takes it
             hearing = list(self._on_trouble)
         for hear in hearing:
             with contextlib.suppress(RuntimeError):  # it wakes an event loop that is closed
@@ -420,6 +435,9 @@ class Writer:
         except (
             sqlite3.IntegrityError,
             sqlite3.DataError,
+            # what SQLite or a row itself refuses for good; a full disk or damage is
+            # sqlite3.OperationalError or DatabaseError, passes by, and fails or repeats the whole
+            # group
             sqlite3.InterfaceError,
             sqlite3.ProgrammingError,
             ValueError,
@@ -449,6 +467,8 @@ class Writer:
             case _Mirrored(digests, through, at):
                 seq = self._seq if through is None else through
                 self._connection.executemany(
+                    # an upsert: a path has one row, whatever was known of it, and these tables are
+                    # no facts
                     "INSERT INTO mirrored (path, at, digest, seq) VALUES (?, ?, ?, ?) "
                     "ON CONFLICT (path) DO UPDATE SET at = excluded.at, "
                     "digest = excluded.digest, seq = excluded.seq",
@@ -477,6 +497,8 @@ class Writer:
             defaultdict(list)
         )
         for request, outcome in outcomes:
+            # by loop, as call_soon_threadsafe writes to the loop's wake-up pipe each time: once a
+            # group and not once a row
             if request.waiter is not None:
                 by_loop[request.waiter.loop].append((request.waiter, outcome))
             elif isinstance(outcome, CrosswindError):
