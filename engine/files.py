@@ -52,8 +52,11 @@ def read_regular(path: Path) -> bytes:
 
 def _opened(path: str, flags: int) -> int:
     try:
+        # O_NONBLOCK: to open a pipe that nobody writes to would wait; O_NOCTTY: a terminal in the
+        # file's place must not become ours
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
+        # also for a device without its driver, which is no file either
         if error.errno == errno.ENXIO:  # a socket
             raise OSError(errno.EINVAL, _NO_FILE, path) from error
         raise
@@ -106,6 +109,7 @@ class NewFile:
         """Where it is while it is not in its place."""
         self.path.unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        # private until it is whole, then given its mode: nobody else reads a half of it
         bits = 0o666 if mode is None else 0o600
         try:
             with os.fdopen(os.open(self.path, flags, bits), "wb", _CHUNK) as file:
@@ -121,6 +125,8 @@ class NewFile:
 
     def move(self, place: Path) -> None:
         """Durably, in place of whatever is there. Raises `OSError`."""
+        # in this order: a file that is moved before it is on disk may be empty after a power cut
+        # (ext4 with delayed allocation), and a name is on disk when its folder is
         sync(self.path)
         reached(KillPoint.SYNCED_FILE)
         self.path.replace(place)

@@ -117,6 +117,7 @@ class Deadlines:
     __slots__ = ("_ending", "_moves_at", "_now", "_retry_policy", "_spoken", "_whole_at", "alarm")
 
     def __init__(self, retry_policy: RetryPolicy) -> None:
+        # the loop's clock and not one that is given in: alarms are the loop's own
         self._now = asyncio.get_running_loop().time
         self._retry_policy = retry_policy
         began = self._now()
@@ -276,6 +277,8 @@ class _ResponseHandler:
             self._document = bytearray()
             self._accepted()
             return self._collected
+        # a gateway that is down answers 200 with a page, and some servers answer 200 with an error
+        # as JSON
         if status != 200 or _is_no_stream(headers):
             self._headers, self._refuses = headers, True
             return self._refused
@@ -297,6 +300,7 @@ class _ResponseHandler:
 
     def _collected(self, chunk: bytes) -> None:
         assert self._document is not None  # noqa: S101  (given out with it)
+        # looked at behind each piece, so that no Content-Length has to be believed
         self._document += chunk
         if len(self._document) > LONGEST_DOCUMENT:
             raise OversizedError("the answer is larger than any reply")
@@ -305,6 +309,8 @@ class _ResponseHandler:
         result = self._result
         assert isinstance(result.parser, AnyAnswerParser)  # noqa: S101  (looked at before)
         try:
+            # some servers of Windows begin a document with a byte order mark, which JSON does not
+            # allow
             text = document.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BrokenStreamError("the answer holds bytes that are not UTF-8") from None
@@ -322,6 +328,8 @@ class _ResponseHandler:
         self._named = named
         other = result.other
         if other is not None:
+            # raised within the stream: leaving it closes the connection, which is what stops a
+            # server from writing on
             words = f"{other} answered in place of {result.meant.model}"
             raise InStreamError(Failure(Cause.OTHER_MODEL, words))
 
@@ -367,6 +375,8 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
             if parser.ended:
                 break
             piece = parser.feed(data)
+            # an empty piece counts as life: the model moved, as where it thinks without saying
+            # what
             if piece is not None:
                 pieces.append(piece)
     finally:
@@ -379,6 +389,7 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:
+    # OpenAI's name for it first, then Anthropic's
     named = headers.get("x-request-id") or headers.get("request-id")
     return named[:LONGEST_NAME] if named else None
 

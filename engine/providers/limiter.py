@@ -117,6 +117,8 @@ class Window:
             self._patience = min(LONGEST_PATIENCE, 2 * self._patience)
         self._refused_at = float(int(self.limit))
         self.slow_start_below = max(2.0, self.limit / 2)
+        # multiplicative down, additive up, as TCP does: only so do several clients of one server
+        # come to fair shares
         self.limit = max(1.0, self.limit * CUT)
 
     def _troubled(self, mark: int) -> None:
@@ -151,6 +153,7 @@ class Cooldown:
 
     def close_for(self, seconds: float) -> None:
         """For so long from now; a longer time that was asked for before stays."""
+        # of several answers that ask for a wait the shortest may come last
         self._closed_until = max(self._closed_until, self._clock() + seconds)
 
 
@@ -215,6 +218,8 @@ class Limiter:
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._pushed += 1
         # the middle one because futures cannot be compared, where two have one ticket
+        # a heap and not a queue: a call that is tried again comes back with its old ticket, in
+        # front of those that came later
         heapq.heappush(self._waiting, (ticket, self._pushed, future))
         try:
             return await future
@@ -253,6 +258,8 @@ class StartThrottle:
         loop = asyncio.get_running_loop()
         if not self._counting:
             self._counting = True
+            # call_soon runs behind what is ready in this turn, so what was heard meanwhile is
+            # handled first
             loop.call_soon(self._next, loop)
         if self._begun < BEGIN_AT_ONCE and not self._waiting:
             self._begun += 1

@@ -100,6 +100,8 @@ class RetryState:
         """
         words = describe(failure)
         match kind:
+            # told apart for the advice alone: whoever reads `base_url` would look for a wrong
+            # address
             case FailureKind.FATAL_TARGET if failure.cause is Fault.CERTIFICATE:
                 return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
             case FailureKind.FATAL_TARGET:
@@ -108,6 +110,8 @@ class RetryState:
                 return self._refused(failure, words, now)
             case FailureKind.STALLED:
                 self.stalls += 1
+                # counted apart from other failures: each silent try has taken minutes, a refused
+                # one a second
                 if self.stalls >= self.retry_policy.stalls:
                     return GiveUp(f"{words}, {self.stalls} times", retryable=True)
                 return self._again(failure, words, now)
@@ -164,5 +168,8 @@ class RetryState:
         return Retry(max(asked, self._jitter(self.refusals)), words, asked)
 
     def _jitter(self, number: int) -> float:
+        # 30 doublings are beyond any pause, and larger exponents would overflow a float
         ceiling = self.retry_policy.first_pause_s * 2.0 ** min(number - 1, 30)
+        # "full jitter": of a thousand calls that failed together the next tries are spread over
+        # the whole pause, and do not meet again
         return self.random() * min(ceiling, self.retry_policy.longest_pause_s)

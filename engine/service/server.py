@@ -138,6 +138,8 @@ class Server:
             self._looking.cancel()
         if self._is_in_place():
             with contextlib.suppress(OSError):
+                # before those who are here are told goodbye: nobody new comes to a server that
+                # leaves
                 self.path.unlink()
         self._close_door()
         if self._arriving:
@@ -192,13 +194,17 @@ class Server:
         loop = asyncio.get_running_loop()
         try:
             connected, _ = listening.accept()
+        # whoever knocked has gone before the door was opened
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:
             _log.warning("a watcher cannot be let in: %s", error)
+            # EMFILE stays while the listener is readable: with its reader the loop would turn
+            # without a pause
             self._leave_door(listening)
             self._reopening = loop.call_later(CROWDED_SECONDS, self._attend_door, listening)
             return
+        # non-blocking: the loop would stand still with the first watcher that does not read
         connected.settimeout(0)
         arriving = loop.create_task(_connected(self._meet, connected))
         self._arriving.add(arriving)
@@ -346,6 +352,8 @@ class _Watcher(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        # written at once or kept by asyncio; never awaited, so no watcher has a say in when the
+        # engine goes on
         transport.write(line)
         if transport.get_write_buffer_size() > MOST_UNREAD:
             _log.info("a watcher does not read: let go of")
@@ -406,6 +414,8 @@ def _listening_at(path: Path) -> tuple[socket.socket, int]:
         # as well
         unfinished.chmod(0o600)
         inode = unfinished.lstat().st_ino
+        # watchers that come at once wait in it; more than this a system cuts down to its own limit
+        # (SOMAXCONN was 128)
         listening.listen(128)
         unfinished.rename(path)
     except OSError as error:

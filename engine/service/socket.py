@@ -31,6 +31,8 @@ def socket_path(workspace_root: Path, temporary: Path | None = None) -> Path:
 
     `temporary` is the system's temporary folder where it is not given.
     """
+    # resolved, so that a workspace reached by a link has one socket; a digest, as a path of a
+    # socket is short
     digest = blake2b(os.fsencode(workspace_root.resolve()), digest_size=8).hexdigest()
     own = f"crosswind-{os.getuid()}"
     place = Path(tempfile.gettempdir()) if temporary is None else temporary
@@ -94,6 +96,8 @@ def _fault(found: os.stat_result) -> str | None:
         return "is not a folder"
     if found.st_uid != os.getuid():
         return f"belongs to user {found.st_uid}, not to you ({os.getuid()})"
+    # Linux asks for the right to write on a socket's file, but some systems ask for none: the
+    # folder must keep others out
     if found.st_mode & 0o077:
         return f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}, expected 0700)"
     return None
@@ -117,6 +121,7 @@ def peer_uid(connected: Socket) -> int | None:
             found = connected.getsockopt(
                 socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
             )
+            # struct ucred of unix(7): process, user, group
             _, uid, _ = struct.unpack("3i", found)
         else:
             found = connected.getsockopt(_LOCAL_LEVEL, _LOCAL_PEERCRED, 76)
@@ -150,6 +155,7 @@ class LineSocket:
     def to(cls, path: Path, uid_of: Callable[[Socket], int | None]) -> LineSocket:
         """Connect to an engine of this user. Never waits."""
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # a full backlog is told at once (EAGAIN) instead of being waited for
         connected.settimeout(0)
         try:
             connected.connect(os.fspath(path))

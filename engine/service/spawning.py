@@ -102,14 +102,19 @@ def spawn(job: EngineJob) -> int:
                 # `-P`: the folder that it is started in may hold a file that is called like a
                 # module
                 [sys.executable, "-P", "-m", "engine.service", str(speak)],
+                # the job comes in by stdin and not by the arguments, which every user of the
+                # machine can read
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=(speak,),
+                # a session of its own has no controlling terminal: neither Ctrl-C nor the hang-up
+                # of a closed window reaches it
                 start_new_session=True,
                 text=True,
             )
         finally:
+            # our end must be shut, or reading the pipe would never come to its end
             os.close(speak)
         child.communicate(
             encode_value(job).decode("ascii")
@@ -141,8 +146,10 @@ def _open_log(root: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise EngineStartError(f"{path} is a pipe or a device, expected a file: remove it", 2)
+    # O_CREAT sets no mode on a file that was there, and a traceback may hold what was said
     os.fchmod(descriptor, 0o600)
     if os.fstat(descriptor).st_size > LONGEST_LOG:
+        # emptied and not moved: another engine that ends just now still writes to it
         os.ftruncate(descriptor, 0)
     return os.fdopen(descriptor, "ab")
 

@@ -87,6 +87,8 @@ _CODES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\
 
 
 def _unescaped(field: str) -> str:
+    # the backslash last here and first when escaping, or one that stands for itself would be read
+    # as the begin of a code
     for code, character in _CODES:
         field = field.replace(code, character)
     return field
@@ -115,6 +117,8 @@ def keep_file_private(path: Path) -> None:
             path.chmod(0o600)
 
 
+# EFBIG: a limit on the size of files (RLIMIT_FSIZE), which Python's ignored SIGXFSZ turns into an
+# error
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CANNOT_GROW: Final = frozenset(
     {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE}

@@ -186,6 +186,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _introduced(descriptor: int) -> Holder | None:
     """What the holder says of itself. None where it has not done so yet, is none of ours, or where
     what stands there is of an earlier one that was killed."""
+    # one line: what a longer one left behind it stands until the file is cut to its length
     line = os.pread(descriptor, 4096, 0).partition(b"\n")[0]
     try:
         said = json.loads(line)
@@ -199,6 +200,8 @@ def _introduced(descriptor: int) -> Holder | None:
         since = datetime.fromisoformat(str(said["since"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+    # a killed holder could not empty the file: its words stand there until the next one writes its
+    # own
     if fate(process, this_process()) is ProcessState.GONE:
         return None
     socket, engine = said.get("socket"), said.get("engine")
@@ -216,6 +219,8 @@ IDLE_BEAT_S: Final = 5.0
 """How often an engine that has nothing to write says that it is there."""
 BUSY_BEAT_S: Final = 2.5
 """How often it is said with something that is written anyway."""
+# more than an idle beat and a look take together, so that a living engine is seen to beat at least
+# once
 WATCH_S: Final = 7.0
 """How long another engine that cannot be seen from here is watched for a heartbeat."""
 
@@ -327,6 +332,7 @@ class Leaseholder:
                     connection.execute("ROLLBACK")
             if first is None:
                 first, until = found, time.monotonic() + watch_s
+            # outside the transaction: the other engine needs the right to write for its beats
             time.sleep(min(_LOOK_S, watch_s))
 
     def _refuse_living(self, connection: sqlite3.Connection) -> None:
@@ -343,6 +349,8 @@ class Leaseholder:
 
     def _write(self, connection: sqlite3.Connection) -> None:
         process = this_process()
+        # the table has one row by its key `one`; whatever a dead engine left goes in the same
+        # transaction
         connection.execute("DELETE FROM lease")
         connection.execute(
             "INSERT INTO lease (one, engine, pid, host, boot, space, began, since, heartbeat, "
@@ -352,6 +360,7 @@ class Leaseholder:
                 *(process.began, self._now(), self._now(), self._place),
             ),
         )
+        # by the monotonic clock, as a clock that is set back would stop the heart
         self._beaten = time.monotonic()
         _OPEN_HERE.add(self._engine)
 
@@ -382,4 +391,6 @@ class Leaseholder:
         with contextlib.suppress(sqlite3.Error):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            # only where it is still ours: an engine that lost the store must not end another's
+            # claim
             connection.execute("DELETE FROM lease WHERE engine = ?", (self._engine,))

@@ -56,6 +56,8 @@ def _described(pid: int) -> Process:
 
 def fate(other: Process, here: Process) -> ProcessState:
     """What became of `other`, as far as `here` can see."""
+    # the boot id is of the machine and not of the container; without the namespaces a number in
+    # one container would be looked up in another
     if other.boot and other.boot == here.boot and other.space == here.space:
         return ProcessState.ALIVE if _is_there(other) else ProcessState.GONE
     if other.boot and here.boot and other.boot != here.boot and other.host == here.host:
@@ -93,11 +95,13 @@ def _is_own(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}").stat().st_uid == os.getuid()
     except OSError:
+        # kill(2) asks the same of anybody but root, who may signal all
         return sys.platform != "linux" and os.getuid() != 0
 
 
 def _is_there(process: Process) -> bool:
     began = _began(process.pid)
+    # an empty start is one that could not be read: the number alone must do then
     return began is not None and process.began in {"", began}
 
 
@@ -128,6 +132,8 @@ def _began(pid: int) -> str | None:
         return None
     except OSError:
         return ""
+    # behind the name: field 3 of proc(5) is the state, field 22 the start in ticks since boot; a
+    # zombie has ended, though its number is still taken
     return None if fields[0] in _DEAD_STATES else fields[19]
 
 

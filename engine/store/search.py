@@ -233,6 +233,7 @@ def _open(store: Path, index: Path) -> sqlite3.Connection:
         except (sqlite3.DatabaseError, _OtherIndexError) as error:
             if not _is_worthless(error):
                 raise
+        # all four: SQLite would apply a log that is left of the old file to the new one
         for suffix in ("", "-wal", "-shm", "-journal"):
             index.with_name(index.name + suffix).unlink(missing_ok=True)
         return _opened(store, index)
@@ -244,6 +245,8 @@ class _OtherIndexError(Exception):
 
 def _is_worthless(error: Exception) -> bool:
     """Whether an index that fails like this is to be made anew."""
+    # the low byte is the kind, the rest says more of it: SQLITE_CORRUPT_VTAB is what a damaged
+    # fts5 table says
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, _OtherIndexError) or code in {
         sqlite3.SQLITE_CORRUPT,
@@ -276,6 +279,7 @@ def _connected(store: Path, index: Path) -> sqlite3.Connection:
     )
     connection.row_factory = sqlite3.Row
     try:
+        # taken only before the first table is made, and not in WAL mode
         connection.execute(f"PRAGMA page_size = {_PAGE}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # what is lost is indexed again
@@ -299,6 +303,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(
             # contentless: the words are kept once, in the store
             "CREATE VIRTUAL TABLE said USING fts5 "
+            # columnsize = 0: the lengths of texts serve ranking alone, and hits are shown newest
+            # first
             f"(text, content = '', columnsize = 0, tokenize = '{_TOKENIZER}')"
         )
         for name, value in (("hashsize", _MERGED_FROM), ("pgsz", _PAGE - _PAGE_HEAD)):
@@ -308,6 +314,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
     [found] = connection.execute("SELECT made_from FROM progress").fetchone() or (None,)
     if found != made_from:
         raise _OtherIndexError
+    # an index that is damaged inside opens well: it is asked once, so that it is made anew here
+    # and not in the middle of a search
     connection.execute("SELECT rowid FROM said WHERE said MATCH 'a' LIMIT 1").fetchone()
 
 
@@ -340,6 +348,8 @@ def _query(text: str) -> str:
 
 def _is_token(character: str) -> bool:
     """What the tokenizer makes words of."""
+    # unicode61 makes words of letters and numbers (and of private use, which nobody searches for);
+    # a term without any would be a syntax error to fts5
     return unicodedata.category(character)[0] in "LN"
 
 
@@ -349,6 +359,8 @@ def _is_token(character: str) -> bool:
 def _marked(texts: Sequence[str], query: str) -> list[list[tuple[int, int]]]:
     """Where in each text the matches stand."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        # highlight() needs the text, which the index does not hold; in memory the same tokenizer
+        # finds the same words
         connection.execute(f"CREATE VIRTUAL TABLE found USING fts5(text, tokenize='{_TOKENIZER}')")
         connection.executemany(
             "INSERT INTO found (rowid, text) VALUES (?, ?)",

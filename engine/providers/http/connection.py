@@ -54,6 +54,7 @@ class Decoder:
     def __init__(self, on_body: OnBody, *, gzip: bool) -> None:
         self._on_body = on_body
         self._gzip = gzip
+        # for deflate its first byte decides
         self._inflate = zlib.decompressobj(_GZIP) if gzip else None
         self._received = b""
         """What is not decoded yet."""
@@ -79,6 +80,8 @@ class Decoder:
                 raise ConnectionFailedError(_BROKEN) from None
             room -= len(body)
             self._received = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            # no room left: zlib may hold back more that it has decoded already, without any input
+            # that is unread
             self.pending = bool(self._received) or not room
             if body:
                 self._on_body(body)
@@ -100,6 +103,8 @@ class Decoder:
             self._inflate = zlib.decompressobj(_GZIP)
         if self._inflate is None:
             # some write a header in front of deflate, and some do not
+            # RFC 9110 means the zlib format (8 is its method), but servers that send raw deflate
+            # are old and many
             headed = self._received[0] & 0x0F == 8
             self._inflate = zlib.decompressobj(zlib.MAX_WBITS if headed else -zlib.MAX_WBITS)
         return self._inflate
@@ -167,6 +172,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def available(self) -> bool:
         """Whether it can carry a request now."""
         transport = self._transport
+        # asyncio tells of a closed connection a turn of the loop later; `is_closing` knows at once
         open_ = transport is not None and not transport.is_closing()
         return open_ and self._reusable and self._response is None
 
@@ -198,6 +204,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._decoder = None
         self._response = asyncio.get_running_loop().create_future()
         try:
+            # one write: the head and the body of a request in two segments wait for each other
+            # under Nagle's algorithm and delayed acknowledgements
             transport.write(request)
             await self._response
         finally:
@@ -238,6 +246,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _timed(self, response: asyncio.Future[None], handle: Callable[[], None]) -> None:
         """Handle what has come. What takes long pauses this connection, so that one response does
         not hold up all others."""
+        # of this thread's CPU: on a busy machine the wall clock would pause connections for what
+        # others took
         began = time.thread_time()
         try:
             handle()
@@ -299,10 +309,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._head_complete:
             field, text = name.decode("latin-1").lower(), value.decode("latin-1")
             known = self._headers.get(field)
+            # as RFC 9110, 5.3 joins lines of one name
             self._headers[field] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
         """The head is whole; one with a status below 200 announces another."""
+        # 100 and 103 come in front of the answer (RFC 9110, 15.2); their headers are not the
+        # answer's
         if self._parser.get_status_code() < 200:
             self._headers.clear()
         else:
@@ -312,6 +325,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """The body is whole, if it was not that of an announcement."""
         if self._head_complete:
             self._complete = True
+            # by version and `Connection`, and never where the body ends with the connection
             self._reusable = self._parser.should_keep_alive()
 
     # The response

@@ -163,6 +163,8 @@ class Connector:
         known = self._lookup
         if known is None or (known.done() and (_failed(known) or loop.time() > self._stale_at)):
             host, port = self._first.host, self._first.port
+            # AI_ADDRCONFIG: no IPv6 addresses on a machine that has none, which would each fail
+            # first
             looking_up = loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
             )
@@ -175,6 +177,7 @@ class Connector:
         self, connection: HttpConnection, tls_begins: Callable[[], None]
     ) -> HttpConnection:
         server = self._server
+        # CONNECT names a port always (RFC 9110, 9.3.6)
         target = server.netloc if server.port else f"{server.netloc}:443"
         transport, tunnel = await self._opened(ProxyTunnel, tls_begins)
         try:
@@ -263,6 +266,8 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
             return _NO_FILES
         case ssl.SSLCertVerificationError():
             return TransportFailure(Fault.CERTIFICATE)
+        # both are also OSErrors, so the order of these cases matters: certificates first, then
+        # TLS, then names, then sockets
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
             words = "it hung up before TLS was agreed on"
             return TransportFailure(Fault.NO_CONNECTION, words)
@@ -272,10 +277,12 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
         case ssl.SSLError():
             return TransportFailure(Fault.TLS, f"{peer}: {error_name(error)}")
         case socket.gaierror():
+            # the resolver did not answer, which says nothing about the name
             again = error.errno == socket.EAI_AGAIN
             return TransportFailure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
         case UnicodeError():
             return TransportFailure(Fault.UNKNOWN_HOST)
+        # asyncio's own has no errno; one of the system (ETIMEDOUT) names what was not reached
         case TimeoutError() if error.errno is None:
             return TransportFailure(Fault.NO_CONNECTION, "it does not answer")
         case _:
