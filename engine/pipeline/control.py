@@ -75,6 +75,8 @@ class Slots:
     async def begin(self) -> None:
         """Wait until one more row is to be begun: as many as there are slots, or all that are left.
         `end` follows."""
+        # a thousand rows that have begun would each hold a conversation in memory and wait for a
+        # slot
         while self._begun >= self._number and not self.few_left:
             self._room.clear()
             await self._room.wait()
@@ -117,6 +119,8 @@ class Slots:
         try:
             await turn
         except asyncio.CancelledError:
+            # otherwise it was given the slot in the same turn of the loop, and the `finally` of
+            # `one` gives it back
             if turn.cancelled():
                 if waiting in self._waiting[target]:
                     self._waiting[target].remove(waiting)
@@ -131,6 +135,8 @@ class Slots:
                 return
             target = min(waiting, key=self._taken.__getitem__)
             targets = len(waiting.keys() | +self._taken)
+            # half of its even share is what a target has in any case; beyond it the longest
+            # conversation goes first, as the run ends with that
             if few_left and self._taken[target] * targets * 2 >= self._number:
                 target = min(waiting, key=waiting.__getitem__)
             _, _, turn = waiting[target].pop(0 if few_left else -1)
@@ -171,6 +177,7 @@ class Control:
     def drain(self) -> None:
         """Ask the run to stop: what waits is woken, and comes to rest at its next checkpoint."""
         self.draining = True
+        # a paused run that is asked to stop must wake to do so
         self._running.set()
 
     async def may_begin(self) -> bool:
@@ -259,6 +266,8 @@ async def side_by_side() -> AsyncIterator[asyncio.TaskGroup]:
         async with asyncio.TaskGroup() as group:
             yield group
     except BaseExceptionGroup as errors:
+        # whoever calls expects the error and not a group; the others are cancellations that it
+        # caused
         raise _first(errors) from None
 
 

@@ -137,6 +137,8 @@ class TakeInputs:
         """The same for every sample, and but for the target and what it is told for all of a
         scenario, so it is worked out once."""
         key = (one.scenario.seq, one.key.target_id)
+        # with 30,000 conversations the digests of a metric and a scenario would else be made for
+        # each sample and target anew
         if key not in self._depends:
             target = self._target_digests[one.key.target_id]
             self._depends[key] = {**self._with_any_target(one), "target": target}
@@ -244,6 +246,8 @@ async def play(
         try:
             return await _play_take(bench, playing, take_depends)
         except TurnFailedError as failure:
+            # a user model that fails is asked anew by the next run: a new take would throw away
+            # what the target has said
             if not left or not failure.retryable or failure.reason is not StopReason.TARGET_FAILED:
                 raise
             playing = playing.anew()
@@ -260,6 +264,7 @@ async def _play_take(
         reason = await player.play()
     except TurnFailedError as failure:
         end = TakeEndRow(take=take, stop_reason=failure.reason, detail=str(failure))
+        # waited for before the failure goes up: whoever hears of it finds the end in the store
         await bench.store.write(end)
         raise
     faults = player.user_faults(reason)
@@ -314,6 +319,8 @@ async def _open(
         model=target.label,
         scripted=user.scripted or target.scripted,
         depends=take_depends,
+        # a part of the session's name, for applications that remember; of other targets the
+        # writer's own time will do
         at=round(time.time() * 1000) if spec.is_application else None,
     )
     [seq] = await bench.store.write(row)
@@ -346,9 +353,12 @@ class _Player:
             wanted.metric,
             bench.models.target_spec(key.target_id),
         )
+        # what is on disk decides where a take goes on, and nothing that was kept in memory
         self._said = [Utterance(message.speaker, message.text) for message in messages]
         self._begun = False
         self._user_is_done = bool(messages) and any(message.done for message in messages)
+        # by names and not by ids of rows: the same conversation has the same seed in a store that
+        # was made anew
         self._seed = seed_from(bench.name, str(key), playing.number)
         unit, target = str(key), key.target_id
         self._user = bench.model_for(
@@ -479,6 +489,7 @@ class _Player:
                 served_by=served_by,
             )
         )
+        # behind the write: nothing is said to a model that is not on disk
         self._said.append(said)
 
     def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _Speaking:

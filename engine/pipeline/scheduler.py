@@ -66,6 +66,7 @@ class FairQueue(Generic[T]):
         """At the end of the row of its lane."""
         async with self._changed:
             self._waiting.setdefault(lane, deque()).append(item)
+            # one waits for each queue, the loop that hands it out
             self._changed.notify()
 
     async def close(self) -> None:
@@ -125,6 +126,7 @@ class BenchmarkRun:
         if not self.beside and self.order.generates(self.bench.name):
             if await self._metrics():
                 await self._reckon_without(Stage.GEN_METRICS)
+            # in this order: scenarios that a person wrote count before any are planned
             await take_in_edits(self.bench)
             if await self._scenarios():
                 await self._reckon_without(Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
@@ -197,6 +199,8 @@ class BenchmarkRun:
         judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
+        # claimed before anything is announced as queued, so that no row stands queued by two
+        # orders
         playings = [one for one in playings if await self._take(Stage.SIMULATE, one.wanted.key)]
         # a verdict on a take that is about to be replaced would be paid for in vain
         replayed = {playing.wanted.key for playing in playings}
@@ -205,6 +209,8 @@ class BenchmarkRun:
         self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
+            # claimed now and judged when they are played: another order must not judge the take
+            # that is about to be replaced
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
         usual = self.evaluator is None and not self.order.replay
         complete = judging.complete(wanted) if usual else ()
@@ -292,6 +298,8 @@ class BenchmarkRun:
 
         async def talk_all() -> None:
             await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
+            # in `talk_all` and not in a `finally`: where talking breaks off, `together` cancels
+            # the judging as well
             await verdicts.close()
 
         judge_all = self._hand_out(Stage.EVALUATE, verdicts, self._judge, lambda one: one.calls)

@@ -173,12 +173,15 @@ class _Call:
     async def through(self) -> Reply:
         accounts = self.sender.accounts
         retries = RetryState(accounts.retry_policy, accounts.clock.random)
+        # once for all tries: a call that is tried again does not go to the end of the queue
         ticket = self._limiter.ticket()
         while True:
             await self._reachable()
             result = await self._in_turn(ticket)
             failure = result.failure
             if failure is None:
+                # an answer at last: whatever breaks from now on is an outage, and outages are
+                # waited for
                 self.account.unanswered[self.ask.model] = None
                 self._settle(result)
                 return self._reply(result)
@@ -219,7 +222,10 @@ class _Call:
             self.sender.waits.outside -= 1
         signal = Signal.NOTHING
         try:
+            # the slot is held meanwhile: the throttle is over within a few turns of the loop
             await self.sender.accounts.throttle.begin()
+            # looked at behind the wait: what parked the model may have happened while this call
+            # stood in the queue
             self._refuse_parked()
             result = await self._attempt()
             signal = _signal(result)
@@ -291,6 +297,8 @@ class _Call:
 
     async def _heard(self, send: Callable[[CallResult], Awaitable[None]]) -> CallResult:
         clock, dialect = self.sender.accounts.clock, self.sender.dialect
+        # learned while this call waited for its turn: a thousand that wait do not each learn it by
+        # a refusal of their own
         self.ask = self._as_learned(self.ask)
         reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.parser(), reply, meant=self.ask.means)
@@ -310,6 +318,7 @@ class _Call:
     def _concluded(self, result: CallResult) -> str:
         """Draw what follows beside the reply itself; gives the outcome's name."""
         reach, host_port = self.sender.accounts.reachability, self.sender.host_port
+        # any status will do, a refusal as well: the host was reached
         if result.status is not None:
             reach.worked(host_port)
         if result.failure is None and result.finish is Finish.STOP and not result.text.strip():
@@ -318,6 +327,8 @@ class _Call:
             result.failure = Failure(Cause.NO_JSON)
         if result.failure is None:
             return "answer"
+        # a server says either in the same words ("maximum context length"): a shorter reply mends
+        # the one, and nothing mends the other
         if self._asks_too_much(result.failure):
             result.failure = replace(result.failure, cause=Cause.LIMIT)
         # whoever watches must not go on showing words that no message will hold
@@ -396,6 +407,8 @@ class _Call:
     def _fewer(self, room: TokenLimits) -> int | None:
         """How many tokens to ask for instead of what nobody wrote; None where the request itself
         leaves no room."""
+        # of the body as it would be sent: where nobody wrote a limit, a protocol may need one and
+        # has put its own
         asked = self.sender.dialect.body(self.ask).get("max_tokens")
         if not isinstance(asked, int):
             return None
@@ -413,6 +426,8 @@ class _Call:
         if room is None or fewer is None:
             return False
         asked = self.sender.dialect.body(self.ask)["max_tokens"]
+        # this call goes by what there is room for beside its own transcript, all others by what
+        # there is always
         self.ask = replace(self.ask, learned=replace(self.ask.learned, room=fewer))
         known = self._recalled()
         if room.always < asked:
@@ -514,6 +529,8 @@ class _Call:
                 words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
                 raise ModelError(f"{self.sender.label}: {words}", retryable=True)
             case Retry() if kind is FailureKind.UNREACHABLE and reachability.trouble(host_port):
+                # `_reachable` waits for the network before the next request, and that is no try of
+                # this call's
                 retries.uncount()
             case Retry():
                 self._close(step, failure)
@@ -547,10 +564,13 @@ class _Call:
     def _close(self, step: Retry, failure: Failure) -> None:
         """Have the calls wait that the server asks to wait."""
         if step.all_wait_s:
+            # some limits are of the key, and hold for each model of it; the others are of one
+            # model
             held = self.account.cooldown if concerns_account(failure) else self._limiter
             held.close_for(step.all_wait_s)
 
     async def _pause(self, step: Retry) -> None:
+        # nothing to wait for is nothing to show on the board
         if not step.after_s:
             return
         clock, waits = self.sender.accounts.clock, self.sender.waits
@@ -563,6 +583,7 @@ class _Call:
 
 _BROKE: Final = 500
 _NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
+# 422 is what FastAPI, and so most servers written in Python, says of a value that it does not take
 _OF_A_LIMIT: Final = frozenset({400, 422})
 _ANSWERS = {
     FailureKind.CONTEXT_FULL: Finish.CONTEXT_FULL,
@@ -589,12 +610,14 @@ def _signal(result: CallResult) -> Signal:
     if result.failure is None:
         return Signal.WELL
     match sort(result.failure):
+        # the server did its part; it is the model that wrote prose
         case FailureKind.NO_JSON:
             return Signal.WELL
         case FailureKind.RATE_LIMITED:
             return Signal.REFUSED
         case FailureKind.OVERLOADED:
             return Signal.TROUBLE
+        # a connection that broke says nothing about how much the server can take
         case FailureKind.TRANSIENT if (result.failure.status or 0) >= 500:
             return Signal.TROUBLE
         case _:

@@ -94,6 +94,7 @@ class _Work:
     def begin_beside(self, order: Order) -> None:
         task = asyncio.create_task(self.pipeline.beside(order))
         self.beside[task] = order
+        # not awaited here: whoever asked for the order is answered at once
         task.add_done_callback(self._beside_ended)
 
     def _beside_ended(self, task: asyncio.Task[int]) -> None:
@@ -170,6 +171,8 @@ class Engine:
             raise
         finally:
             if self._mirroring:
+                # before it says that it has stopped: a command that waits for the end expects the
+                # files to be there
                 await asyncio.wait(self._mirroring)
             self._now = EngineState.STOPPED
             if not whole and self.problem is None:
@@ -191,6 +194,7 @@ class Engine:
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
         self._now = work = _Work(pipeline, order, asyncio.create_task(pipeline.work(order)))
+        # a disk that is full between two orders is full for the next as well
         if self._troubles:
             pipeline.control.pause()
         failed = 0
@@ -430,6 +434,7 @@ class Engine:
     async def _retry(self, request: Request) -> str:
         self._not_stopping()
         pipeline = self._pipeline()
+        # off the loop: with 30,000 rows it reads for long enough to hold up what is being streamed
         failed = await asyncio.to_thread(failed_rows, pipeline.planner)
         asked = asked_of_failed(request, failed)
         if request.rows and not asked:
@@ -480,6 +485,7 @@ class Engine:
             raise _Refused("there is no label in the request")
         pipeline = self._pipeline()
         said = await store_labels(pipeline, labels)
+        # the store has it; files of a large benchmark take seconds
         self._mirror_soon(pipeline, labels.benchmark)
         return said
 

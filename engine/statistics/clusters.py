@@ -68,6 +68,7 @@ class SharedTranscripts:
             if transcript is not None:
                 first = _first(before, transcript)
                 other = _first(before, of_base.setdefault(base, transcript))
+                # the smaller name stands for both, so that the order of rows changes nothing
                 before[max(first, other)] = min(first, other)
         return cls({base: _first(before, name) for base, name in of_base.items()})
 
@@ -88,6 +89,7 @@ NOTHING_SHARED: Final = SharedTranscripts({})
 
 def _first(before: dict[str, str], name: str) -> str:
     while before.setdefault(name, name) != name:
+        # union-find with halved paths: many transcripts that hang together stay cheap
         before[name] = name = before[before[name]]
     return name
 
@@ -120,6 +122,7 @@ def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
         return None
     between_square, within_square = between / between_df, within / within_df
     spread = between_square + (sizes / between_df - 1) * within_square
+    # nothing but rounding is left: a quotient of it would be noise
     if spread < 1e-12:
         return None
     return max(0.0, (between_square - within_square) / spread)

@@ -46,6 +46,7 @@ def wilson(rate: float, n: float, critical: float = Z95) -> Interval:
     middle = (rate + square / (2 * n)) / shrink
     half = critical / shrink * sqrt(rate * (1 - rate) / n + square / (4 * n**2))
     return Interval(
+        # at its ends Wilson's bound is 0 or 1 by its formula; rounding would leave a hair
         0.0 if rate <= 0 else max(0.0, middle - half),
         1.0 if rate >= 1 else min(1.0, middle + half),
     )
@@ -67,6 +68,7 @@ def clopper_pearson(rate: float, n: float) -> Interval:
 
 def _beta_quantile(probability: float, a: float, b: float) -> float:
     low, high = 0.0, 1.0
+    # 2^-50 is below what any figure shows
     for _ in range(50):
         middle = (low + high) / 2
         if incomplete_beta(middle, a, b) < probability:
@@ -76,6 +78,7 @@ def _beta_quantile(probability: float, a: float, b: float) -> float:
     return (low + high) / 2
 
 
+# Lentz's method divides by what may come to 0; this takes its place and changes no digit
 _TINY: Final = 1e-300
 _PRECISION: Final = 1e-15
 
@@ -100,6 +103,7 @@ def student_quantile(probability: float, freedom: float) -> float:
         low, high = high, high * 2
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
+        # no floating-point number lies between: it could go on for ever
         if middle in (low, high):
             break
         if student_cdf(middle, freedom) < probability:
@@ -128,7 +132,10 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)
+    # by logarithms: gamma of a few hundred is beyond a float
     scale = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
+    # the fraction converges quickly on this side; the other is had by symmetry, I_x(a, b) = 1 -
+    # I_1-x(b, a)
     if x < (a + 1) / (a + b + 2):
         return scale * _beta_fraction(x, a, b) / a
     return 1 - scale * _beta_fraction(1 - x, b, a) / b

@@ -244,6 +244,7 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
     return Difference(
         estimate=sum(one.estimate for one, _ in known) / len(known),
         error=sqrt(sum(variances)) / len(known),
+        # 1e-9, as rounding must not take a whole degree of freedom away
         freedom=max(1, floor(sum(variances) ** 2 / shares + 1e-9)),
         pairs=sum(one.pairs for one, _ in known),
         clusters=sum(one.clusters for one, _ in known),

@@ -136,6 +136,8 @@ def is_cut() -> bool:
     """Whether the terminal that this was started on is gone."""
     # what Textual draws on; the others may be redirected
     stream = sys.__stderr__
+    # a pseudo-terminal whose other end was closed is none any more: the system refuses to tell its
+    # settings, which is what isatty asks for
     return stream is None or not os.isatty(stream.fileno())
 
 
@@ -155,6 +157,7 @@ def can_suspend() -> bool:
     it back: it is in the same session, and has put us into a process group of our own. Without one,
     as right under tmux, SSH or a container, nobody could."""
     group, session = os.getpgrp(), os.getsid(0)
+    # the leader of a session has no parent in it that could continue it
     if group == session:
         return False
     if group != os.getpid():  # within a script or under another program, which stop with us
@@ -194,6 +197,7 @@ class ControlCodeFilter(LineFilter):
 def _acts(segment: Segment) -> bool:
     text, style, _ = segment
     return (style is not None and style.link is not None) or (
+        # the quick question first: nearly all that is drawn is printable
         not text.isprintable() and _ACTIVE.search(text) is not None
     )
 
@@ -243,6 +247,7 @@ class KeyQueue:
     def _pass(self, number: int, nodes: Sequence[MessagePump]) -> None:
         """Behind the key through the same queues."""
         for place, node in enumerate(nodes):
+            # call_later is refused by a node that is closing: then the next one up is asked
             if node.call_later(self._pass, number, nodes[place + 1 :]):
                 return
         # a screen that the key has opened takes keys once it is there, and what has the focus on
@@ -282,6 +287,7 @@ def _program(
 ) -> list[str] | None:
     for variable in variables:
         try:
+            # as shells take it: `EDITOR="code --wait"` is a program and its option
             words = shlex.split(environ.get(variable, ""))
         except ValueError:  # quotation marks that do not close
             continue

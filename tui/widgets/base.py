@@ -83,6 +83,7 @@ class LineView(ScrollView, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         index = self.top + y
         if index >= self.row_count():
+            # painted, too: what stood there before would stay on the screen
             return Strip.blank(self.line_width, self.ink(Ink.TEXT))
         strip = self._strips.get(index)
         if strip is None:
@@ -119,11 +120,13 @@ class LineView(ScrollView, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        # called when the theme changes: an ink looks otherwise then, and so does every strip
         self._styles_by_ink.clear()
         self._strips.clear()
 
     def redraw(self, first: int = 0, last: int | None = None) -> None:
         """Rows `first` to before `last` have changed; to the end of the view without `last`."""
+        # by what is kept and not by number: a long text has 100,000 rows, of which 600 are
         for index in list(self._strips.keys()):
             if index >= first and (last is None or index < last):
                 self._strips.discard(index)
@@ -140,11 +143,14 @@ class LineView(ScrollView, inherit_bindings=False):
         size differs from the view's own, and with a width it would be the same now and then.
         """
         size = Size(0, rows)
+        # setting it has Textual lay the view out anew, which most calls have no reason for
         if size != self.virtual_size:
             self.virtual_size = size
 
     def jump(self, top: int) -> None:
         """Scroll at once so that row `top` is the first one seen."""
+        # force: a view whose overflow is hidden is moved by keys all the same; not animated, as
+        # each frame on the way goes to the terminal
         self.scroll_to(y=top, animate=False, force=True)
 
     def action_go_down(self) -> None:

@@ -68,6 +68,8 @@ class CursorView(LineView):
         if not self.item_count():
             return
         before, after = self._item, max(min(item, self.item_count() - 1), 0)
+        # both rows and nothing between: over a thin line a cursor that moves costs two rows, not a
+        # screen
         self.redraw_item(before)
         self._item = after
         self.redraw_item(after)
@@ -93,6 +95,7 @@ class CursorView(LineView):
             self.redraw(rows.start, rows.stop)
 
     def on_focus(self) -> None:
+        # the cursor is paler in a view without the focus
         self.redraw_item(self._item)
 
     def on_blur(self) -> None:

@@ -67,6 +67,7 @@ class TranscriptView(LineView):
             return
         if self._mark is not None and not self._document.has(self._mark):
             self._mark = None
+        # to the longer of both ends: a text that got shorter leaves rows behind
         self.redraw(first, max(before, self._end))
         # rows above what is read were added or taken away: without this it would slide
         if first < self.top and place is not None and not self.follow:
@@ -86,6 +87,8 @@ class TranscriptView(LineView):
         del event
         if self.line_width != self._document.width:
             place = self._document.locate(self.top)
+            # the row that is read is found again by block and line, as its number is another in
+            # another width
             self._document.resize(self.line_width)
             self.redraw()
             if place is not None and not self.follow:
