@@ -8,7 +8,7 @@ from pathlib import Path
 from sys import intern
 from typing import Final
 
-from engine.benchmark import ConversationKey, Scenario, Speaker, Stage, name_fault
+from engine.benchmark import ConversationKey, Scenario, Stage, name_fault
 from engine.checks import UserAudit, UserAuditMode
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
@@ -239,7 +239,7 @@ class Conversations:
         """A conversation that is there twice is taken once. Raises `UnfitError` where the two
         are not the same."""
         # a number in place of the words of every conversation: it is compared within this process
-        said = hash(tuple(one.text for take in takes for one in take.transcript.messages))
+        said = hash(tuple(text for take in takes for text in take.transcript.texts))
         if key not in self._seen:
             self._seen[key] = (intern(place.file.path.name), place.index, said)
             return True
@@ -308,8 +308,8 @@ class Conversations:
         return audit
 
     def _look_at(self, take: FileTake, audit: UserAudit) -> None:
-        messages = take.transcript.messages
-        said = [(one.turn, one.text) for one in messages if one.speaker is Speaker.USER]
+        # in turns that the user begins
+        said = [(turn, text.decode()) for turn, text in enumerate(take.transcript.texts[::2], 1)]
         take.user_faults = audit.faults(
             said, turns=self.context.turns, stop_reason=take.stop_reason
         )

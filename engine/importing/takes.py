@@ -21,7 +21,7 @@ from engine.importing.fields import (
     text,
 )
 from engine.importing.verdicts import VerdictRules, verdicts_of
-from engine.store.bulk import GIVEN_LATER, WholeTake
+from engine.store.bulk import GIVEN_LATER, PlainMessages, WholeTake
 from engine.store.codec import storable
 from engine.store.json_file import kind_of
 from engine.store.mirror_rows import is_scripted
@@ -30,7 +30,7 @@ from engine.store.tables import CheckRow, Depends, MessageRow, TakeRow, Verdict
 NO_CONTENT: Final = "no content"
 """How a message ended whose content is null in the file."""
 
-_SPEAKERS: Final = ((Speaker.USER, Speaker.USER.value), (Speaker.TARGET, Speaker.TARGET.value))
+_ROLES: Final = (Speaker.USER.value, Speaker.TARGET.value)
 _STOP_REASONS: Final = {one.value: one for one in StopReason}
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -49,7 +49,16 @@ class ParsedTranscript:
     @property
     def empty_contents(self) -> int:
         """Messages whose content was null."""
+        if isinstance(self.messages, PlainMessages):
+            return self.messages.finishes.count(NO_CONTENT)
         return sum(message.finish == NO_CONTENT for message in self.messages)
+
+    @property
+    def texts(self) -> Sequence[bytes]:
+        """What was said, in UTF-8."""
+        if isinstance(self.messages, PlainMessages):
+            return self.messages.texts
+        return [one.text.encode() for one in self.messages]
 
     @property
     def digests(self) -> list[bytes]:
@@ -69,45 +78,45 @@ def read_transcript(
         value = []
     if not isinstance(value, list):
         raise UnfitError(key, f"expected a list of messages, found {kind_of(value)}")
+    contents = [_content(one, place, key) for place, one in enumerate(value)]
+    texts = [_encoded(one or "", secrets) for one in contents]
+    finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
+    plain = PlainMessages(texts, finishes)
     turns = _turns(ours)
-    return ParsedTranscript(
-        [_message(one, place, turns, key, secrets) for place, one in enumerate(value)]
-    )
+    told = [_told(one, turns.get(one.turn, _NOTHING)) for one in plain] if turns else plain
+    return ParsedTranscript(told)
 
 
-def _message(
-    value: object,
-    place: int,
-    turns: Mapping[int, Mapping[str, Any]],
-    key: str,
-    secrets: frozenset[str],
-) -> MessageRow:
+def _content(value: object, place: int, key: str) -> str | None:
     # the user begins, and the two take turns; whatever else is there, is no conversation of ours
-    speaker, role = _SPEAKERS[place & 1]
+    role = _ROLES[place & 1]
     if not isinstance(value, dict) or value.get("role") != role:
         raise _unfit(value, role, f"{key}[{place}]")
     content = value.get("content")
     if not isinstance(content, str) and content is not None:
         what = f"expected a text or null, found {kind_of(content)}"
         raise UnfitError(f"{key}[{place}].content", what)
-    turn = (place >> 1) + 1
-    text = storable(content or "")
+    return content
+
+
+def _encoded(text: str, secrets: frozenset[str]) -> bytes:
     if secrets:
         text = cleaned(text, secrets)
-    if not turns:
-        finish = NO_CONTENT if content is None else UNKNOWN
-        return MessageRow(take=GIVEN_LATER, turn=turn, speaker=speaker, text=text, finish=finish)
-    said = turns.get(turn, _NOTHING)
-    is_user = speaker is Speaker.USER
-    return MessageRow(
-        take=GIVEN_LATER,
-        turn=turn,
-        speaker=speaker,
-        text=text,
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return storable(text).encode()
+
+
+def _told(message: MessageRow, said: Mapping[str, Any]) -> MessageRow:
+    """With what is told of its turn."""
+    role, is_user = message.speaker.value, message.speaker is Speaker.USER
+    return replace(
+        message,
         thought=_text(said.get("thought")) if is_user else None,
         landmark=_text(said.get("landmark")) if is_user else None,
         done=is_user and said.get("done") is True,
-        finish=_finish(said, role, content),
+        finish=_of(said.get("finish"), role) or message.finish,
         reasoning=None if is_user else _text(said.get("reasoning")),
         served_by=_of(said.get("served_by"), role),
     )
@@ -119,10 +128,6 @@ def _unfit(value: object, role: str, at: str) -> UnfitError:
     what = f"expected the role '{role}', found {kind_of(value.get('role'))}"
     hint = "a transcript begins with the user, and the two take turns"
     return UnfitError(f"{at}.role", what, hint)
-
-
-def _finish(said: Mapping[str, Any], role: str, content: str | None) -> str:
-    return _of(said.get("finish"), role) or (NO_CONTENT if content is None else UNKNOWN)
 
 
 def _of(told: object, role: str) -> str | None:

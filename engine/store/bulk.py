@@ -7,16 +7,16 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final, overload
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
 from engine.checks import UserFault
 from engine.errors import StoreError
 from engine.identity import digest_of
 from engine.jury import Vote
-from engine.store.codec import Value, columns_of, storable
+from engine.store.codec import Value, columns_of
 from engine.store.imports import ImportNote, keep_import
-from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert
+from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, message_decided
 from engine.store.tables import (
     AttemptRow,
     CheckRow,
@@ -41,6 +41,37 @@ _SEQ: Final = {table: columns_of(table).index("seq") for table in _ORDER}
 """Where a row has its `seq`."""
 
 _OF_A_TAKE: Final = (TakeEndRow, MessageRow, Verdict, CheckRow)
+_SPEAKERS: Final = (Speaker.USER.value, Speaker.TARGET.value)
+
+
+class PlainMessages(Sequence[MessageRow]):
+    """What was said in turns that the user begins, where no more is known of a message than its
+    words. Its rows are made for whoever looks at them; to write it, nobody has to."""
+
+    __slots__ = ("finishes", "texts")
+
+    def __init__(self, texts: Sequence[bytes], finishes: Sequence[str]) -> None:
+        """`texts` are UTF-8."""
+        self.texts = texts
+        self.finishes = finishes
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def __getitem__(self, place: int) -> MessageRow: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[MessageRow]: ...
+    def __getitem__(self, place: int | slice) -> MessageRow | list[MessageRow]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        return MessageRow(
+            take=GIVEN_LATER,
+            turn=(place >> 1) + 1,
+            speaker=Speaker.TARGET if place & 1 else Speaker.USER,
+            text=self.texts[place].decode(),
+            finish=self.finishes[place],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +133,37 @@ class ColumnRows:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainMessageRows:
+    """`PlainMessages` of several takes."""
+
+    at: int
+    takes: Sequence[tuple[int, int, Sequence[bytes], Sequence[str]]]
+    """Of each the `seq` of its first message, its own, and what `PlainMessages` has."""
+
+    @property
+    def last(self) -> int:
+        """The last `seq`."""
+        first, _, texts, _ = self.takes[-1]
+        return first + len(texts) - 1
+
+    def values(self) -> Iterator[tuple[str | int | bytearray, ...]]:
+        """As `_INSERT_PLAIN` takes them."""
+        for first, take, texts, finishes in self.takes:
+            for place, text in enumerate(texts):
+                speaker = _SPEAKERS[place & 1]
+                # not as bytes: sqlite3 looks far and wide for what adapts those, and for None
+                written, digest = bytearray(text), bytearray(digest_of(speaker, text))
+                turn = (place >> 1) + 1
+                yield first + place, self.at, take, turn, speaker, written, finishes[place], digest
+
+
+_INSERT_PLAIN: Final = (
+    "INSERT INTO message (seq, at, take, turn, speaker, text, finish, digest) "
+    "VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
 class NumberedRow:
     """A row that the store is asked about when it is written. A note has the last `seq` before
     it."""
@@ -112,7 +174,7 @@ class NumberedRow:
     """When it is written, where the row does not say it: milliseconds since 1970."""
 
 
-NumberedRows = ColumnRows | NumberedRow
+NumberedRows = ColumnRows | PlainMessageRows | NumberedRow
 
 
 class Bulk:
@@ -138,7 +200,7 @@ class Bulk:
         for row in self._rows:
             if self._stopped.is_set():
                 raise StoreError("stopped: nothing of it was written")
-            if isinstance(row, ColumnRows | NumberedRow):
+            if isinstance(row, NumberedRows):
                 numbering.seq = _written(connection, row, numbering.seq)
             else:
                 for each in numbering.add(row):
@@ -151,28 +213,16 @@ class Bulk:
 def _written(connection: sqlite3.Connection, rows: NumberedRows, before: int) -> int:
     """Write them; the last `seq`, or `before` where that is a later one."""
     if isinstance(rows, ColumnRows):
-        values = rows.values if rows.table != "message" else _with_digests(rows.values)
-        connection.executemany(INSERTS[rows.table], values)
+        connection.executemany(INSERTS[rows.table], rows.values)
         return max(before, int(rows.values[-1][_SEQ[rows.table]] or 0))
+    if isinstance(rows, PlainMessageRows):
+        connection.executemany(_INSERT_PLAIN, rows.values())
+        return max(before, rows.last)
     if isinstance(rows.row, ImportNote):
         keep_import(connection, rows.row, seq=rows.seq, at=rows.at)
     else:
         insert(connection, rows.row, seq=rows.seq, at=rows.at)
     return max(before, rows.seq)
-
-
-_SPEAKER, _TEXT, _DIGEST = map(columns_of("message").index, ("speaker", "text", "digest"))
-
-
-def _with_digests(messages: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Value, ...]]:
-    """Each with that of its text: who makes rows in a process of its own has more to do than who
-    writes them."""
-    for row in messages:
-        if row[_DIGEST] is None:
-            digest = digest_of(row[_SPEAKER], row[_TEXT].encode())
-            yield (*row[:_DIGEST], digest, *row[_DIGEST + 1 :])
-        else:
-            yield row
 
 
 @dataclass(slots=True)
@@ -182,6 +232,7 @@ class Numbering:
     seq: int
     at: int
     _waiting: dict[str, list[tuple[Value, ...]]] = field(default_factory=lambda: defaultdict(list))
+    _plain: list[tuple[int, int, Sequence[bytes], Sequence[str]]] = field(default_factory=list)
     _count: int = 0
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -217,11 +268,14 @@ class Numbering:
             self._scenarios[row.benchmark, row.scenario.id] = self.seq
         yield NumberedRow(row, self.seq, self.at)
 
-    def rest(self) -> Iterator[ColumnRows]:
+    def rest(self) -> Iterator[ColumnRows | PlainMessageRows]:
         """What waits, in the order in which rows refer to each other."""
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
                 yield ColumnRows(table, rows)
+        if self._plain:
+            yield PlainMessageRows(self.at, self._plain)
+            self._plain = []
         self._count = 0
 
     def _put(self, row: StoredRow, given: Sequence[Value]) -> int:
@@ -236,10 +290,8 @@ class Numbering:
         before = _Written()
         for take in conversation.takes:
             seq = self._put(take.begun, (self._scenario(take.begun),))
-            # `decided` would look for an end before each: a take that begins here has none
-            for message in take.messages:
-                self._put(message, (seq, storable(message.text), message.digest))
-            before.begin(take.messages)
+            self._messages(take.messages, seq)
+            before.begin(has_reply=_has_reply(take.messages))
             for row in take.behind_messages():
                 before.add(row, given := decided(row, before, seq))
                 self._put(row, given)
@@ -247,10 +299,27 @@ class Numbering:
             before.add(rest, given := decided(rest, before, 0))
             self._put(rest, given)
 
+    def _messages(self, messages: Sequence[MessageRow], take: int) -> None:
+        if isinstance(messages, PlainMessages):
+            if messages:
+                self._plain.append((self.seq + 1, take, messages.texts, messages.finishes))
+            self.seq += len(messages)
+            self._count += len(messages)
+            return
+        for message in messages:
+            # `decided` would look for an end before each: a take that begins here has none
+            self._put(message, message_decided(message, take))
+
     def _scenario(self, begun: TakeRow) -> int | None:
         if begun.scenario_seq is not None:
             return begun.scenario_seq
         return self._scenarios.get((begun.benchmark, begun.key.scenario_id))
+
+
+def _has_reply(messages: Sequence[MessageRow]) -> bool:
+    if isinstance(messages, PlainMessages):
+        return len(messages) > 1
+    return any(one.speaker is Speaker.TARGET for one in messages)
 
 
 class _Written:
@@ -263,10 +332,9 @@ class _Written:
         """Of the take that was begun last."""
         self._has_reply = self._is_finished = False
 
-    def begin(self, messages: Sequence[MessageRow]) -> None:
-        """Another take, with all that was said in it."""
-        self._has_reply = any(one.speaker is Speaker.TARGET for one in messages)
-        self._is_finished, self._votes = False, []
+    def begin(self, *, has_reply: bool) -> None:
+        """Another take."""
+        self._has_reply, self._is_finished, self._votes = has_reply, False, []
 
     def add(self, row: StoredRow, given: Sequence[Value]) -> None:
         """A row, with what was decided for it."""
