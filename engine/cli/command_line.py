@@ -146,9 +146,13 @@ def _known_command(word: str, commands: Iterable[str]) -> None:
 
 
 def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
-    options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
-    near = nearest_word(word.split("=")[0], options) if word.startswith("-") else None
-    hint = f"did you mean {near}?" if near else f"see `{parser.prog} --help`"
+    options = {
+        option.lstrip("-"): option
+        for action in parser._actions  # noqa: SLF001
+        for option in action.option_strings
+    }
+    near = nearest_word(word.split("=")[0].lstrip("-"), options) if word.startswith("-") else None
+    hint = f"did you mean {options[near]}?" if near else f"see `{parser.prog} --help`"
     what = "option" if word.startswith("-") else "argument"
     return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
 
