@@ -31,6 +31,7 @@ _REPLACED: Final = (
     *range(0xD800, 0xE000),  # half of a character
     *range(0xE0000, 0xE0080),  # tags: text that nobody sees
 )
+# U+2400 and up: pictures of the control characters, so that one sees that there was something
 _PICTURES: Final = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
 
 _TABLE: Final[dict[int, int | str | None]] = {
@@ -49,6 +50,7 @@ _LONG_RUN: Final = re.compile(rf"[^\x00-\x7f\w\s]{{{MARKS_IN_A_ROW + 1},}}")
 
 def clean(text: str) -> str:
     """The same text, with nothing in it that acts on a terminal. Newlines and tabs stay."""
+    # nearly all text; the flag for ASCII is kept with each string
     if text.isascii() and text.isprintable():
         return text
     if _SUSPECT.search(text) is not None:

@@ -27,6 +27,7 @@ class EngineThread:
         self._serve = serve
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
+        # not a daemon: the process waits for the engine to put its store in order
         self._thread = threading.Thread(target=self._main, name="engine", daemon=False)
         self._ended = False
         self.result: RunResult | None = None
@@ -77,6 +78,7 @@ class EngineThread:
         try:
             future = asyncio.run_coroutine_threadsafe(answering, loop)
         except RuntimeError:  # the loop closed since it was looked at
+            # or Python warns of a coroutine that was never awaited
             answering.close()
             return over
         try:

@@ -119,6 +119,7 @@ def _listed(names: tuple[str, ...]) -> str:
 def headline(votes: Iterable[bool | None]) -> bool | None:
     """What counts for a conversation: the majority of its verdicts; None for a tie or no vote."""
     given = [vote for vote in votes if vote is not None]
+    # True counts as 1: twice the passes less all votes is above 0 for a majority
     balance = sum(given) * 2 - len(given)
     return None if balance == 0 else balance > 0
 
@@ -127,6 +128,7 @@ def newest(verdicts: Iterable[V]) -> list[V]:
     """Of all verdicts on one take, oldest first, the newest of each judge and pass: where it cannot
     be used, the newest that can, if that was given under the same definition."""
     verdicts = list(verdicts)
+    # most takes have one verdict, and this is asked for each of them
     if len(verdicts) < 2:
         return verdicts
     found: dict[tuple[bool, str, int, str], V] = {}
@@ -136,6 +138,7 @@ def newest(verdicts: Iterable[V]) -> list[V]:
         if verdict.passed is not None or verdict.unscored in ABSTENTIONS:
             usable[voter] = verdict
         before = usable.get(voter)
+        # taken out and put back, so that the order is that of the newest verdicts
         found.pop(voter, None)
         found[voter] = (
             before if before is not None and before.definition == verdict.definition else verdict

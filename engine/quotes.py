@@ -31,6 +31,7 @@ _MARKS: Final = tuple(
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
         "\u2026": "...",
+        # bold and italics: what is copied out of a rendered reply has no marks
         "*": "",
         "_": "",
     }.items()
@@ -142,6 +143,7 @@ def _span(plain: str, wanted: str, start: int) -> Span | None:
     marks where it does not stand there with them."""
     for copied in dict.fromkeys((wanted, wanted.rstrip(_LAST_MARKS))):
         first, rest = copied[:1], copied[1:]
+        # a quote that opens a sentence of its own is often given another first letter
         for begin in dict.fromkeys((first, first.lower(), first.upper())):
             at = start - 1
             while copied and (at := plain.find(begin + rest, at + 1)) >= 0:

@@ -117,6 +117,7 @@ class Watch:
 
     def poll(self) -> Sequence[Fact]:
         """What became true since the last call, folded into `progress`; cheap where nothing did."""
+        # SQLite's own counter of what other connections have committed, which is cheap to ask
         version = self.reader.data_version()
         if version == self._version:
             return ()
@@ -127,6 +128,7 @@ class Watch:
             for fact in facts:
                 self.progress.apply(fact)
             found += facts
+        # the one from before reading: what came while it was read is seen by the next poll
         self._version = version
         self._hear_of_scripts(found)
         return found

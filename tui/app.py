@@ -360,6 +360,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     def tick(self) -> None:
         """Ask the watch what is new, fold it, and draw what is seen."""
         try:
+            # one frame for all that a tick changed: each widget by itself would be a write to the
+            # terminal
             with self.batch_update():
                 self._ticker.tick(self.screen_stack)
         except CrosswindError as error:
@@ -486,6 +488,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def action_theme(self) -> None:
         """The next of our themes, or of the user's."""
+        # Textual's own themes have no inks of ours and stay out of the round
         names = [name for name in self.available_themes if name.startswith(PREFIX)]
         index = names.index(self.theme) if self.theme in names else -1
         self.use_theme(names[(index + 1) % len(names)])
@@ -558,6 +561,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             return
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
+            # on the loop, not in a handler of Python's: that one comes between any two steps of a
+            # screen
             loop.add_signal_handler(number, self._go)
         self.set_interval(LINE_SECONDS, self._go_where_line_is_cut)
 

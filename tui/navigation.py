@@ -127,6 +127,7 @@ def load(where: str) -> Any:
 def preload() -> Thread:
     """Import what is one key away from everywhere, on a thread of its own; a key that needs one of
     them meanwhile waits for that one alone."""
+    # a daemon: whoever leaves at once does not wait for imports
     thread = Thread(target=_preload, name="preload", daemon=True)
     thread.start()
     return thread

@@ -42,6 +42,7 @@ class Secret:
     _template: str
 
     def __init__(self, template: str) -> None:
+        # past our own `__setattr__`, which refuses
         object.__setattr__(self, "_template", template)
 
     @property
@@ -81,6 +82,7 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # pickled, it would lie in plain text wherever a process or a cache puts it
         raise TypeError("a secret is not to be pickled")
 
     @classmethod
@@ -91,6 +93,7 @@ class Secret:
         return core_schema.no_info_after_validator_function(
             cls,
             core_schema.str_schema(strict=True, min_length=1),
+            # by the mask, so that `model_dump` and JSON of a configuration show none
             serialization=core_schema.plain_serializer_function_ser_schema(str),
         )
 
@@ -223,6 +226,8 @@ def _dotenv_text(path: Path) -> str | Problem:
             "this file is larger than 1 MiB, expected lines of the form NAME=value", path
         )
     try:
+        # editors on Windows begin a file with a byte order mark, which would be part of the first
+        # name
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # the error object holds the whole file, so only its number leaves this function

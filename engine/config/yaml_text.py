@@ -121,6 +121,7 @@ def parse_yaml(text: str, path: Path) -> YamlDocument:
     found = _parsed(text, path)
     if isinstance(found, YamlDocument):
         return found
+    # out of this frame: a traceback that shows variables would show the file
     del text
     raise InputError(found)
 
@@ -133,6 +134,7 @@ def _text_of(path: Path) -> str | list[Problem]:
         if not stat.S_ISREG(mode):
             return [Problem("this is not a regular file, expected a YAML file", path)]
         with open_regular(path) as file:
+            # not by its size: a file that grows, or one of /proc, has none that could be believed
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return [Problem("there is no such file", path)]
@@ -155,6 +157,7 @@ def text_of_bytes(raw: bytes, path: Path) -> str | list[Problem]:
     try:
         return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
+        # what stands before the fault is UTF-8, so that the place can be told in lines and columns
         before = raw[: error.start].decode("utf-8").removeprefix("\ufeff")
         line, column = _line_and_column(before)
         what = (
@@ -280,6 +283,7 @@ class _Builder:
             if key in found:
                 what = f"this key stands here twice, first on line {first_line[key]}"
                 self._refuse(event, here, what, hint="delete one of the two")
+                # read and dropped, so that what is wrong inside is told as well
                 self._node(self.loader.get_event(), here)
                 continue
             self.key_positions[here] = _place(event)
@@ -298,6 +302,7 @@ class _Builder:
         self._check_tag(event, at, _CORE_TAGS)
         tag = event.tag
         if tag is None or tag == "!":
+            # what a plain word is (a number, true, a date) stays the library's to say
             tag = self.loader.resolve(yaml.ScalarNode, event.value, event.implicit)
         # `=`, `<<` and the like, which YAML 1.1 gives a meaning that no one here wants: they are
         # text
@@ -315,6 +320,8 @@ class _Builder:
             return None
 
     def _check_anchor(self, event: Any, at: KeyPath) -> None:
+        # refused as a whole: aliases of aliases make gigabytes out of a kilobyte, and no
+        # configuration needs them
         if event.anchor is not None:
             what = f"`&{shown(event.anchor)}` is an anchor, and anchors are not taken here"
             self._refuse(event, at, what, hint="delete it and write the value out where it is used")

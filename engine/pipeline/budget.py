@@ -52,6 +52,7 @@ class _Left:
 
     def each_usd(self, *, refuted: bool) -> float:
         """With `refuted`, what was expected is no reason to think that calls get cheaper again."""
+        # a weighted mean of both: what was expected counts as so many calls that were seen
         expected = (self.usd * WEIGHT + self.cost) / (WEIGHT + self.made)
         return max(expected, (self.usd + self.cost) / (1 + self.made)) if refuted else expected
 
@@ -107,6 +108,7 @@ class Budget:
         """
         usual = self.usual_usd(role, model)
         for limit in self.limits:
+            # with what is in the air: a thousand calls that each fit would together not
             if limit.before_usd + self.spent_usd + self._in_air + usual > limit.usd:
                 self._on_spent(limit)
                 raise StopRequested
@@ -206,6 +208,8 @@ class Budget:
     async def covered(self, role: Role, model: str) -> None:
         """Before one call: wait until somebody has agreed to what it costs. Raises `StopRequested`
         where nobody does."""
+        # asked again: of several that wait for the same answer one may have used what was agreed
+        # to
         while self.goes_beyond(role, model):
             if not await self._on_beyond():
                 raise StopRequested

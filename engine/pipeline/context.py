@@ -40,6 +40,8 @@ class LiveMessage:
             # another message to whoever has read the beginning of the first
             self.speech = replace(self.speech, began=time.monotonic())
         else:
+            # in a list: to add to one string at each word would copy a long reply thousands of
+            # times
             self._pieces.append(piece)
             self.length += len(piece)
 
@@ -66,6 +68,7 @@ class LiveBoard:
 
     def speaking(self) -> Sequence[Speech]:
         """Messages that are being said, the longest running first."""
+        # copied first: other threads ask while the loop adds and takes away
         messages = list(self._messages.values())
         return sorted((message.speech for message in messages), key=lambda speech: speech.began)
 
@@ -192,11 +195,14 @@ class RunContext(BenchmarkContext):
         self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
         try:
             await do()
+        # queued again and not failed: nothing is wrong with the row
         except (StopRequested, asyncio.CancelledError):
             self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
             raise
         except (ModelError, DamagedError) as error:
             return await self._failed(stage, unit, target, str(error))
+        # what concerns every row, as a store that cannot be written: it ends the run, and no row
+        # is blamed
         except CrosswindError:
             raise
         except Exception as error:  # noqa: BLE001  (one row's failure is not the others')

@@ -102,6 +102,7 @@ class Reachability:
             known.first_strike_at = self._clock()
         known.strikes += 1
         # a network that carries others is not down, whatever this host's failure looks like
+        # since this host first failed: what worked before says nothing of now
         others_work = any(host.worked_at > known.first_strike_at for host in self._hosts.values())
         # a host that was found before and is unknown now: nobody resolves names any more
         network = cause is Fault.NETWORK or (cause is Fault.UNKNOWN_HOST and known.has_worked)
@@ -126,6 +127,8 @@ class Reachability:
         deadline = self._clock() + longest_s
         while self.trouble(host_port) is not None:
             # one host is asked for all that wait: a thousand calls would be a thousand probes
+            # where the network is down the host that showed it is asked, and a server on this
+            # machine is asked for itself
             witness = host_port if self._down is None or host_port.local else self._down
             async with self._of(witness).probing:
                 if not await self._probe_until(witness, host_port, deadline):
@@ -213,6 +216,7 @@ def _settle() -> None:
     often: to walk through all of it would hold up everything that is heard for a tenth of a second,
     several times a minute."""
     gc.collect()
+    # collected first, or garbage of the imports would be kept for ever
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)
 
@@ -270,6 +274,7 @@ class Accounts:
         known = self._open.get(name)
         if known is not None:
             return known
+        # looked at again inside: of a thousand calls that find no account one opens it
         async with self._opening:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)

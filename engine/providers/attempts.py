@@ -119,6 +119,7 @@ _OUT_OF_MONEY: Final = frozenset(
     | {"organization_spend_limit_exceeded", "project_spend_limit_exceeded"}
 )
 _RATE: Final = frozenset({"rate_limit_error", "rate_limit_exceeded", "429"})
+# 529 is Anthropic's own status for it; gateways pass it on as a code
 _OVERLOAD: Final = frozenset({"overloaded_error", "overloaded", "529", "engine_overloaded"})
 _KEY: Final = frozenset(
     {"authentication_error", "invalid_api_key", "permission_error", "401", "402", "403"}
@@ -212,6 +213,7 @@ def _by_words(failure: Failure) -> FailureKind | None:
         return FailureKind.CONTEXT_FULL
     if words & _FILTER and (unsaid or status in {400, 403, 422}):
         return FailureKind.FILTERED
+    # OpenRouter's answer to what its moderation refuses, where 403 else means the key
     if status == 403 and _MODERATED.search(message):
         return FailureKind.FILTERED
     # more tokens than the limit allows in a minute: no wait makes room for this request
@@ -390,6 +392,7 @@ def _wait_in(text: str, now: datetime) -> float | None:
     except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
+        # "-0000" is a date without a zone to Python; HTTP knows none but GMT
         moment = moment.replace(tzinfo=UTC)
     return _sane_wait(max(0.0, (moment - now).total_seconds()))
 
@@ -399,6 +402,7 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
+    # float() takes "nan" and "inf", and a wait for ever is none
     return number if math.isfinite(number) else None
 
 

@@ -38,6 +38,7 @@ class ModelCapabilities:
     def __or__(self, other: ModelCapabilities) -> ModelCapabilities:
         """What is known from both."""
         order = list(Step)
+        # the less strict of two, as each was learned by a refusal
         step = max(self.step, other.step, key=order.index)
         room = min((one.room for one in (self, other) if one.room is not None), default=None)
         return ModelCapabilities(step, self.dropped | other.dropped, room)
@@ -175,6 +176,7 @@ def lesson(
     lower = next_step(learned.step, steps)
     if lower is not None and not about_shape and not refused_pair:
         # what names nothing is answered once, by what every server takes
+        # step by step each conversation would pay for two refusals before its first word
         lower = steps[-1]
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:
@@ -220,6 +222,7 @@ def _without(name: str, learned: ModelCapabilities) -> Adaptation:
 def _named(failure: Failure, sent: Collection[str]) -> str | None:
     """The parameter that was sent and is refused as such. A value out of its range is a fault of
     the configuration, which a person must hear of, and so not answered by leaving it out."""
+    # "max_tokens must be at most 4096" names a parameter and does not refuse it
     if _OUT_OF_RANGE.search(failure.message) and not _UNKNOWN.search(failure.message):
         return None
     given = failure.param.lower()
@@ -231,6 +234,7 @@ def _named(failure: Failure, sent: Collection[str]) -> str | None:
         found = re.search(
             rf"(?<![\w-])({'|'.join(map(re.escape, spellings))})(?!\w)", failure.message
         )
+        # the first that is named: what comes later is often a list of what is taken
         if name in sent and found and (first is None or found.start() < first[0]):
             first = (found.start(), name)
     if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
@@ -322,6 +326,8 @@ class TokenLimits:
 
 def room_in(message: str) -> TokenLimits | None:
     """None where the refusal is not about the length of a reply, or gives no numbers."""
+    # the patterns below are tried on what a server wrote: bounded, so that no answer can make them
+    # slow
     text = message[:_LOOKED_AT]
     context = _number(_SUM, text) or _number(_CONTEXT, text)
     if context is None:

@@ -41,6 +41,7 @@ class Redactor:
     """Knows the keys of one account in every spelling a server may echo. Shows none itself."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
+        # a key of three letters stands in every other word; to hide those would hide the message
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
 
     # Worked out when a text is to be redacted, which most calls never have.
@@ -48,6 +49,8 @@ class Redactor:
     @cached_property
     def _spellings(self) -> list[str]:
         spellings = {text for secret in self._secrets for text in _spellings(secret)}
+        # the longest first: an alternation takes the first that fits, and a short spelling may be
+        # part of a long one
         return sorted(spellings, key=len, reverse=True)
 
     @cached_property

@@ -134,6 +134,7 @@ class SocketLink:
             if self._closing:
                 return Response(accepted=False, text="this watcher has let go of the engine")
             self._commands.append(command)
+            # at once: whoever gives a command does not wait for the next look
             self._next_look = 0.0
             self._wake()
         command.answered.wait(self._timeouts.answer)
@@ -208,9 +209,12 @@ class SocketLink:
         poll.register(self._woken, select.POLLIN)
         if line is not None:
             poll.register(line, select.POLLIN | (select.POLLOUT if line.has_unsent else 0))
+        # nothing is asked for and nothing to come: it sleeps until it is woken, so an app that
+        # nobody looks at costs nothing
         timeout = None if due is None else max(0.0, due - time.monotonic()) * 1000
         for end, event in poll.poll(timeout):
             if end == self._woken:
+                # emptied: of many that woke it one turn serves all
                 os.read(self._woken, 4096)
             elif line is not None:
                 self._attend(line, event)
@@ -307,6 +311,7 @@ class SocketLink:
             self._line = None
             self._connection.lose(why, now)
             self._link_state.fall_silent()
+            # neither repeated nor dropped in silence: nobody can know whether the engine did them
             lost, self._pending = list(self._pending.values()), {}
             for pending in lost:
                 if pending.command is not None:
@@ -315,6 +320,7 @@ class SocketLink:
 
     def _look_later(self, now: float) -> None:
         self._next_look = now + self._pause
+        # an engine that starts is found within moments, one that never comes costs ever less
         self._pause = min(self._pause * 2, self._timeouts.longest_look)
 
 

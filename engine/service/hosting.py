@@ -91,6 +91,7 @@ def hosted(
 
     Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
     """
+    # before anything is opened: each conversation at once needs a connection
     raise_limit()
     workspace = Workspace(place.root)
     store_path = workspace.store_path(place.config())
@@ -148,6 +149,8 @@ async def serve(
         on_ready()
         return await engine.serve(order)
     finally:
+        # also where the work broke off: watchers are told goodbye and do not take the silence for
+        # a crash
         await server.close()
 
 
@@ -168,6 +171,7 @@ def run_job(text: str, speak: int) -> int:
         _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
         _log(f"ended: {error}")
+        # whoever waits for it is told once: behind `ready` this says nothing any more
         word.say(StartMessage(os.getpid(), str(error), error.exit_code))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge of this process)

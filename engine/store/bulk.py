@@ -184,6 +184,7 @@ class Bulk:
         """Where rows are numbered, all are, from the one behind the store's last one on."""
         self._rows = rows
         self._begun = False
+        # from the event loop to the writer's thread, which looks at it before each row
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -198,6 +199,7 @@ class Bulk:
         self._begun = True
         numbering = Numbering(after, at)
         for row in self._rows:
+            # raised, so that the savepoint of the whole is rolled back
             if self._stopped.is_set():
                 raise StoreError("stopped: nothing of it was written")
             if isinstance(row, NumberedRows):
@@ -270,6 +272,7 @@ class Numbering:
 
     def rest(self) -> Iterator[ColumnRows | PlainMessageRows]:
         """What waits, in the order in which rows refer to each other."""
+        # foreign keys are on, and a row may name only what is written
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
                 yield ColumnRows(table, rows)

@@ -166,6 +166,7 @@ def _made(
 
 def _slot(table: type, name: str) -> Callable[[Any, Any], None]:
     """What fills it, past what keeps a frozen dataclass as it is."""
+    # the class that declares the field: a subclass with slots of its own does not repeat it
     [slot] = (one.__dict__[name] for one in table.__mro__ if name in one.__dict__)
     fill: Callable[[Any, Any], None] = slot.__set__
     return fill
@@ -179,6 +180,7 @@ def _decoder(hint: Any) -> Convert | None:
         return _or_none(_decoder(needed))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         # a fifth of what it costs to call the class
+        # a value that is none raises KeyError, which is among `UNREADABLE`
         return {one.value: one for one in hint}.__getitem__
     if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
         item: Any = get_args(hint)[0]
@@ -258,6 +260,7 @@ def storable(text: str) -> str:
     return text
 
 
+# NaN would be written as a word that json_valid does not take
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -295,6 +298,8 @@ def _named(used: Any, names: dict[str, Any]) -> str:
 
 
 def _compiled_lines(argument: str, lines: Sequence[str], names: dict[str, Any]) -> Convert:
+    # compiled once for each kind of row and set of columns: a loop over the fields would look each
+    # of them up again for each row
     exec(f"def made({argument}):\n " + "\n ".join(lines), names)  # noqa: S102  (as `_compiled`)
     function: Convert = names["made"]
     return function

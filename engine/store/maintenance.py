@@ -109,11 +109,13 @@ def prune(store: Store, plan: PrunePlan) -> None:
 def shrink(store: Store) -> int | None:
     """Write the file anew, without what is free in it; by how many bytes it is smaller. None where
     the disk has no room to do so. Raises `StoreError` and `sqlite3.Error`."""
+    # before it is measured: what was taken away is in the log until it is folded in
     store.exclusively(_fold_in)
     before = store.path.stat().st_size
     # as much as VACUUM may take: https://sqlite.org/lang_vacuum.html
     if shutil.disk_usage(store.path.parent).free < 2 * before:
         return None
+    # between two transactions of the writer: VACUUM cannot run within one
     store.exclusively(lambda connection: connection.execute("VACUUM").close())
     store.exclusively(_fold_in)
     return before - store.path.stat().st_size
@@ -127,6 +129,7 @@ def _fold_in(connection: sqlite3.Connection) -> None:
 def _take_away(connection: sqlite3.Connection, takes: Sequence[int]) -> None:
     marks = ", ".join("?" * len(takes))
     with transaction(connection):
+        # what refers to a take before the take: foreign keys are checked with each statement
         for part in ("verdict", "take_check", "message", "take_end"):
             connection.execute(f"DELETE FROM {part} WHERE take IN ({marks})", takes)
         connection.execute(f"DELETE FROM take WHERE seq IN ({marks})", takes)

@@ -52,6 +52,7 @@ for _name, _step in zip(_NAMES, STEPS, strict=True):
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the schema up to date. Raises `StoreError` where it is newer than this program."""
+    # no plug-ins: what a person has installed for the command sqlite-utils must not touch a store
     database = Database(connection, execute_plugins=False, recursive_triggers=False)
     applied = {migration.name for migration in MIGRATIONS.applied(database)}
     if strange := applied.difference(_NAMES):
@@ -64,6 +65,8 @@ def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
     # sqlite-utils alone would begin as a reader
     with transaction(connection):
         MIGRATIONS.apply(database)
+        # in the same transaction as the steps: SQLite keeps it in the first page, so either both
+        # are there or neither
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         reached(KillPoint.MIGRATING)
     reached(KillPoint.MIGRATED)

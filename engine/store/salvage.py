@@ -97,6 +97,8 @@ def set_aside(path: Path, now: datetime) -> Path:
             if source.is_file():
                 _copy(source, aside.with_name(aside.name + suffix))
             elif source.exists():
+                # a pipe or a folder in the place of a log: it cannot be copied, and must be out of
+                # the way
                 source.rename(aside.with_name(aside.name + suffix))
         if not aside.exists():  # of a store of which only the log is left
             os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -140,6 +142,8 @@ def salvage(
     than none. Raises `StoreError` where the new one cannot be made.
     """
     create_store(into)
+    # by itself and not by the writer: rows keep their `seq`, and nothing is decided about them
+    # anew
     with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
         # it is synced once, at its end, and thrown away where that is not reached
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
@@ -205,6 +209,8 @@ def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
     patched = new.with_name(new.name + ".patched")
     best, most = None, 0
     try:
+        # as it is; with a sound header, where that alone came to harm; with a sound first page, in
+        # which the schema begins
         for length in (0, _HEADER, PAGE):
             path = damaged
             if not (length or damaged.stat().st_size):
@@ -294,6 +300,8 @@ def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
         if source.is_file():
             _copy(source, target)
     with new.open("rb") as whole, patched.open("r+b") as broken:
+        # of a store that was made a moment ago by this program: all stores have pages of the same
+        # size
         first = bytearray(whole.read(length))
         pages = max(1, damaged.stat().st_size // PAGE)
         broken.truncate(max(PAGE, damaged.stat().st_size))
@@ -352,6 +360,8 @@ class _Table:
             # it is found, so that what cannot be read is in it; or in what it points to
             return None if key > self.last else self._beyond(key)
         # in steps that double, then by halves: one lost page may have held hundreds of rows
+        # numbers are shared by all tables, so that the next row of this one may be far: a step of
+        # one would ask thousands of times
         low, step = done + 1, 1
         while (high := low + step) <= self.last:
             if self._key(high) is not None:
@@ -443,6 +453,8 @@ class _Saving:
             self._new.execute(insert, tuple(row.values()))
             self._tables[name].saved += 1
         except sqlite3.IntegrityError as error:
+            # any other refusal says that it is no row of this table, by chance with as many
+            # columns
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 self._leave_out(name, row, _NO_PLACE)
 
@@ -519,6 +531,7 @@ class _Saving:
         lost = [one for table in self._tables.values() for one in table.lost]
         beyond = [] if said is None else list(self._lost([(said.first + 1, said.last)], said.last))
         missing = sum(high - low + 1 for low, high in _merged(iter([*lost, *beyond])))
+        # a flipped bit in a number of tokens leaves the row sound and the sum of a run absurd
         forget_implausible(self._new)
         self._new.execute(
             "UPDATE take SET scenario = NULL WHERE scenario NOT IN (SELECT seq FROM scenario)"

@@ -118,6 +118,7 @@ class ViewMemory:
     def beside(cls, other: Path, workspace: Path) -> ViewMemory:
         """In a folder beside another file of the app's."""
         place = str(workspace.resolve()).encode("utf-8", "surrogateescape")
+        # a digest, as a path may hold what a name of a file may not, and more of it
         name = hashlib.blake2b(place, digest_size=8).hexdigest()
         return cls(other.parent / FOLDER / f"{name}.json", workspace)
 
@@ -147,6 +148,8 @@ class ViewMemory:
             found = json.loads(read_regular(self.path))
         except FileNotFoundError:
             return Views()
+        # a file of a few thousand brackets is JSON that Python cannot read without running out of
+        # stack
         except (OSError, ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):

@@ -58,7 +58,7 @@ class Passage:
     marks: tuple[Styled, ...] = ()
     """Evidence, and what was searched for, each in the order of the text."""
     folded: bool = False
-    """TakeRef as one row."""
+    """Shown as one row."""
     growing: bool = False
     """It is being written at this moment."""
     close: bool = False
@@ -234,6 +234,7 @@ class Document:
         top = end_beside = 0
         for each in laid:
             if isinstance(each.block, Rule):
+                # what stands on the rail belongs to this part: the next rule begins below it
                 top = max(top, end_beside)
             self._tops.append(top)
             if self._is_aside(each.block):
@@ -266,6 +267,8 @@ class Document:
 
     def _renewed(self, before: _Laid | None, block: Block) -> tuple[_Laid, int | None]:
         """The block laid out, and the first of its rows that differs from what was there."""
+        # identity first: blocks are compared at each tick, and most are the very objects of the
+        # last one
         if before is not None and (before.block is block or before.block == block):
             return before, None
         if before is None or not isinstance(before.block, Passage):
@@ -297,6 +300,7 @@ class Document:
         longer.reach = laid.reach
         if block.light_markdown:
             line = block.text.rfind("\n", 0, last) + 1
+            # from the begin of its last line on: half a fence may have become a whole one
             longer.fences = [fence for fence in laid.fences if fence < line]
             longer.fences += ink.fences(block.text, line)
         return longer, laid.head + len(laid.rows) - 1
@@ -351,6 +355,7 @@ class Document:
             styles.append(passage.marks[current]._replace(ink=Ink.EVIDENCE_NOW))
         pieces = painted(passage.text, row.start, row.end, styles, passage.ink)
         if passage.folded:
+            # folded is one row, whatever line ends the text has
             pieces = [Piece(" ".join(text.split()), ink) for text, ink in pieces]
         return [Piece(" " * row.indent), *pieces] if row.indent else pieces
 

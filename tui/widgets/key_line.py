@@ -205,6 +205,8 @@ class KeyLine(LineView):
     def _placed(self) -> list[tuple[int, Hint]]:
         """Where each hint that has room begins."""
         width = self.line_width - 1
+        # help and the way out first: they stand at the right end, and the others share what is
+        # left
         kept = sum(hint.width for hint in self._kept) + 2 * max(len(self._kept) - 1, 0)
         placed: list[tuple[int, Hint]] = []
         at = 1

@@ -124,6 +124,8 @@ def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> li
     """The turns of user and assistant. Empty texts are left out, as they are refused."""
     rows: list[tuple[MessageRole, list[str]]] = []
     for turn in said:
+        # "text content blocks must be non-empty" and "must contain non-whitespace text" are 400s
+        # of theirs
         texts = [text for text in turn.texts if text.strip()]
         if turn.role is MessageRole.SYSTEM or not texts:
             continue
@@ -149,6 +151,7 @@ def _kept_place(
     """The message and the text in it up to which the provider should keep the request."""
     texts = [(n, m, len(text)) for n, (_, row) in enumerate(rows) for m, text in enumerate(row)]
     if ask.cache is PromptCache.HISTORY:
+        # a mark behind what changes each turn would pay for writing the cache and never be read
         texts = texts[:-1]
     long = before + sum(size for *_, size in texts) >= PAYS_FROM
     if ask.cache is None or not ask.takes("cache_control") or not texts or not long:

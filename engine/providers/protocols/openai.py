@@ -128,6 +128,7 @@ def _response_format(ask: ChatRequest) -> ResponseFormat | None:
         return None
     if ask.learned.step is Step.JSON_OBJECT:
         return {"type": "json_object"}
+    # what OpenAI takes as a name: letters, digits, _ and -, 64 of them
     name = re.sub(r"[^A-Za-z0-9_-]", "_", str(ask.schema.get("title", "")))[:64] or "answer"
     bounded = ask.first_party and not ask.model.startswith(_FINE_TUNED) and ask.takes(BOUNDS)
     schema = strict_schema(ask.schema, bounded=bounded)
@@ -171,6 +172,8 @@ class OpenAIReplyParser:
             self.ended = True
             return None
         event = parsed(data)
+        # with the status 200 sent long ago, an error can only be an event: each server has its own
+        # shape of it
         if event.get("error") or event.get("object") == "error" or event.get("type") == "error":
             raise InStreamError(failure_in(event, Cause.IN_STREAM))
         self.named.add(event.get("model"))
@@ -181,6 +184,7 @@ class OpenAIReplyParser:
         if isinstance(usage, dict):
             self._count(usage)
         choices = event.get("choices")
+        # the last chunk of a stream with `include_usage` has an empty list and the usage
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None
         choice = choices[0]
@@ -201,6 +205,7 @@ class OpenAIReplyParser:
         if isinstance(refusal, str) and refusal:
             self._refused = True
             return refusal
+        # DeepSeek and others call it so; OpenRouter calls it `reasoning`
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         if isinstance(thought, str):
             self.thoughts.append(thought)

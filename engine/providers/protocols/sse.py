@@ -48,6 +48,8 @@ class EventDecoder:
         if self._held:
             chunk, self._held = b"\r" + chunk, False
         if b"\r" in chunk:
+            # CR, LF and CRLF all end a line (the standard's grammar): whether this one is a CRLF
+            # shows with the next chunk
             if chunk.endswith(b"\r"):
                 chunk, self._held = chunk[:-1], True
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -59,6 +61,8 @@ class EventDecoder:
             lines[0] = b"".join([*self._tail, lines[0]])
             self._tail.clear()
         if tail:
+            # kept in pieces: to add each to one string would copy an event as often as it has
+            # chunks
             self._tail.append(tail)
         events = self._events(lines)
         self._check_size()
@@ -79,6 +83,7 @@ class EventDecoder:
             # some servers begin a stream with one, which would hide the first field
             field = line.removeprefix(_BYTE_ORDER_MARK)
             if field.startswith(b"data:"):
+                # one blank behind the colon belongs to the syntax, further ones to the data
                 data.append(field[6:] if field[5:6] == b" " else field[5:])
             elif not field:
                 if data:
