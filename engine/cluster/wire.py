@@ -26,6 +26,9 @@ from engine.providers.served import NO_ROUTE, GatewayRoute
 WIRE_VERSION: Final = 1
 """Rises when one side begins to say what the other would not understand."""
 
+LONGEST_FAULT: Final = 200
+"""In characters: what is said of bytes that are not understood, which may hold some of them."""
+
 T = TypeVar("T")
 
 
@@ -194,6 +197,6 @@ def decoded(raw: bytes, kind: type[T]) -> T:
     """Raises `WireError`."""
     try:
         found: T = _DECODERS[kind].decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise WireError(f"not understood: {error}") from None
+    except (msgspec.DecodeError, RecursionError, ValueError, OverflowError) as error:
+        raise WireError(f"not understood: {error}"[:LONGEST_FAULT]) from None
     return found

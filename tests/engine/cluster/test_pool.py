@@ -140,6 +140,26 @@ def test_a_silent_agent_is_lost_and_what_it_says_later_is_not_heard(place: Workp
     assert "one was lost" in scene.notes[0]
 
 
+def test_an_agent_that_is_not_understood_is_lost_or_refused(place: Workplace) -> None:
+    first, second, third = agent("one"), agent("two"), agent("three")
+    place.server.settings = SLOW
+
+    async def babble(_wait_s: float) -> bytes:
+        while not first.agent._tasks:  # noqa: ASYNC110  (what is looked at is not the test's)
+            await asyncio.sleep(0.002)
+        return b"\xa3\xff\xfe\xfd"
+
+    async def mumble(_greeting: bytes) -> bytes:
+        return b"\x91" * 10_000
+
+    vars(first)["events"], vars(third)["hello"] = babble, mumble
+    _, scene = run_with(place, first, second, third)
+    assert all_done(place)
+    assert outcomes(place)["agent_lost"] >= 1
+    assert any("the worker one was lost" in note for note in scene.notes)
+    assert any("the worker three is not used: not understood" in note for note in scene.notes)
+
+
 def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
     place.server.settings = Settings(latency_ms=60_000)
     where = RequestDestination(Wire.OPENAI, place.server.openai_url, "any", {})

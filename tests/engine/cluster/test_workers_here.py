@@ -9,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from engine.benchmark import Stage
 from engine.cli.main import main
+from engine.errors import STOPPED
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import (
     CANARY,
@@ -112,6 +115,49 @@ def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
         held = path.read_bytes() if path.exists() else b""
         assert CANARY.encode() not in held
         assert HEADER_CANARY.encode() not in held
+
+
+def priced(place: Workplace, **limits: Any) -> None:
+    """At most five calls at once: three in conversations, two of the judge. A call is dear."""
+
+    def model(name: str) -> dict[str, Any]:
+        return place.model(name, price={"input": 1_000.0, "output": 1_000.0})
+
+    roles: dict[str, Any] = {
+        f"{role}_model": model(role) for role in ("user", "evaluator", "generator")
+    }
+    at_once = {"gen_scenarios": 1, "simulate": 3, "evaluate": 2}
+    run = {"concurrency": at_once, **limits}
+    place.configure([{"id": "good", **model("steadfast")}], **roles, run=run)
+
+
+def spent(place: Workplace) -> tuple[int, float]:
+    """Calls that are stored, and US dollars."""
+    with place.reader() as reader:
+        used = [reader.usage("bread", stage) for stage in Stage]
+    return sum(one.calls for one in used), sum(one.cost_usd or 0.0 for one in used)
+
+
+def test_limits_and_budget_hold_to_the_call_over_all_workers(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    alone, many = workplace(tmp_path / "alone", server), workplace(tmp_path / "many", server)
+    server.settings = Settings()
+    priced(alone)
+    assert not alone.run("bread").stopped
+    usual, usd = spent(alone)
+    server.reset()
+    server.settings = Settings(latency_ms=150, cap=5)
+    budget = round(0.6 * usd, 2)
+    priced(many, budget=budget)
+    with Engine(many, "--workers", "2") as engine:
+        assert engine.wait(100) == STOPPED, engine.told
+    calls, cost = spent(many)
+    assert 2 <= server.counters.concurrent_max <= 5
+    assert server.counters.refusals == 0
+    assert server.counters.calls == calls < usual
+    assert 0 < cost <= budget
+    assert "has no room for another call" in engine.told
 
 
 def test_with_the_engine_its_workers_end_and_nothing_more_is_asked(
