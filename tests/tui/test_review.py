@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -15,6 +16,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Stage
 from engine.cli.command_line import parse
 from engine.cli.main import main
+from engine.cli.reviewing import ReviewDesk
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.pipeline.reviews import Reviews
@@ -127,7 +129,7 @@ def test_the_queue_is_worked_off_with_single_keys(place: Place, size: tuple[int,
         await press(pilot, "x", "escape")
         seen = await press(pilot, "t")
         assert "by hand" in seen
-        assert "1 appro" in seen
+        assert "11 to review  1 approved  " in seen
 
     play(place, script, size)
     found = states(place)
@@ -159,6 +161,28 @@ def test_an_edit_that_cannot_be_taken_is_offered_again_as_it_was_written(
     play(place, script)
     assert written_by_hand == []
     assert states(place)["m01_s001"] == "approved"
+
+
+def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await press(pilot, "a", "j", "x", *"dull", "enter")
+        screen, loop = pilot.app.screen, asyncio.get_running_loop()
+        assert isinstance(screen, review.ReviewScreen)
+        act = ReviewDesk.act
+
+        def act_and_be_read(*words: Any, **more: Any) -> str:
+            said = act(*words, **more)
+            asyncio.run_coroutine_threadsafe(screen._read(), loop).result()
+            return said
+
+        monkeypatch.setattr(ReviewDesk, "act", act_and_be_read)
+        seen = await press(pilot, "j", "j", "u")
+        assert "undone: reject m01_s001_v02" in seen
+        assert "variant m01_s001_v02 ─" in seen
+
+    play(place, script)
 
 
 def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:

@@ -23,7 +23,7 @@ from tui.services.preferences import Preferences
 from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
 from tui.state.run_status import Instant
-from tui.text.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, LineView
 
 if TYPE_CHECKING:
@@ -87,20 +87,34 @@ class Shell:
 
 def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
     """Both ends of a place's first line: where one is and what there is to say of it, and whether
-    scripts play a part."""
-    roomy = screen.app.size.width >= ROOM_FOR_NOTICE
-    left = [Piece(" "), *([Piece("Crosswind  ", Ink.ACCENT)] if roomy else [])]
-    left += [Piece(name + "  ", Ink.STRONG), *told]
+    scripts play a part. Where not all has room, the program's name goes first, then words of the
+    notice."""
+    width = screen.app.size.width
+    place: Line = [Piece(name + "  ", Ink.STRONG), *told]
+    named: Line = [Piece(" "), Piece("Crosswind  ", Ink.ACCENT), *place]
+    if width < ROOM_FOR_NOTICE:
+        choices: list[tuple[Line, Line]] = [([Piece(" "), *place], _notice(screen, roomy=False))]
+    else:
+        choices = [
+            (named, _notice(screen, roomy=True)),
+            ([Piece(" "), *place], _notice(screen, roomy=True)),
+            ([Piece(" "), *place], _notice(screen, roomy=False)),
+        ]
+    fits = (one for one in choices if length(one[0]) + length(one[1]) < width)
+    return next(fits, choices[-1])
+
+
+def _notice(screen: WatchingScreen, *, roomy: bool) -> Line:
     if not screen.watched.described:
-        return left, [Piece(READING, Ink.MUTED), Piece(" ")]
+        return [Piece(READING, Ink.MUTED), Piece(" ")]
     infos = screen.watched.benchmarks
     scripted = [info for info in infos if info.scripted]
     if not scripted:
-        return left, ()
+        return ()
     words = scripted_words(scripted[0].scripts, roomy=roomy)
     if len({(info.scripted, info.scripts) for info in infos}) > 1:
         words = "some benchmarks scripted"
-    return left, [Piece(words, Ink.WARN), Piece(" ")]
+    return [Piece(words, Ink.WARN), Piece(" ")]
 
 
 DEFINITION: Final = key(

@@ -244,6 +244,8 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             source = self._source
             if source is None:
                 return
+            # what others read meanwhile has it already
+            before = self._review.standing(benchmark)
             try:
                 said = await asyncio.to_thread(
                     source.act, benchmark, action, entries, reason=reason
@@ -255,7 +257,6 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                 self.shell.tell(str(error), bad=True)
             finally:
                 self._review.under_way -= {QueueKey(benchmark, one.id) for one in entries}
-                before = self._review.standing(benchmark)
                 await self._read()
                 if action is ReviewAction.UNDO and self.is_running:
                     self._go_to_changed(benchmark, before)
