@@ -46,12 +46,22 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
             [request] = link.requests
             assert request.order is not None
             assert (request.order.benchmarks, request.order.pilot) == (("giving-in",), 2)
+            # asked for once more, its page comes all the same
+            waited_for = app.engine._piloting
+            for number, refused in enumerate((None, "it pauses"), 2):
+                link.refuses = refused
+                await pilot.press("V")
+                while len(link.requests) < number:
+                    await pilot.pause()
+                await app.workers.wait_for_complete()
+                assert app.engine._piloting is waited_for
             await asyncio.to_thread(place.run, pilot=2)
             while not isinstance(app.screen, PilotScreen):
                 app.tick()
                 await pilot.pause()
         shown = on_screen(pilot)
         assert "giving-in: 8 conversations played to an end" in shown
+        assert "q closes" in shown
         assert "m01 positive" in shown
         await pilot.press("q")
         # what is played is not played again: it is read at once, also by its name
@@ -59,7 +69,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert isinstance(app.screen, PilotScreen)
-        assert len(link.requests) == 1
+        assert len(link.requests) == 3
 
     async def perform() -> None:
         link = ScriptedLink()

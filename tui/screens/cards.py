@@ -22,7 +22,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import TextCard
 from tui.state.headline import metric_in
 from tui.text.blocks import Block, Document, Passage, Rule
-from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
@@ -148,13 +148,13 @@ class PilotScreen(TextCard, inherit_bindings=False):
 
 def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
     head, *table = map(drawn, page.table)
-    lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
+    lines: list[Line] = [spread([Piece(head, Ink.ACCENT)], [Piece("q closes", Ink.MUTED)], width)]
     lines += [fitted([Piece(row)], width) for row in table]
     for sentence in (drawn(one).strip() for one in page.sentences):
         ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT
         rows = wrap(sentence, width)
         lines += [[], *([Piece(sentence[row.start : row.end], ink)] for row in rows)]
-    return [*lines, [], [Piece("q closes this", Ink.MUTED)]]
+    return lines
 
 
 class MessagesScreen(TextCard, inherit_bindings=False):

@@ -302,7 +302,10 @@ class EngineControl:
             self.ask(request, partial(answered, piloting))
 
         def answered(piloting: _Piloting, answer: Response) -> None:
-            self._piloting = piloting if answer.accepted else None
+            before = self._piloting
+            # one that is at work is waited for, however often it is asked for
+            if answer.accepted and (before is None or before.benchmark != piloting.benchmark):
+                self._piloting = piloting
             self._show(answer)
 
         try:
