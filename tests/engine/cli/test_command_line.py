@@ -24,7 +24,7 @@ from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
         (["search", "x", "--limit", "many"], "--limit"),
         (["results", "--json", "--csv"], "not allowed with"),
         (["--wrokspace", "x"], "did you mean --workspace?"),
-        (["site", "--dir", "x"], "see `crosswind site --help`"),
+        (["site", "--out", "y", "--dir", "x"], "see `crosswind site --help`"),
     ],
 )
 def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) -> None:
