@@ -535,7 +535,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         """Show a notice, whoever its text is from: in two lines, and in full behind a key."""
         severity: SeverityLevel = "error" if bad else "information"
         whole = clean(text[:LONGEST_NOTICE])
-        self._notices.appendleft(ShownNotice(whole, bad))
+        told = ShownNotice(whole, bad)
+        if told not in list(self._notices)[:1]:  # said twice, it stands there once
+            self._notices.appendleft(told)
         self.notify(_in_two_lines(whole, self.size.width - 10), severity=severity, markup=False)
 
     def action_messages(self) -> None:

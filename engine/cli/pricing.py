@@ -148,8 +148,10 @@ ESTIMATED: Final = {
 def _on_top(tried_again: float) -> str:
     if round(tried_again) < 1:
         return "calls that are tried again after a fault come on top"
-    number = calls_words(Range.exactly(round(tried_again)))
-    return f"about {number} come on top, tried again after faults as often as so far"
+    count = round(tried_again)
+    come = "comes" if count == 1 else "come"
+    number = calls_words(Range.exactly(count))
+    return f"about {number} {come} on top, tried again after faults as often as so far"
 
 
 def _tokens(amount: Range) -> str:

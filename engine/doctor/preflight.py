@@ -251,7 +251,7 @@ def _judged(
         what = describe(failure)
         if failure.cause in _CERTIFICATES:
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
-        return [], [f"{host} was not reached ({what}): the run waits for it"]
+        return [], [f"{host} was not reached: {what}; a run waits for it"]
     status = said.status or 0
     # an application has no list, and was asked for none: that it answers at all is enough
     if place.wire.is_application:

@@ -330,6 +330,19 @@ def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(theatre: The
     theatre.perform(script, (80, 24))
 
 
+def test_what_was_told_twice_in_a_row_stands_once_among_the_notices(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        for text in ("before", "again", "again"):
+            shell(pilot).tell(text)
+        await pilot.press("3", "exclamation_mark")
+        await theatre.tick(pilot)
+        lines = [line.strip() for line in on_screen(pilot).splitlines()]
+        assert (lines.count("again"), lines.count("before")) == (1, 1)
+
+    theatre.perform(script, (80, 24))
+
+
 def test_notices_take_a_line_each_are_two_at_most_and_stay_where_they_were_told(
     theatre: Theatre,
 ) -> None:

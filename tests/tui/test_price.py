@@ -93,7 +93,7 @@ def test_what_is_to_follow_a_run_at_work_is_asked_as_well(theatre: Theatre) -> N
     theatre.perform(script, app=app)
 
 
-NOTE = "127.0.0.1:8000 was not reached (no connection): the run waits for it"
+NOTE = "127.0.0.1:8000 was not reached: no connection; a run waits for it"
 
 
 def test_what_should_be_known_before_stands_beside_the_price(theatre: Theatre) -> None:

@@ -178,8 +178,8 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
     configure(place, base_url="http://127.0.0.1:1/v1", model="another")
     session = Session(Workspace(place.root), load_config(place.root / "config.yaml"))
     [warning] = checked(session, Order(("bread",), force=True)).notes
-    assert "127.0.0.1:1 was not reached (no connection" in warning
-    assert "the run waits for it" in warning
+    assert "127.0.0.1:1 was not reached: no connection" in warning
+    assert "a run waits for it" in warning
 
 
 def test_what_was_found_well_is_not_asked_again_within_the_hour_and_no_key_is_kept(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +267,8 @@ def test_calls_that_are_tried_again_are_told_beside_the_others(
     assert round(again.total.tried_again) == 2
     words = " ".join(total_lines(again.total, _config(shop), None))
     number = round(again.total.tried_again)
+    once = replace(again.total, tried_again=1.0)
+    assert "about 1 call comes on top," in " ".join(total_lines(once, _config(shop), None))
     assert f"about {number} calls come on top, tried again after faults as often as so far" in words
 
 
