@@ -24,6 +24,8 @@ _ENOUGH: Final = 4 << 30
 # argparse looks for translations of its words in files that are not there, which is half of what it
 # takes to make the parser of a command
 os.environ["LANGUAGE"] = "C"
+# the app draws what it would in a terminal of today, whatever locale the tests run under
+os.environ["CROSSWIND_ASCII"] = "0"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # as where this was started in the background, which what is started here would go on with
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -31,6 +31,7 @@ from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
+from tui.services.plain_letters import AsciiFilter, wants_ascii
 from tui.services.preferences import Preferences, PreferencesFile, UserSettings
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
@@ -195,6 +196,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         """What was typed before everything was read, to be done then."""
         self._keys = KeyQueue(self)
         self._moment = moment
+        self._ascii = wants_ascii(os.environ)
         wants_progress = bool(os.environ.get(PROGRESS_VARIABLE))
         self._terminal_status = TerminalStatus(self.to_terminal, progress=wants_progress)
         self._slow = slow
@@ -213,7 +215,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        plain = [NoColor()] if self.no_color else []
+        plain: list[LineFilter] = [NoColor()] if self.no_color else []
+        plain += [_ASCII] if self._ascii else []
         # last of all, so that nothing behind it brings in what it took out
         return [*super().get_line_filters(), *plain, _INERT]
 
@@ -607,4 +610,5 @@ LONGEST_NOTICE: Final = 4000
 HOME: Final = "Live"
 NO_PLACE: Final = ""
 """What is shown first where that is one screen alone."""
+_ASCII: Final = AsciiFilter()
 _INERT: Final = ControlCodeFilter()

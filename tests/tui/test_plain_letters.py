@@ -1,0 +1,59 @@
+"""Screens for a terminal that shows ASCII alone."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker
+from tests.tui.theatre import Theatre
+from tui.services.plain_letters import ASCII_VARIABLE, AsciiFilter, in_ascii, wants_ascii
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        ({}, False),
+        ({"LANG": "de_DE.UTF-8"}, False),
+        ({"LANG": "C.utf8"}, False),
+        ({"LANG": "C"}, True),
+        ({"LC_ALL": "POSIX", "LC_CTYPE": "C.UTF-8"}, True),
+        ({"LC_ALL": "", "LANG": "en_US.ISO-8859-1"}, True),
+        ({"LC_ALL": "C", ASCII_VARIABLE: "0"}, False),
+        ({"LC_ALL": "C.UTF-8", ASCII_VARIABLE: "1"}, True),
+    ],
+)
+def test_the_locale_says_what_the_terminal_shows(environ: dict[str, str], *, wanted: bool) -> None:
+    assert wants_ascii(environ) is wanted
+
+
+def test_each_line_keeps_its_width_and_signs_that_stand_together_differ() -> None:
+    text = "✓✗· +−  █▓▒░─ ▁▂▃▄▅▆▇█  ⠤⣀ 模型 é \U0001f600 \u05d0 a\u0301"
+    [drawn] = AsciiFilter().apply([Segment(text)], Color(0, 0, 0))
+    assert drawn.text.isascii()
+    assert cell_len(drawn.text) == cell_len(text)
+    for together in ("✓✗·", "+−", "█▓▒░─", "▁▂▃▄▅▆▇█", "◇◆·•", "○●"):
+        assert len(set(in_ascii(together))) == len(together)
+    assert in_ascii("é") == "e"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+def test_every_main_screen_is_drawn_in_ascii(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    monkeypatch.setenv(ASCII_VARIABLE, "1")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "Güte, 模型 \U0001f600")
+        for key in ("2", "1", "3", "enter", "v", "4", "5", "6", "question_mark"):
+            await pilot.press(key)
+            await theatre.tick(pilot)
+            picture = pilot.app.export_screenshot()
+            assert {char for char in picture if not char.isascii()} <= {"\xa0"}
+
+    theatre.perform(script, size)
