@@ -86,6 +86,7 @@ def measured(reader: Reader) -> MeasuredUsage:
     used = reader.used_calls()
     groups: defaultdict[tuple[Role, str, bool], list[AttemptRow]] = defaultdict(list)
     for call in used:
+        # an attempt that says nothing of its tokens would pull the mean towards nothing
         if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
     seen = {key: _seen(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
@@ -106,6 +107,7 @@ def _seen(calls: Sequence[AttemptRow]) -> CallUsage:
     return CallUsage(
         spread_of([float(call.usage.input_tokens or 0) for call in calls]),
         spread_of([float(call.usage.output_tokens or 0) for call in calls]),
+        # known of all or of none: a mean of those that are known would be told for the others, too
         spread_of(costs) if len(costs) == len(calls) else None,
         kept / told if told else 0.0,
     )
@@ -309,6 +311,8 @@ class Estimator:
         target = asked.target
         reply = REPLY if target is None else REPLY.capped(target.params.max_tokens)
         turn = USER_MESSAGE + reply
+        # averaged over a conversation: its first call has no turn before it, its last has all but
+        # one
         half = (self.turns - 1) / 2
         match role:
             case Role.USER:

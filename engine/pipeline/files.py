@@ -40,6 +40,8 @@ async def write_files(
 ) -> MirrorReport:
     """Mirror the store to the documented files, off the loop; `only` to some, where they are named
     relative to the benchmark's folder."""
+    # off the loop: to write the files of a large benchmark takes seconds, in which nothing would
+    # be heard
     report = await asyncio.to_thread(_mirror, bench, edits, only)
     await _remember(bench, report)
     return report
@@ -52,6 +54,7 @@ async def _remember(bench: RunContext, report: MirrorReport) -> None:
     if report.accepted:
         await store.set_kept(report.accepted)
     remembering = asyncio.ensure_future(store.set_mirrored(report.digests, through=report.through))
+    # or asyncio would complain of an exception that nobody took, where the disk stays full
     remembering.add_done_callback(_heard)
     while store.trouble is None:
         done, _ = await asyncio.wait([remembering], timeout=_LOOK_S)
@@ -146,11 +149,13 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     relative = path.relative_to(bench.workspace.root).as_posix()
     known = bench.reader.mirrored(relative)
     digest = digest_on_disk(path)
+    # by content and not by time: an editor that saves without a change has edited nothing
     if digest is None or (known is not None and known.digest == digest):
         return None
     scenarios, _ = check_scenarios(bench)
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     present = {one.id for one in scenarios}
+    # a file that nobody of ours has written holds nothing of the store
     written = 0 if known is None else known.seq
     then = _as_written(bench, written)
     return ScenarioEdits(

@@ -93,6 +93,8 @@ async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
         metrics = written_metrics(bench) if work.why is WorkReason.MISSING else None
         if metrics is None:
             metrics = await _generate_metrics(bench, work, depends)
+        # behind the store: a kill between the two leaves metrics that are paid for, and
+        # `written_metrics` finds them
         await asyncio.to_thread(write_metrics, definition.path, metrics)
 
     return await bench.attempt(Stage.GEN_METRICS, bench.name, write)
@@ -195,6 +197,7 @@ def _variants(bench: BenchmarkContext, base: str, *, is_pilot: bool) -> list[str
     if is_pilot:
         metrics = [metric.id for metric in bench.definition.metrics]
         turn = metrics.index(metric_of(base)) + int(base.rpartition("_s")[2]) - 1
+        # taking turns, so that a pilot of a few bases has seen each kind of person
         every = every[turn % len(every) :][:1]
     return [variant_id(base, number) for number in every]
 
@@ -250,6 +253,7 @@ def _base_numbers(
     if order.stale and written:
         changed = what_changed(written[0].depends, base_inputs(bench, metric))
         if changed:
+            # what a person wrote or edited is theirs, however old it is
             models = {row.scenario.id for row in written}
             numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in models]
             return numbers, WorkItem(
@@ -327,6 +331,8 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
         async def write() -> None:
             written.extend(await _write_bases(bench, bench.metrics[metric_id], numbers))
 
+        # held for the bases alone: their variants ask for slots of their own, and would else wait
+        # for this one
         async with gate.one():
             if not await bench.control.may_begin():
                 return 0
@@ -376,6 +382,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
             benchmark=bench.name,
             description=bench.definition.description,
             user_context=bench.definition.user_context,
+            # told what is there, or a model writes the same few again and again
             existing=[*existing, *written],
             numbers=numbers[start : start + AT_ONCE],
             turns=bench.config.generation.turns,

@@ -274,6 +274,7 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
     """
     messages = bench.reader.messages(judging.take)
     said = [Utterance(message.speaker, message.text) for message in messages]
+    # whole turns: a message that was not answered says nothing of the target
     transcript = said[: len(said) // 2 * 2]
     unit, target = str(judging.key), judging.key.target_id
     unchecked: list[str] = []
@@ -326,6 +327,7 @@ async def _give(
         fault = f"{NO_ANSWER}{error}" if isinstance(error, AnswerError) else str(error)
         judged = EvaluatorAnswer(None, "", (), unscored=fault)
     present = judged.present
+    # also what cannot be used: it was paid for, and counts among the times that this was asked
     await bench.store.write(
         Verdict(
             take=judging.take,

@@ -148,6 +148,7 @@ class Pipeline:
             }
         )
         self._faults = FaultLog(self.workspace.root)
+        # one for all orders: limits, connections and what was learned are shared
         self._accounts = Accounts(
             clock=self.clock,
             retry_policy=self.retry_policy,
@@ -285,6 +286,7 @@ class Pipeline:
     async def close(self) -> None:
         """Let go of every connection."""
         if self._waiting is not None:
+            # it sleeps between looks, and the loop would end with it pending
             self._waiting.cancel()
         await self._accounts.close()
 
@@ -310,6 +312,8 @@ class Pipeline:
         Raises `CrosswindError`.
         """
         for context in self.planner.contexts(order):
+            # a person's decisions that the store has and the file not yet, as after a kill between
+            # the two: planned with before, they would be undone
             bring_to_file(context)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
@@ -326,6 +330,8 @@ class Pipeline:
             self.budget.agree(agreed, quote.expected_usd)
         try:
             for bench in benches:
+                # all of them before the first is begun: a budget that knows of one benchmark alone
+                # would take the others for free
                 await self.reckon(bench, order)
             for bench in benches:
                 failed += await self._benchmark(bench, order)

@@ -176,7 +176,6 @@ def lesson(
     lower = next_step(learned.step, steps)
     if lower is not None and not about_shape and not refused_pair:
         # what names nothing is answered once, by what every server takes
-        # step by step each conversation would pay for two refusals before its first word
         lower = steps[-1]
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:

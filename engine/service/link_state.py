@@ -94,6 +94,8 @@ class LinkState:
             mirror.interest.wanted = now
             return False
         waiting = mirror is not None and mirror.interest.waiting
+        # begun anew: what was held is of a time that nobody looked at, and may be of another
+        # message
         self._mirrors[conversation] = _Mirror(_Interest(now, now, waiting))
         return True
 
@@ -155,6 +157,7 @@ class LinkState:
 
     def begin_anew(self, now: float) -> None:
         """Another connection, perhaps to another engine. The last board stays until one comes."""
+        # another engine numbers its boards from the begin
         self._number, self.parted, self.engine = 0, False, None
         self.want_board(now)
         for interest in self._interests():
@@ -200,6 +203,8 @@ class LinkState:
             return
         mirror.said = mirror.said + heard.text if follows else heard.text
         mirror.speech, mirror.cursor = heard.speech, heard.cursor
+        # at once and not in a period: a long message that was begun before anybody looked comes in
+        # as fast as it is taken
         if found.more:
             mirror.interest.due = now
 
@@ -323,6 +328,7 @@ def _ended(last: Board | None, *, parted: bool) -> Board:
     """What is left to say of an engine that is not there any more."""
     if last is None:
         return Board(EngineState.STOPPED, ())
+    # nobody speaks and nothing waits in an engine that is gone
     over = replace(last, state=EngineState.STOPPED, speaking=(), waits=())
     if parted or last.state in _ORDERLY:
         return over

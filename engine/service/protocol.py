@@ -106,6 +106,7 @@ class SomeText(msgspec.Struct, frozen=True):
     def of(cls, heard: LiveText) -> SomeText:
         """As much of it as one answer holds."""
         text = heard.text[:LONGEST_TEXT]
+        # as sent: a character beyond ASCII is six bytes of escapes, or twelve
         while len(encode_value(text)) > LONGEST_TEXT:
             text = text[: len(text) // 2]
         start = heard.cursor - len(heard.text)
@@ -173,6 +174,7 @@ def _dumped(plain: object) -> bytes:
     return _ENCODER.encode(plain).encode("ascii")
 
 
+# NaN would be a line that the other side refuses as a whole
 _ENCODER: Final = json.JSONEncoder(
     separators=(",", ":"), allow_nan=False, default=datetime.isoformat
 )

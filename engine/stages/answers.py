@@ -53,6 +53,7 @@ def parse_answer(text: str, shape: type[T]) -> T:
     Reasoning in `<think>` and one Markdown fence around the whole are taken off, as models put
     them there unasked. Nothing is ever repaired: half an answer is no answer.
     """
+    # the first closing mark ends it: what stands behind is the answer, whatever it quotes
     body = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
     fence, _, fenced = body.partition("\n")
     if fence.rstrip() in {"```", "```json"} and fenced.endswith("```"):
@@ -134,6 +135,8 @@ async def ask(
             if not fault:
                 return answer
         asked += [
+            # its own words come with it: a model that sees what it wrote mends that, one that does
+            # not writes something else
             Message(MessageRole.ASSISTANT, reply.text),
             Message(MessageRole.USER, render("ask_again", fault=fault, form=form_in_words(schema))),
         ]
@@ -259,6 +262,7 @@ class StringField:
         """A character beyond 16 bits comes as two escapes, a high half and a low half."""
         high, self._high_surrogate = self._high_surrogate, None
         if 0xD800 <= unit < 0xDC00:
+            # held back: half a character cannot be drawn, and the other half is the next escape
             self._high_surrogate = unit
         elif high is not None and 0xDC00 <= unit < 0xE000:
             self._emit(chr(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00)), said)

@@ -102,6 +102,8 @@ def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
 def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> dict[str, str]:
     defined = digest([metric.track, metric.definition])
     if metric.when is not When.ANYWHERE:
+        # only where it is said: verdicts from before there was `when` keep their digest, and so
+        # are not stale
         defined = f"{defined} {metric.when}"
     return {
         "prompt": prompt_digest(*_PROMPTS),

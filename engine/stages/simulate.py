@@ -157,6 +157,7 @@ def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
         "landmarks": str(setup.landmarks).lower(),
         "perfunctory": str(setup.perfunctory).lower(),
     }
+    # the usual stance is left out: conversations from before there was another keep their digests
     return {**made_from, STANCE: setup.stance.value} if setup.is_neutral else made_from
 
 

@@ -104,6 +104,7 @@ def agreement(
     for answers, place, weight in zip(ratings, places, worth, strict=False):
         given = [answer for answer in answers if answer is not None]
         if len(given) > 1:
+            # things answered alike are added up first: thousands of them come to a few dozen kinds
             alike[place, sum(given), len(given)] += weight
     sums: dict[Hashable, _Sums] = {}
     for (place, passed, rated), things in alike.items():
@@ -112,6 +113,7 @@ def agreement(
         return None
     parts = list(sums.values())
     whole = sum(parts, _NOTHING)
+    # by subtraction: to add up all clusters but one, for each of them, would be quadratic
     left_out = [whole - part for part in parts]
 
     def corrected(formula: _Formula, expected: _Formula, limit: _Limit) -> Coefficient | None:
@@ -275,6 +277,7 @@ def _corrected(
     if error > _ROUNDING:
         effective = min(effective, share * (1 - share) / error**2)
     shares = wilson(share, effective, critical(limit.freedom * (len(left_out) - 1)))
+    # back from 0..1 to -1..1
     return Coefficient(value, Interval(2 * shares.low - 1, 2 * shares.high - 1))
 
 

@@ -86,6 +86,7 @@ class DemographicFit:
         self._inverse, rank = _swept(self._gram)
         self._effects = [_dot(row, moments) for row in self._inverse]
         self._residuals = [one.value - _dot(one.columns, self._effects) for one in self._rows]
+        # each base scenario has taken one mean, and each axis its columns
         self._freedom = len(self._rows) - len({one.within for one in rows}) - rank
 
     def difference(self, axis: str, left: str, right: str) -> tuple[Difference, int] | None:
@@ -104,6 +105,7 @@ class DemographicFit:
         spread = drawn_error(ready, found.estimate, pairs)
         if spread is None or self._freedom < 1:
             return Difference(found.estimate, None, 0, round(pairs), clusters), found.scored
+        # of a difference between two rows, hence twice that of one
         variance = 2 * _dot(self._residuals, self._residuals) / self._freedom
         expected = expected_variance((variance + found.estimate**2) * pairs, pairs, found.estimate)
         if variance > _NOTHING:
@@ -181,6 +183,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
             _Centred(
                 one.metric,
                 one.base,
+                # centred, so that effects of base scenarios need no column each (Frisch and Waugh)
                 [code - middle for code, middle in zip(coded, means, strict=True)],
                 one.value - mean,
                 one.scored,
@@ -199,6 +202,8 @@ def _swept(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
     kept: set[int] = set()
     for pivot in range(width):
         value = swept[pivot][pivot]
+        # what is left of a column once others are taken out: nothing but rounding where they make
+        # it up
         if value <= 1e-8 * max(1.0, matrix[pivot][pivot]):
             continue
         kept.add(pivot)

@@ -174,6 +174,7 @@ def drawn_error(
     total = sum(variances)
     if total > 0:
         shares = ((v / total) ** 2 / (f + 2) for v, f in zip(variances, freedoms, strict=True))
+        # 1e-9 against rounding, as a whole degree hangs on it
         freedom = max(1, min(freedom, floor(1 / sum(shares) - 2 + 1e-9)))
     return StandardError(sqrt(total) / rows, freedom)
 
@@ -202,6 +203,7 @@ def differences(left: Answers, right: Answers) -> list[Stratum]:
 
 
 def _differences(left: Mapping[str, float], right: Mapping[str, float]) -> Cluster:
+    # mostly so, and then no list has to be made
     both = left if left.keys() == right.keys() else [one for one in left if one in right]
     return Cluster.of(list(map(sub, map(left.__getitem__, both), map(right.__getitem__, both))))
 

@@ -152,6 +152,7 @@ def rank_agreement(
         value = statistic(*rates)
         if value is None:
             return None
+        # None, where all are level: counted as no agreement, as `rank_agreement` says
         values = [statistic(*pair) or 0.0 for pair in drawn] if enough else []
         return Correlation(value, _around(value, values), over_targets(value, len(targets)))
 
@@ -195,6 +196,7 @@ def _around(value: float, values: Sequence[float]) -> Interval | None:
     if not values or set(values) == {value}:
         return None
     found = percentile_interval(values)
+    # percentiles of a skewed statistic can leave the value itself out
     return Interval(min(found.low, value), max(found.high, value))
 
 

@@ -238,7 +238,11 @@ class Browser:
         way = " DESC" if sorting.backwards else ""
         order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
         if sorting.column is Column.ID:
+            # by its parts: an index holds them in this order, and an id glued together has to be
+            # made for each row
             order = ", ".join(name + way for name in _PLACE.split(", "))
+        # before the rows: a verdict that comes between the two is told as new later, and not
+        # missed
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         rows = self._store.all(
             f"SELECT t.seq, v.counted {_COUNTING}{where} ORDER BY {order}", parameters
@@ -246,6 +250,7 @@ class Browser:
         # counted here: a second question would read all of it once more
         outcomes = [row[1] for row in rows]
         return FilterResult(
+            # eight bytes a row: a list of numbers would take several times as much
             array("q", [row[0] for row in rows]),
             outcomes.count(1),
             outcomes.count(0),
@@ -320,6 +325,7 @@ class Browser:
             f"v.seq AS judged {TAKES_WITH_ENDS} "
             "LEFT JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq) "
             "WHERE t.benchmark = ? AND (t.scenario_id = ? "
+            # not LIKE, to which `_` is any character and case means nothing
             "OR substr(t.scenario_id, 1, length(?)) = ?) "
             f"ORDER BY {_PLACE}, t.number",
             (benchmark, base, f"{base}_v", f"{base}_v"),
@@ -359,6 +365,7 @@ class Browser:
 
     def takes_of(self, wanted: Iterable[tuple[str, ConversationKey, int]]) -> set[int]:
         """The playings with these numbers of these conversations."""
+        # as one parameter, however many they are
         names = json.dumps([(benchmark, str(key), take) for benchmark, key, take in wanted])
         rows = self._store.all(
             f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}, t.number) IN "
@@ -390,6 +397,8 @@ def _where(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]
     for condition in wanted:
         alternatives = [_holds(condition.field, value, stale) for value in condition.values]
         either = " OR ".join(sql for sql, _ in alternatives) or "1"
+        # coalesce, as NULL is neither so nor not so: what is not known would be in neither a
+        # filter nor its negation
         parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
         for _, given in alternatives:
             parameters += given
@@ -421,6 +430,7 @@ def _holds(field: Field, value: str, stale: Collection[int]) -> tuple[str, list[
                 f"EXISTS (SELECT 1 FROM verdict w WHERE w.take = t.seq AND (w.justification {like} "
                 f"OR w.quotes {like})) OR {_CONV_ID} {like}"
             )
+            # quotes are stored as JSON, in which a quotation mark or a line break is escaped
             quoted = json.dumps(value, ensure_ascii=False)[1:-1]
             return sql, [_anywhere(value), _anywhere(quoted), _anywhere(value)]
         case Field.METRIC | Field.TYPE:

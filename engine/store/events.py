@@ -39,6 +39,8 @@ def kept_summary(connection: Connection, last: int) -> Progress:
     )
     try:
         kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
+        # thrown away as a whole: they are worked out anew from the rows, which takes longer and is
+        # right
         return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
     except UNREADABLE:
         return Progress()
@@ -80,6 +82,7 @@ def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
     for benchmark, stage, *counts in kept["stages"]:
         progress.stages[benchmark, Stage(stage)] = StateCounts(*counts)
     for benchmark, name, simulate, evaluate, scores, used, problem, *more in kept["targets"]:
+        # sums that an older version kept end before these
         replies, others = more or (0, {})
         calls, input_tokens, output_tokens, cost = used
         progress.targets[benchmark, name] = TargetProgress(
@@ -135,6 +138,8 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
     Each table is asked by itself, so rows may be added between two of the questions; nothing
     beyond what was there before the first of them is taken.
     """
+    # asked first: tables are read one after the other, and what is written meanwhile waits for the
+    # next portion
     until = last_seq(connection)
     if until <= after:
         return []
@@ -161,6 +166,7 @@ def snapshot(connection: Connection) -> Progress:
         _add_notes(connection, progress)
         _add_rates(connection, progress)
         _add_lengths(connection, progress)
+        # SQLite counts a table by its smallest index, without reading a text
         progress.messages = connection.number("SELECT count(*) FROM message")
         progress.seq = last
     return progress

@@ -19,6 +19,8 @@ DEPTH_LIMIT: Final = 50
 
 _IN_A_LINE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _quoted: Final = json.encoder.encode_basestring
+# possessive (++, *+, of Python 3.11): without, a file of megabytes would be tried in exponentially
+# many ways
 _TO_A_NUMBER_OF_JAVASCRIPT = re.compile(r'(?:[^"NI]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 """All before a number that only JavaScript knows; what strings say is passed over."""
 
@@ -86,6 +88,7 @@ def _unstorable(value: object) -> Iterator[str]:
         if depth > DEPTH_LIMIT:
             yield _TOO_DEEP
             return
+        # level by level and not by recursion: the depth is what is to be found out
         below: list[object] = []
         for one in level:
             if isinstance(one, dict):
@@ -180,4 +183,5 @@ def _text(value: object, newline: str = "\n") -> str:
     if isinstance(value, list | tuple) and value:
         inner = newline + "  "
         return f"[{inner}{f',{inner}'.join(_text(one, inner) for one in value)}{newline}]"
+    # numbers, true and the like, and what is empty: these have no inside to indent
     return _IN_A_LINE.encode(value)

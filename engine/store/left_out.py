@@ -44,6 +44,8 @@ class LeftOutRows:
         line = json.dumps({"table": table, "why": why, "row": said}, ensure_ascii=False)
         with _told(self.path):
             if self._file is None:
+                # O_EXCL: never into a file or a link that somebody else made; for this user alone,
+                # as it holds what was said
                 flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
                 self._file = os.fdopen(os.open(self.path, flags, 0o600), "w", encoding="utf-8")
             self._file.write(f"{line}\n")
@@ -55,6 +57,7 @@ class LeftOutRows:
             return
         with _told(self.path), self._file:
             self._file.flush()
+            # before the damaged store is replaced: these rows are nowhere else then
             os.fsync(self._file.fileno())
         self._file = None
 

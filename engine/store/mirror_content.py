@@ -188,6 +188,8 @@ def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
     """A unified difference: from what is there to what would be written."""
     with _opened(there) as old, _opened(ours) as new:
         line, before, first = _common_beginning(old, new)
+        # difflib may compare each line with each other one: what is alike at the begin is passed
+        # over before
         old_lines = [*before, *first[:1], *islice(old, MOST_LINES)]
         new_lines = [*before, *first[1:], *islice(new, MOST_LINES)]
         is_long = bool(old.readline() or new.readline())

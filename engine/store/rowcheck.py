@@ -44,6 +44,7 @@ def _bytes(value: object) -> bytes:
 
 
 def _text(value: object) -> str:
+    # raises UnicodeDecodeError, which is a ValueError
     return _bytes(value).decode()
 
 
@@ -282,6 +283,7 @@ def fault(table: str, values: Mapping[str, object]) -> str | None:
         return f"{table} {values['seq']} cannot be read"
     for name, value in values.items():
         now = found[name]
+        # a column that was set right on the way was wrong, though the row can be used
         if (now.encode() if isinstance(now, str) else now) != value:
             return f"{table} {values['seq']} has a {name} that cannot be"
     return None

@@ -163,11 +163,13 @@ class BenchmarkFeed(Generic[_Found]):
         if asked is None:
             return True
         pause = max(AGAIN_AFTER, SHARE * self._took)
+        # both: a run that judges without a pause would have it worked out without one
         return self._judged.get(benchmark, 0) > asked and seconds - self._asked_at >= pause
 
     async def read(self, benchmark: str, seconds: float) -> None:
         """In a thread, since it takes a while on a large store."""
         self._reading, self._asked_at = True, seconds
+        # before the thread reads: what is judged meanwhile makes it due again
         self._asked[benchmark] = self._judged.get(benchmark, 0)
         began = monotonic()
         try:

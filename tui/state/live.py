@@ -102,6 +102,7 @@ class LiveState:
         self.feed = VerdictFeed(watch.reader, benchmark)
         self.scores = ScoreFeed(watch.reader)
         self._clock = RunClock()
+        # what was noted before this screen was opened
         self._clock.receive(list(watch.progress.notes))
         self._stalls = StallDetector()
         self._paces = TargetSpeeds()
@@ -318,11 +319,13 @@ class LiveState:
         return None if before == self._pane else before[0] != subject
 
     def _load(self, dialogue: Dialogue) -> None:
+        # before reading: what comes meanwhile is read at the next look
         self._read = self._spoken
         try:
             dialogue.load(self._watch.reader)
             self._fault = None
         except StoreError as error:
+            # shown in the pane and no reason to leave: the next look may find it readable
             self._fault = one_line(str(error))
 
     def _blocks(self, dialogue: Dialogue) -> list[Block]:

@@ -240,6 +240,7 @@ class Entries(CursorView):
         self.measure(len(entries))
         if len(before) == len(entries):
             for index, (old, new) in enumerate(zip(before, entries, strict=True)):
+                # row by row: a list that changes in one place sends one row to the terminal
                 if old != new:
                     self.redraw(index, index + 1)
         else:

@@ -119,6 +119,7 @@ class Sheet(CursorView):
         self.jump(self.row_count())
 
     def _lay(self) -> None:
+        # a section that is hidden is drawn when it is shown: it has no width yet
         if not self.display:
             return
         rows = self._drawing(self.line_width)

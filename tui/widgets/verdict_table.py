@@ -91,6 +91,7 @@ class VerdictTable(PagedTable):
             return
         # by what was there before: whoever saw its end wants to see the new end
         at_end = self.top + self.page_height >= before
+        # a range, as rows are their own numbers: it holds none of them
         self._rows = range(count)
         # the page that the new rows begin on was kept without them
         self._pages.discard(before // PAGE)
