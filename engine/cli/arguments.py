@@ -292,6 +292,7 @@ def _validate(command: AddCommand) -> None:
     _flag(validate, "--stale", "also redo what is out of date")
     _flag(validate, "--dry-run", "show calls, tokens and price; ask no model")
     _yes(validate)
+    add_workers(validate)
     _flag(validate, "--report", "show what earlier runs found; run nothing")
     _flag(validate, "--json", "print the report, or with --dry-run the plan, as JSON")
     _flag(validate, "--headless", "accepted for scripts: it never opens the app")
@@ -351,6 +352,7 @@ def _pilot(command: AddCommand) -> None:
         default=1.0,
     )
     _yes(pilot)
+    add_workers(pilot)
     _flag(pilot, "--headless", "accepted for scripts: it never opens the app")
     _flag(pilot, "--json", "print what was found as JSON")
 
@@ -633,6 +635,7 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
 def _spending(command: argparse.ArgumentParser) -> None:
     _detach(command)
     _yes(command)
+    add_workers(command)
 
 
 def _headless(command: argparse.ArgumentParser) -> None:

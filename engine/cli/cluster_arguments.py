@@ -11,7 +11,7 @@ FOLDER: Final = Path("crosswind-cluster")
 
 
 def add_workers(command: argparse.ArgumentParser) -> None:
-    """Who makes the calls of a run."""
+    """Who makes the calls of an engine that the command starts."""
     command.add_argument(
         "--workers",
         type=int,

@@ -25,7 +25,8 @@ from engine.cli.pricing import (
 )
 from engine.cli.results_table import page_of_output
 from engine.cli.running import exit_code, held_by_people
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session
+from engine.cli.workers import open_with_workers
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
@@ -44,7 +45,7 @@ PILOT_BUDGET: Final = 1.0
 
 
 def run_pilot(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_with_workers(arguments)
     if arguments.scenarios < 1:
         raise InputError(Problem("--scenarios must be at least 1", key="--scenarios"))
     order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)

@@ -34,7 +34,7 @@ from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
 from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
-from engine.cli.workers import agents_asked_for, stays_here, workers_begun
+from engine.cli.workers import open_with_workers, workers_begun
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow, again_order, retry_order
 from engine.pipeline.order import Order
@@ -136,10 +136,7 @@ def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
 
 def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     """Raises `InputError`."""
-    agents = agents_asked_for(arguments)
-    session = replace(open_session(arguments), anew=arguments.anew, agents=agents)
-    if agents is not None and (stays := stays_here(session.config)) is not None:
-        tell(f"note: {stays}")
+    session = replace(open_with_workers(arguments), anew=arguments.anew)
     for warning in session.config.warnings:
         tell(f"note: {warning}")
     looks = arguments.dry_run or arguments.explain or session.config.run.dry_run
@@ -201,7 +198,7 @@ def tell_next(session: Session, order: Order, last: Stage, *, is_over: bool) -> 
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_with_workers(arguments)
     if arguments.evaluator:
         judge = session.config.model_named(arguments.evaluator).label
         if judge not in session.config.jury.judges:
@@ -215,7 +212,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 
 def simulate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_with_workers(arguments)
     if arguments.invalid:
         keys = _invalid(session, arguments)
         if not keys:
@@ -296,6 +293,8 @@ def ask_here(
 ) -> int:
     """Have the engine at work do what `order` would, and wait for it unless that is not wanted."""
     as_json: bool = arguments.json
+    if session.agents is not None:
+        tell("note: the engine at work makes its calls as it was started; leave the workers out")
     result = ask_and_follow(session, request, wait=not arguments.detach, as_json=as_json)
     if result is None:
         return DONE
@@ -436,7 +435,7 @@ def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
 
 def retry(arguments: argparse.Namespace) -> int:
     """What failed, once more, by the engine at work or by one that is started for it."""
-    session = open_session(arguments)
+    session = open_with_workers(arguments)
     known = [target.id for target in session.config.targets]
     if arguments.target is not None and arguments.target not in known:
         there = f"there is: {', '.join(known)}"

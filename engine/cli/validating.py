@@ -23,7 +23,8 @@ from engine.cli.pricing import (
     stage_lines,
     total_lines,
 )
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session
+from engine.cli.workers import open_with_workers
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import PricedPlan, quoted
@@ -46,7 +47,7 @@ LEGEND = f"{RATES} · [all shifts at once in 95 % of such runs] · ! sure"
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_with_workers(arguments)
     if arguments.report:
         return _show_again(session, arguments)
     asked = _asked(session, arguments)

@@ -1,4 +1,4 @@
-"""`--workers`, `--cluster` and `--forward-keys`: who makes the calls of a run."""
+"""`--workers`, `--cluster` and `--forward-keys`: who makes the calls of an engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from engine.cli.session import Session
+from engine.cli.console import tell
+from engine.cli.session import Session, open_session
 from engine.cluster.extra import require_extra
 from engine.cluster.folder import folder_of
 from engine.cluster.local_processes import LocalProcesses
@@ -40,6 +41,15 @@ def agents_asked_for(arguments: argparse.Namespace) -> AgentSettings | None:
     return AgentSettings(workers or 0, folder, arguments.forward_keys)
 
 
+def open_with_workers(arguments: argparse.Namespace) -> Session:
+    """As `open_session`, for a command that may start an engine. Raises `InputError`."""
+    agents = agents_asked_for(arguments)
+    session = replace(open_session(arguments), agents=agents)
+    if agents is not None and (stays := _stays_here(session.config)) is not None:
+        tell(f"note: {stays}")
+    return session
+
+
 @contextmanager
 def workers_begun(session: Session) -> Iterator[Session]:
     """With the processes of this machine that it is to have as workers: they load what they need
@@ -55,7 +65,7 @@ def workers_begun(session: Session) -> Iterator[Session]:
         processes.close()
 
 
-def stays_here(config: Config) -> str | None:
+def _stays_here(config: Config) -> str | None:
     """What no worker has a part in; None where that is nothing."""
     specs = [*config.helpers, *config.targets]
     here = sum(spec.is_offline or (isinstance(spec, Target) and bool(spec.call)) for spec in specs)

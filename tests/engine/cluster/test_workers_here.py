@@ -16,7 +16,8 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.cli.main import main
-from engine.errors import STOPPED
+from engine.errors import DONE, STOPPED
+from engine.providers import sender
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import (
     CANARY,
@@ -229,3 +230,30 @@ def test_what_cannot_be_meant_is_refused(
     (tmp_path / "config.yaml").write_text(json.dumps({}), "utf-8")
     assert main(["run", *words, "--workspace", str(tmp_path)]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_what_is_judged_or_played_again_is_asked_by_workers_too(
+    server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.settings = Settings()
+    place = workplace(tmp_path / "many", server)
+    assert not place.run("bread").stopped
+    server.reset()
+
+    def not_here(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sender, "exchange", not_here)
+    words = ["m01_s001_v01__good", "--workers", "1", "--yes", "--workspace", str(place.root)]
+    assert main(["evaluate", *words]) == DONE
+    assert server.counters.calls == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["evaluate", "a"], ["simulate", "a"], ["retry"], ["validate", "a"], ["pilot"]]
+)
+def test_every_command_that_starts_an_engine_takes_workers(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--workers", "0", "--workspace", str(tmp_path)]) == 2
+    assert "expected a whole number from 1 to 64" in capsys.readouterr().err
