@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 TAB: Final = "    "
+_MONOCHROME: Final = re.compile(r"vt\d+.*|.*-(mono|m)")
 MARKS_IN_A_ROW: Final = 4
 """Combining marks stack upwards without end; no script needs more than this on one character."""
 
@@ -71,6 +72,12 @@ def _fewer_marks(run: re.Match[str]) -> str:
 def drawn(text: str) -> str:
     """`clean`, with tabs as blanks: what a view of lines can wrap."""
     return clean(text).replace("\t", TAB)
+
+
+def is_monochrome(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is one of those that have no colours."""
+    has = environ.get("COLORTERM", "").strip()
+    return not has and _MONOCHROME.fullmatch(environ.get("TERM", "").lower()) is not None
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

@@ -21,7 +21,7 @@ from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
 from textual.timer import Timer
 
-from engine.display import clean
+from engine.display import clean, is_monochrome
 from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
@@ -175,6 +175,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         `InputError`. `slow` draws seldom, for thin lines."""
         super().__init__()
         self.title = title
+        self.no_color = self.no_color or is_monochrome(os.environ)
         self._watch = watch
         self._ticker = Ticker(watch, moment)
         workspace = watch.reader.path.parent

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
+from engine.display import is_monochrome
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.providers.http.descriptors import most_connections_raised
 
@@ -119,7 +120,7 @@ def _colours(environ: Mapping[str, str]) -> Diagnostic:
 def colours(environ: Mapping[str, str]) -> int:
     """How many the app will use, which goes by the same two variables."""
     term = environ.get("TERM", "").lower()
-    if term in {"", "dumb"}:
+    if term in {"", "dumb"} or is_monochrome(environ):
         return 0
     if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
         return 256**3

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,9 +201,14 @@ def test_what_means_harm_is_seen_on_the_wire(sent: str) -> None:
     assert strangers(f"before{sent}after".encode())
 
 
-def test_no_colour_is_sent_where_none_is_wanted(theatre: Theatre) -> None:
+@pytest.mark.parametrize(
+    "environment", [{"NO_COLOR": "1"}, {"TERM": "vt100"}, {"TERM": "xterm-mono"}]
+)
+def test_no_colour_is_sent_where_none_is_wanted_or_known(
+    theatre: Theatre, environment: dict[str, Any]
+) -> None:
     asyncio.run(stored(theatre, "nothing of note"))
-    with Terminal(theatre.store.path, NO_COLOR="1") as terminal:
+    with Terminal(theatre.store.path, **environment) as terminal:
         terminal.read_until(b"quit")
         terminal.press_until("5", b"Problems")
         terminal.press_until("j", b"because")

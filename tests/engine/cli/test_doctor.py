@@ -695,6 +695,9 @@ def test_what_stands_between_the_terminal_and_the_app_is_a_note(
     [
         ("xterm", "", 16),
         ("linux", "", 16),
+        ("vt220", "", 0),
+        ("xterm-mono", "", 0),
+        ("vt100", "truecolor", 256**3),
         ("tmux-256color", "", 256),
         ("xterm-kitty", "", 256),
         ("xterm", "24bit", 256**3),
