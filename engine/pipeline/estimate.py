@@ -39,6 +39,8 @@ class CallUsage:
     """As it was paid; None where that was not known of each."""
     cached: float
     """The share of the input that the provider had kept."""
+    reported: bool = False
+    """Whether the provider said of each what it cost, which no price is needed for."""
 
     def stretched(self, less: float, more: float) -> CallUsage:
         """For conversations that are shorter or longer: what is read grows with them."""
@@ -50,6 +52,7 @@ class CallUsage:
             self.output_tokens,
             None if self.usd is None else self.usd * by,
             self.cached,
+            self.reported,
         )
 
 
@@ -110,6 +113,7 @@ def _seen(calls: Sequence[AttemptRow]) -> CallUsage:
         # known of all or of none: a mean of those that are known would be told for the others, too
         spread_of(costs) if len(costs) == len(calls) else None,
         kept / told if told else 0.0,
+        all(call.cost_reported for call in calls),
     )
 
 
@@ -290,7 +294,8 @@ class Estimator:
         if seen is None:
             return self._assumed(asked)
         used = seen.stretched(*self._longer(asked))
-        usd = used.usd if spec.price is None else None
+        # a price that a person wrote may be another now; what is reported goes by none
+        usd = used.usd if spec.price is None or used.reported else None
         if usd is None:
             usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
         return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
@@ -361,8 +366,11 @@ class Estimator:
         if spec.is_offline:
             return 0.0
         target = spec if role is Role.TARGET else None
-        usd = self._assumed(Calls(role, spec, Range.exactly(1), target=target)).usd
-        return None if usd is None else usd.high
+        calls = Calls(role, spec, Range.exactly(1), target=target)
+        usd, seen = self._assumed(calls).usd, self.one_call(calls).usd
+        if usd is None or seen is None:
+            return None
+        return max(usd.high, seen.high)
 
     def require_prices(self, config: Config, key: str) -> None:
         """A budget cannot be kept where a price is unknown. Raises `InputError` with each; `key` is

@@ -326,3 +326,32 @@ def test_metrics_that_a_model_wrote_for_one_turn_do_not_refuse_the_next_run(shop
     shop.place.define(NAME, CLAIM, [])
     shop.run()
     assert shop.quote(Order((NAME,), force=True)).total.calls.high
+
+
+def test_calls_are_quoted_at_what_the_provider_said_that_they_cost(shop: Shop) -> None:
+    shop.configure(generation={"scenarios_per_metric": 1, "num_samples": 2})
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1), scenario(2)])
+    # a thousand times what the prices of the configuration come to
+    shop.place.server.settings = replace(shop.place.server.settings, cost=2.0)
+    shop.run()
+    played = frozenset({Stage.SIMULATE, Stage.EVALUATE})
+    again = shop.quote(Order((NAME,), force=True, stages=played)).total
+    made = shop.spent()[0]
+    assert again.measured
+    assert again.usd.low <= 2.0 * made <= again.usd.high < 2.0 * made * 3
+
+
+def test_a_budget_goes_by_what_the_provider_said_before_that_calls_cost(shop: Shop) -> None:
+    shop.configure(generation={"scenarios_per_metric": 1, "num_samples": 2})
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1), scenario(2)])
+    shop.place.server.settings = replace(shop.place.server.settings, cost=2.0)
+    shop.run()
+    before = shop.spent()
+    shop.configure(
+        generation={"scenarios_per_metric": 1, "num_samples": 2}, workspace_budget=before[3] + 1.5
+    )
+    shop.run(force=True, stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
+    # one more call costs 2.0, which does not fit
+    assert shop.spent() == before
