@@ -20,7 +20,7 @@ from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.inspect_logs import LogFolder, folder_of_logs, logs_in
 from engine.importing.inspect_samples import LogChoice
 from engine.importing.report import BenchmarkReport, ImportReport
-from engine.importing.row_process import RowProcess, row_process
+from engine.importing.row_process import RowProcesses, row_processes
 from engine.importing.source import ImportableFolder, look_through
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
@@ -33,10 +33,10 @@ def import_files(arguments: argparse.Namespace) -> int:
         with (
             _found(arguments) as (found, logs),
             # before the other, whose bar is drawn by a thread
-            row_process(() if arguments.dry_run else found.sources) as maker,
+            row_processes(() if arguments.dry_run else found.sources) as makers,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
         ):
-            report = _imported(session, found, arguments, watcher, maker)
+            report = _imported(session, found, arguments, watcher, makers)
             if logs is not None:
                 logs.tell(report, session.config.generation.num_samples)
     except KeyboardInterrupt:
@@ -76,7 +76,7 @@ def _imported(
     found: ImportableFolder,
     arguments: argparse.Namespace,
     watcher: Watcher,
-    maker: RowProcess | None,
+    makers: RowProcesses | None,
 ) -> ImportReport:
     workspace, config, path = session.workspace, session.config, session.store_path
     if arguments.dry_run:
@@ -88,7 +88,7 @@ def _imported(
             return asyncio.run(importer.run(found, arguments.benchmark))
     session.make_way()
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
-        importer = Importer(workspace, config, store.reader, store, watcher, maker)
+        importer = Importer(workspace, config, store.reader, store, watcher, makers)
         return asyncio.run(importer.run(found, arguments.benchmark))
 
 

@@ -3,9 +3,11 @@ all."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +23,7 @@ from engine.importing.context import ImportContext, place_definition, place_draf
 from engine.importing.fields import Names, fitting_name
 from engine.importing.known import FilesRead, KnownRows, UnchangedFiles, made_from, unchanged
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
-from engine.importing.row_process import ProcessRows, RowProcess
+from engine.importing.row_process import ProcessRows, RowProcesses
 from engine.importing.rows import BenchmarkRows
 from engine.importing.source import ImportableFolder, Source, refuse_unfit, size_of
 from engine.importing.verdicts import VerdictRules
@@ -72,8 +74,8 @@ class Importer:
     store: Store | None
     """None for a dry run, which reads everything and writes nothing."""
     watcher: Watcher = field(default_factory=NoWatcher)
-    maker: RowProcess | None = None
-    """What makes the rows of what is imported, in place of this process."""
+    makers: RowProcesses | None = None
+    """What make the rows of what is imported, in place of this process."""
     anew: bool = False
     """Read what is unchanged as well: the store's rows may not say what they said."""
 
@@ -85,7 +87,7 @@ class Importer:
         models = _models(found, report)
         chosen = _chosen(found.sources, names)
         begun = self._begun(chosen, found, models, report)
-        for one in begun if self.maker is None else _one_ahead(begun):
+        for one in begun if self.makers is None else _ahead(begun, self.makers.count):
             try:
                 targets |= await self._finish(one, report)
             except InputError as error:
@@ -135,10 +137,10 @@ class Importer:
         result = self._unchanged(source, found, name, of, one)
         if result is None:
             context = self._context(source, found, models, one, definition, of)
-            if self.maker is None or self.store is None:
+            if self.makers is None or self.store is None:
                 result = BenchmarkRows(context)
             else:
-                result = self.maker.begin(context, self.store)
+                result = self.makers.begin(context, self.store)
         return _Begun(source, definition, one, result)
 
     async def _finish(self, begun: _Begun, report: ImportReport) -> Mapping[str, UnknownTarget]:
@@ -276,15 +278,12 @@ def _refuse(report: BenchmarkReport, error: InputError) -> None:
     report.added.clear()
 
 
-def _one_ahead(begun: Iterator[_Begun]) -> Iterator[_Begun]:
-    """Each when the next one is begun, so that its rows are made while these are written."""
-    before = next(begun, None)
-    for one in begun:
-        if before is not None:
-            yield before
-        before = one
-    if before is not None:
-        yield before
+def _ahead(begun: Iterator[_Begun], count: int) -> Iterator[_Begun]:
+    """Each when so many behind it are begun, whose rows are made while its own are written."""
+    waiting = deque(islice(begun, count))
+    while waiting:
+        waiting.extend(islice(begun, 1))
+        yield waiting.popleft()
 
 
 def _tracks(definition: Definition | None) -> dict[str, Track]:

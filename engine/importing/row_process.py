@@ -1,12 +1,12 @@
-"""The rows of an import, made by a process of its own while this one writes those before them.
+"""The rows of an import, made by processes of their own while this one writes those before them.
 
-Of 7,560 published files of 26 kB, to read them, make rows and look at them by the rules for user
-models takes 5.3 s of CPU and to write the rows 2.0 s, beside 6.9 s where one process does both
-(medians, on a machine that had other work). This one is told whose rows to make, and hands them
-over as columns, each with its `seq`, in the order in which they were made, so that the store is the
-same, row by row. It reads the store as it was before, and writes nothing.
+Of published files of 26 kB, to read them, make rows and look at them by the rules for user models
+takes two to three times the CPU that writing the rows does. So there are several such processes,
+each with a benchmark of its own, and the system gives each the time that it can use. They are told
+whose rows to make, and hand them over as columns, numbered in the order in which they were made, so
+that the store is the same, row by row. They read the store as it was before, and write nothing.
 
-It ends by itself where nobody listens any more, however this process ended.
+They end by themselves where nobody listens any more, however this process ended.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -23,6 +24,7 @@ from itertools import accumulate
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import Queue
 from typing import Final
 
 from engine.errors import CrosswindError, InputError, Problem
@@ -32,15 +34,19 @@ from engine.importing.known import KnownRows
 from engine.importing.report import BenchmarkReport, UnknownTarget
 from engine.importing.rows import BenchmarkRows
 from engine.importing.source import Source, size_of
-from engine.store.bulk import NumberedRows, Numbering
+from engine.store.bulk import UNPLACED, NumberedRows, Numbering
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
 _LARGE: Final = 32 << 20
 """Bytes of files from which on it pays."""
+_MOST: Final = 3
+"""Processes: so many make rows as quickly as one can write them."""
 _AT_ONCE: Final = 2_000
 """Rows that are handed over together: the next ones are made while these are written."""
+_WAITING: Final = 16
+"""So often may that be made ahead; each has about 3 MB."""
 _PIPE: Final = 1 << 20
 """Bytes that it holds, where the system lets it."""
 
@@ -49,8 +55,6 @@ _PIPE: Final = 1 << 20
 class _Order:
     context: ImportContext
     store: Path
-    after: int
-    """The last `seq` before the first of all orders."""
     at: int
     """When the rows are written that do not say it themselves."""
 
@@ -79,26 +83,51 @@ class _AllMade:
 
 
 @contextmanager
-def row_process(sources: Sequence[Source]) -> Iterator[RowProcess | None]:
+def row_processes(sources: Sequence[Source]) -> Iterator[RowProcesses | None]:
     """For an import of these; None where it would not pay, or where the rows of one stand on those
     of another. To be entered while there is one thread and no open store, as it forks."""
     names = {fitting_name(source.name) for source in sources}
     # no further than it takes to know: to ask of 7,560 files holds everything up for 50 ms
     is_large = any(size >= _LARGE for size in accumulate(map(size_of, sources)))
-    if not is_large or len(names) < len(sources) or (os.cpu_count() or 1) < 2:
+    cores = os.cpu_count() or 1
+    if not is_large or len(names) < len(sources) or cores < 2:
         yield None
         return
-    process = RowProcess()
+    processes = RowProcesses(min(_MOST, cores, len(sources)))
     try:
-        yield process
+        yield processes
     finally:
-        process.close()
+        processes.close()
 
 
-class RowProcess:
-    """Makes the rows of one benchmark after the other, as they are asked for."""
+class RowProcesses:
+    """Make the rows of so many benchmarks at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        self.count = count
+        ends: list[Connection] = []
+        self._processes = [_RowProcess(ends) for _ in range(count)]
+        self._begun = 0
+
+    def begin(self, context: ImportContext, store: Store) -> ProcessRows:
+        """Have the rows of a benchmark made; they are to be taken in the order in which they were
+        asked for, each benchmark's to the end. Nobody else writes into the store meanwhile."""
+        process = self._processes[self._begun % self.count]
+        self._begun += 1
+        process.begin(context, store)
+        return ProcessRows(context, process)
+
+    def close(self) -> None:
+        """End them, wherever they are."""
+        for process in self._processes:
+            process.close()
+
+
+class _RowProcess:
+    """Makes the rows of one benchmark after the other."""
+
+    def __init__(self, ends: list[Connection]) -> None:
+        """`ends` are this process's, of the pipes to those before; its own come to them."""
         # to start Python anew would take 0.3 s, which is a tenth of what an import takes
         forking = get_context("fork")
         orders, self._orders = forking.Pipe(duplex=False)
@@ -106,23 +135,19 @@ class RowProcess:
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             with suppress(OSError):  # where a user may have no more
                 fcntl.fcntl(tell.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-        ours = (self._orders, self._told)
-        self._process = forking.Process(target=_serve, args=(orders, tell, ours), daemon=True)
+        ends += (self._orders, self._told)
+        self._process = forking.Process(target=_serve, args=(orders, tell, ends), daemon=True)
         self._process.start()
         orders.close()
         tell.close()
         self._sending = ThreadPoolExecutor(1)
 
-    def begin(self, context: ImportContext, store: Store) -> ProcessRows:
-        """Have the rows of a benchmark made, behind those that were asked for before; they are to
-        be taken in this order, each benchmark's to the end. Nobody else writes into the store
-        meanwhile."""
+    def begin(self, context: ImportContext, store: Store) -> None:
         plain = replace(context, known=KnownRows(None, context.name), on_read=_ignore)
         at = time.time_ns() // 1_000_000
-        order = _Order(plain, store.path, store.reader.last_seq(), at)
+        order = _Order(plain, store.path, at)
         # whoever waited until it is taken would wait until the rows before are made
         self._sending.submit(self._orders.send_bytes, pickle.dumps(order))
-        return ProcessRows(context, self)
 
     def next(self, context: ImportContext) -> _RowsMade | _AllMade:
         """Raises `InputError` where the process is gone."""
@@ -138,7 +163,6 @@ class RowProcess:
         return told
 
     def close(self) -> None:
-        """End the process, wherever it is."""
         self._process.kill()
         self._process.join()
         self._sending.shutdown()
@@ -155,7 +179,7 @@ class ProcessRows:
     """The rows of one benchmark, as `BenchmarkRows` gives them."""
 
     context: ImportContext
-    process: RowProcess
+    process: _RowProcess
     targets: Mapping[str, UnknownTarget] = field(default_factory=dict)
     """Of all rows, when they were taken; so are those below."""
     metrics_named: Mapping[str, str] = field(default_factory=dict)
@@ -180,41 +204,62 @@ def _serve(orders: Connection, tell: Connection, not_ours: Sequence[Connection])
     os.setpgid(0, 0)  # Ctrl-C is for whoever started this, and ends it
     for one in not_ours:
         one.close()  # or it would never be seen that the other end is gone
-    seq: int | None = None
-    with suppress(EOFError, BrokenPipeError):
+    telling = _Telling(tell)
+    with suppress(EOFError):
         while True:
             order: _Order = orders.recv()
             with closing(open_reader(order.store)) as reader:
-                seq = _make(order, reader, order.after if seq is None else seq, tell)
+                _make(order, reader, telling)
+    telling.end()
 
 
-def _make(order: _Order, reader: Reader, after: int, tell: Connection) -> int:
-    """The last `seq` that the store will have."""
+class _Telling:
+    """Goes on while what was told before waits to be heard: who writes rows now may be at those of
+    another process, or wait for the disk."""
+
+    def __init__(self, tell: Connection) -> None:
+        self._tell = tell
+        self._waiting: Queue[bytes | None] = Queue(_WAITING)
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def __call__(self, what: _RowsMade | _AllMade) -> None:
+        # the fifth protocol is the first that has bytes of text as they are
+        self._waiting.put(pickle.dumps(what, pickle.HIGHEST_PROTOCOL))
+
+    def end(self) -> None:
+        """When all was heard."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _send(self) -> None:
+        try:
+            while (told := self._waiting.get()) is not None:
+                self._tell.send_bytes(told)
+        except BrokenPipeError:
+            os._exit(0)  # nobody listens any more, and the other thread may wait for this one
+
+
+def _make(order: _Order, reader: Reader, tell: Callable[[_RowsMade | _AllMade], None]) -> None:
     read: list[int] = []
     known = KnownRows(reader, order.context.name)
     made = BenchmarkRows(replace(order.context, known=known, on_read=read.append))
-    numbering = Numbering(after, order.at)
+    numbering = Numbering(UNPLACED, order.at)
     waiting: list[NumberedRows] = []
-    sent = after
+    sent = numbering.seq
     failed: CrosswindError | None = None
     try:
         for row in made.rows():
             waiting += numbering.add(row)
             if numbering.seq - sent >= _AT_ONCE:
                 waiting += numbering.rest()
-                _tell(tell, _RowsMade(waiting, sum(read)))
+                tell(_RowsMade(waiting, sum(read)))
                 sent = numbering.seq
                 waiting.clear()
                 read.clear()
         waiting += numbering.rest()
     except CrosswindError as error:
         failed = error
-    _tell(tell, _RowsMade(waiting, sum(read)))
+    tell(_RowsMade(waiting, sum(read)))
     end = _AllMade(order.context.report, made.targets, made.metrics_named, failed)
-    _tell(tell, end)
-    return after if failed else numbering.seq
-
-
-def _tell(tell: Connection, what: _RowsMade | _AllMade) -> None:
-    # the fifth protocol is the first that has bytes of text as they are
-    tell.send_bytes(pickle.dumps(what, pickle.HIGHEST_PROTOCOL))
+    tell(end)

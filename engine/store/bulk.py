@@ -33,12 +33,18 @@ from engine.store.tables import (
 GIVEN_LATER: Final = 0
 """Stands where a row names the take that is written together with it."""
 
+UNPLACED: Final = 1 << 40
+"""Numbers of rows from here on count from the last row that the store has when they are written,
+which who makes them ahead does not know."""
+
 _AT_ONCE: Final = 4_000
 """Rows that are gathered before they go to SQLite together."""
 _ORDER: Final = ("take", "take_end", "message", "verdict", "take_check", "attempt", "state")
 """A take before what belongs to it."""
 _SEQ: Final = {table: columns_of(table).index("seq") for table in _ORDER}
 """Where a row has its `seq`."""
+_NUMBERS: Final = frozenset({"seq", "take", "scenario"})
+"""Columns with the number of a row. Of `ColumnRows`, all are of rows in them or before them."""
 
 _OF_A_TAKE: Final = (TakeEndRow, MessageRow, Verdict, CheckRow)
 _SPEAKERS: Final = (Speaker.USER.value, Speaker.TARGET.value)
@@ -134,7 +140,7 @@ class ColumnRows:
 
 @dataclass(frozen=True, slots=True)
 class PlainMessageRows:
-    """`PlainMessages` of several takes."""
+    """`PlainMessages` of several takes, written at `at`."""
 
     at: int
     takes: Sequence[tuple[int, int, Sequence[bytes], Sequence[str]]]
@@ -146,9 +152,10 @@ class PlainMessageRows:
         first, _, texts, _ = self.takes[-1]
         return first + len(texts) - 1
 
-    def values(self) -> Iterator[tuple[str | int | bytearray, ...]]:
-        """As `_INSERT_PLAIN` takes them."""
+    def values(self, shift: int) -> Iterator[tuple[str | int | bytearray, ...]]:
+        """As `_INSERT_PLAIN` takes them; `shift` is added to the numbers of rows."""
         for first, take, texts, finishes in self.takes:
+            first, take = first + shift, take + shift
             for place, text in enumerate(texts):
                 speaker = _SPEAKERS[place & 1]
                 # not as bytes: sqlite3 looks far and wide for what adapts those, and for None
@@ -181,7 +188,7 @@ class Bulk:
     """Rows that become one transaction, read while they are written; at most once."""
 
     def __init__(self, rows: Iterable[BulkRow | NumberedRows]) -> None:
-        """Where rows are numbered, all are, from the one behind the store's last one on."""
+        """Where rows are numbered, all are, from the one behind `UNPLACED` on."""
         self._rows = rows
         self._begun = False
         # from the event loop to the writer's thread, which looks at it before each row
@@ -203,28 +210,48 @@ class Bulk:
             if self._stopped.is_set():
                 raise StoreError("stopped: nothing of it was written")
             if isinstance(row, NumberedRows):
-                numbering.seq = _written(connection, row, numbering.seq)
+                last = _write(connection, row, after - UNPLACED)
+                numbering.seq = max(numbering.seq, last)
             else:
                 for each in numbering.add(row):
-                    _written(connection, each, after)
+                    _write(connection, each, 0)
         for each in numbering.rest():
-            _written(connection, each, after)
+            _write(connection, each, 0)
         return numbering.seq
 
 
-def _written(connection: sqlite3.Connection, rows: NumberedRows, before: int) -> int:
-    """Write them; the last `seq`, or `before` where that is a later one."""
+def _write(connection: sqlite3.Connection, rows: NumberedRows, shift: int) -> int:
+    """The last `seq`. `shift` is added to the numbers of rows that are not in the store yet."""
     if isinstance(rows, ColumnRows):
-        connection.executemany(INSERTS[rows.table], rows.values)
-        return max(before, int(rows.values[-1][_SEQ[rows.table]] or 0))
+        connection.executemany(_insert_shifted(rows.table, shift), rows.values)
+        return int(rows.values[-1][_SEQ[rows.table]] or 0) + shift
     if isinstance(rows, PlainMessageRows):
-        connection.executemany(_INSERT_PLAIN, rows.values())
-        return max(before, rows.last)
+        connection.executemany(_INSERT_PLAIN, rows.values(shift))
+        return rows.last + shift
+    seq = rows.seq + shift
     if isinstance(rows.row, ImportNote):
-        keep_import(connection, rows.row, seq=rows.seq, at=rows.at)
+        keep_import(connection, rows.row, seq=seq, at=rows.at)
     else:
-        insert(connection, rows.row, seq=rows.seq, at=rows.at)
-    return max(before, rows.seq)
+        insert(connection, _placed(rows.row, shift), seq=seq, at=rows.at)
+    return seq
+
+
+def _insert_shifted(table: str, shift: int) -> str:
+    if not shift:
+        return INSERTS[table]
+    names = columns_of(table)
+    # by SQLite, which costs nothing beside what it does; to make every row anew would
+    values = (f"? + {shift}" if name in _NUMBERS else "?" for name in names)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
+
+
+def _placed(row: StoredRow, shift: int) -> StoredRow:
+    """It may be of a take that the store has, or of one before it."""
+    if isinstance(row, _OF_A_TAKE) and row.take > UNPLACED:
+        return replace(row, take=row.take + shift)
+    if isinstance(row, TakeRow) and (row.scenario_seq or 0) > UNPLACED:
+        return replace(row, scenario_seq=(row.scenario_seq or 0) + shift)
+    return row
 
 
 @dataclass(slots=True)

@@ -14,7 +14,14 @@ from typing import Any, Final
 
 import pytest
 
-from tests.engine.importing.building import Ours, Theirs, conversation, scenario
+from tests.engine.importing.building import (
+    Ours,
+    Theirs,
+    conversation,
+    scenario,
+    score,
+    transcript,
+)
 from tests.engine.importing.test_import import publish, published
 from tests.waiting import PATIENCE_S, Child, until
 
@@ -104,6 +111,32 @@ def test_the_store_and_what_is_said_are_the_same(
     assert "Traceback" not in told[0][2]
     assert stored(ours) == stored(other)
     assert stored(ours)["message"]
+
+
+def test_what_joins_rows_of_an_earlier_import_is_the_same(
+    theirs: Theirs, ours: Ours, tmp_path: Path
+) -> None:
+    (theirs.folder / "scenarios.json").unlink(missing_ok=True)
+    other = Ours(tmp_path / "other")
+    other.root.mkdir()
+    (other.root / "config.yaml").write_bytes((ours.root / "config.yaml").read_bytes())
+    partial: dict[str, Any] = {"transcript": transcript(1), "__row_cache_partial__": True}
+    told = {**scenario(), **conversation(transcript=transcript(about="another house"))}
+    versions: list[list[list[dict[str, Any]]]] = [
+        [[conversation(), conversation(_sample=1, **partial)], [score()]],
+        [[told, conversation(_sample=1)], [score(), score(sample=1)]],
+    ]
+    for conversations, scores in versions:
+        theirs.run(conversations, scores)
+        for place, source in ((ours, IN_ONE), (other, AT_ANY_SIZE)):
+            with start(source, place, theirs.root) as command:
+                command.communicate(timeout=PATIENCE_S)
+            assert command.returncode == 0
+    assert stored(ours) == stored(other)
+    takes, messages, verdicts = (stored(ours)[one] for one in ("take", "message", "verdict"))
+    # one beside the first, of the scenario that came with it, and one that was continued
+    assert (len(takes), len(messages), len(verdicts)) == (3, 12, 3)
+    assert [take[0] for take in stored(ours)["scenario"]] == [takes[-1][6]]
 
 
 def test_a_process_that_is_killed_is_told_and_nothing_is_taken(theirs: Theirs, ours: Ours) -> None:
