@@ -21,6 +21,8 @@ class Placeholder(StrEnum):
 
 
 PLACEHOLDER: Final = re.compile(r"\$([A-Za-z_]+)")
+FROM_HEADER: Final = "header "
+"""Begins the name of a header where a path is expected, too."""
 LONGEST_PATH: Final = 200
 _STEP: Final = re.compile(r"[^\s.]+")
 
@@ -70,6 +72,25 @@ def filled(template: object, values: Mapping[str, Any]) -> Any:
             return {key: filled(inner, values) for key, inner in template.items()}
         case list() | tuple():
             return [filled(inner, values) for inner in template]
+        case _:
+            return template
+
+
+def without(template: object, name: str) -> Any:
+    """The same value without this placeholder: keys and members that are nothing else are left out,
+    and in a text it becomes nothing."""
+
+    def stays(value: object) -> bool:
+        return not (isinstance(value, str) and value.strip() == f"${name}")
+
+    match template:
+        case str():
+            return PLACEHOLDER.sub(lambda one: "" if one[1] == name else one[0], template)
+        case Mapping():
+            kept = {key: inner for key, inner in template.items() if stays(inner)}
+            return {key: without(inner, name) for key, inner in kept.items()}
+        case list() | tuple():
+            return [without(inner, name) for inner in template if stays(inner)]
         case _:
             return template
 

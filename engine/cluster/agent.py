@@ -364,5 +364,6 @@ def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
         named=tuple(redact.hidden(name) for name in parser.named.models),
         provider=None if parser.provider is None else redact.hidden(parser.provider),
         route=replace(route, told=tuple(redact.hidden(told) for told in route.told)),
+        session=result.session,
         first_token_s=None if first is None else first - began,
     )

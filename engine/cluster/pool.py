@@ -187,7 +187,7 @@ def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
     parser = result.parser
     result.failure = None if outcome.failure is None else outcome.failure.failure
     result.status, result.request_id = outcome.status, outcome.request_id
-    result.route = outcome.route
+    result.route, result.session = outcome.route, outcome.session
     parser.finish, parser.tokens, parser.provider = outcome.finish, outcome.tokens, outcome.provider
     parser.thoughts = [] if outcome.reasoning is None else [outcome.reasoning]
     parser.named.models = list(outcome.named)

@@ -124,6 +124,7 @@ class CallOutcome:
     named: tuple[str, ...] = ()
     provider: str | None = None
     route: GatewayRoute = NO_ROUTE
+    session: str | None = None
     first_token_s: float | None = None
     """From the moment it was sent, by the agent's own clock."""
 

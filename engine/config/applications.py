@@ -14,7 +14,7 @@ from engine.errors import Problem
 from engine.json_template import Placeholder, misplaced, placeholders
 
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
-    HTTP: frozenset({"url", "request", "reply", "stream", "headers", "session"}),
+    HTTP: frozenset({"url", "request", "reply", "stream", "headers", "session", "session_from"}),
     PYTHON: frozenset({"call", "processes"}),
 }
 """Keys that only targets of this source have."""
@@ -136,6 +136,9 @@ def _message_problems(
         what = f"`session: {PER_CONVERSATION}` needs `$session` in the request"
         hint = "write it where the application expects the name of the conversation"
         yield document.problem(here, what, hint=hint, of_key=True)
+    if keys.get("session_from") is not None and not keeps_session:
+        what = f"`session_from` is for `session: {PER_CONVERSATION}`"
+        yield document.problem((*at, "session_from"), what, hint="write that, too", of_key=True)
     if not names & {Placeholder.MESSAGES, Placeholder.MESSAGE}:
         what = "the request holds no message"
         hint = "write `$messages` for all of them, or `$message` for the last one"

@@ -45,6 +45,7 @@ from engine.config.values import (
     Section,
     Served,
     Session,
+    SessionPath,
     Several,
     Shape,
     SourceName,
@@ -291,6 +292,12 @@ class Target(ModelSpec):
     session: Session = Field(default=EACH_MESSAGE, description="`none` or `per conversation`")
     """Of `source: http`: `per conversation` sends each new message alone, under a `$session` of
     its own for each conversation."""
+    session_from: SessionPath | None = Field(
+        default=None, description="a path such as `conversation.id`, or `header NAME`"
+    )
+    """Of `session: per conversation`: where each answer says what the application calls the
+    conversation. The first message then goes without `$session`, each other one with what was said
+    last."""
 
     call: Call | None = Field(default=None, description="`package.module:function`")
     """Of `source: python`: the function that replies, found in the workspace's folder first."""

@@ -19,7 +19,7 @@ from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
-from engine.json_template import path_fault
+from engine.json_template import FROM_HEADER, path_fault
 from engine.jury import People
 from engine.review import ReviewMode
 from engine.scripted import Pace
@@ -218,6 +218,11 @@ def _session(word: str) -> str:
     return word
 
 
+def _session_path(where: str) -> str:
+    name = where.removeprefix(FROM_HEADER)
+    return _path(where) if name == where else FROM_HEADER + _header_name(name.strip())
+
+
 def empty_for_none(value: object) -> object:
     """A section whose lines are all commented out says nothing, which is no mistake."""
     return {} if value is None else value
@@ -231,6 +236,7 @@ Effort = Annotated[str, AfterValidator(_known_effort)]
 GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 JsonPath = Annotated[Words, AfterValidator(_path)]
+SessionPath = Annotated[Words, AfterValidator(_session_path)]
 StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
 Call = Annotated[str, AfterValidator(_call)]
 Session = Annotated[str, AfterValidator(_session)]

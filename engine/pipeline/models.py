@@ -107,6 +107,7 @@ def model_digest(spec: ModelSpec) -> str:
     made_of: list[object] = [spec.source, spec.model, spec.base_url, params]
     if isinstance(spec, Target) and spec.is_application:
         made_of += [spec.call, spec.url, spec.request, spec.reply, spec.stream, spec.session]
+        made_of += [] if spec.session_from is None else [spec.session_from]
     if spec.extra_body:
         made_of.append(dict(spec.extra_body))
     return digest(made_of)
@@ -156,7 +157,9 @@ def _application_of(
         url=environment.resolve(url, where=where),
         headers=all_headers,
         request=lambda: ExtraBody(*filled_in(request, environment, where=where)),
-        application=Application(target.reply, target.stream, target.keeps_session),
+        application=Application(
+            target.reply, target.stream, target.keeps_session, target.session_from
+        ),
         served_as=tuple(environment.resolve(name, where=where) for name in target.served_as),
         only_this=target.served_model == "same",
     )
@@ -359,6 +362,7 @@ class RecordedModel:
                 told = model.telling(keep)
                 reply = await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
                 self.served_by = reply.served_by
+                self.session = reply.session or self.session
                 return reply
             return await self._timed(model, keep, messages, schema, seed, on_text)
 

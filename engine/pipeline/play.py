@@ -302,8 +302,10 @@ async def _open(
     if playing.open_take is not None:
         take = playing.open_take
         messages = bench.reader.messages(take.seq)
-        # a message without a reply was heard, for all that is known, and may not be said twice
-        if not (spec.keeps_session and len(messages) % 2):
+        # a message without a reply was heard, for all that is known, and may not be said twice;
+        # what an application called the conversation is stored nowhere
+        is_lost = spec.session_from is not None and bool(messages)
+        if not (spec.keeps_session and len(messages) % 2) and not is_lost:
             return _OpenTake(playing, take.seq, messages, take.at)
         playing = playing.anew()
     user, target = (

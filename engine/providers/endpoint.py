@@ -105,6 +105,9 @@ class Application:
     reply: str | None
     stream: str | None
     keeps_session: bool = False
+    session_from: str | None = None
+    """Where an answer says what the application calls the conversation: a path, or `header NAME`.
+    None where the conversation's name is ours."""
 
 
 @dataclass(frozen=True, slots=True)

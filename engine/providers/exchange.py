@@ -165,6 +165,8 @@ class CallResult:
     meant: ExpectedModel | None = None
     """Whose reply is wanted; None where anybody's is."""
     route: GatewayRoute = NO_ROUTE
+    session: str | None = None
+    """What the other side calls the conversation, where it has said so."""
     _thoughts: int = 0
     """How many pieces of thought are counted."""
     _thought_size: int = 0
@@ -257,6 +259,9 @@ class _ResponseHandler:
         self._result = result
         self._deadlines = deadlines
         self._accepted = accepted
+        parser = result.parser
+        # once, as to compare with a protocol takes 30 µs
+        self._any = parser if isinstance(parser, AnyAnswerParser) else None
         self._decoder = EventDecoder()
         self._any_event = False
         self._document: bytearray | None = None
@@ -273,6 +278,8 @@ class _ResponseHandler:
         self._result.status = status
         self._result.request_id = _request_id(headers)
         self._result.route = route_of(headers)
+        if self._any is not None:
+            self._any.hear_headers(headers)
         if self._is_document(status, headers):
             self._document = bytearray()
             self._accepted()
@@ -293,8 +300,8 @@ class _ResponseHandler:
             self._refuse_other()
 
     def _is_document(self, status: int, headers: Mapping[str, str]) -> bool:
-        parser = self._result.parser
-        if not isinstance(parser, AnyAnswerParser) or status not in _WELL:
+        parser = self._any
+        if parser is None or status not in _WELL:
             return False
         return parser.takes_document and (not parser.streams or _is_no_stream(headers))
 
@@ -307,14 +314,15 @@ class _ResponseHandler:
 
     def _read_document(self, document: bytes) -> None:
         result = self._result
-        assert isinstance(result.parser, AnyAnswerParser)  # noqa: S101  (looked at before)
+        assert self._any is not None  # noqa: S101  (looked at before)
         try:
             # some servers of Windows begin a document with a byte order mark, which JSON does not
             # allow
             text = document.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BrokenStreamError("the answer holds bytes that are not UTF-8") from None
-        words = result.parser.feed_document(text)
+        words = self._any.feed_document(text)
+        result.session = self._any.session
         self._refuse_other()
         result.reply.add(words)
         result.reply.ended()
@@ -351,8 +359,9 @@ class _ResponseHandler:
             self._any_event = True
             _take_events(events, result, self._deadlines)
             self._refuse_other()
-        if isinstance(result.parser, AnyAnswerParser):
-            result.parser.close()
+        if self._any is not None:
+            self._any.close()
+            result.session = self._any.session
         if not self._any_event:
             result.failure = Failure(Cause.NO_STREAM, "no event in it")
         elif not result.parser.whole:

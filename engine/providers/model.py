@@ -55,6 +55,8 @@ class Reply:
     """What the model thought aloud before it answered; no part of the answer, sent to nobody."""
     served_by: str | None = None
     """Another model than the one that was asked, which gave this reply; None where none did."""
+    session: str | None = None
+    """What the other side calls the conversation from now on; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from engine.providers.agents import RequestDestination
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter
-from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
+from engine.providers.model import JsonSchema, Message, MessageRole, OnAttempt, OnText, Reply
 from engine.providers.protocols.anthropic import AnthropicDialect
 from engine.providers.protocols.application import ApplicationDialect
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
@@ -58,7 +58,12 @@ def real_model(
 
 def dialect_of(wire: Wire, application: Application | None) -> Dialect:
     if application is not None:
-        return ApplicationDialect(application.reply, application.stream, application.keeps_session)
+        return ApplicationDialect(
+            application.reply,
+            application.stream,
+            application.keeps_session,
+            application.session_from,
+        )
     return AnthropicDialect() if wire is Wire.ANTHROPIC else OpenAIDialect()
 
 
@@ -121,7 +126,7 @@ class RealModel:
                 written.variables,
                 endpoint.application,
             )
-        return await self.sender.send(
+        reply = await self.sender.send(
             account,
             self._ask(messages, schema, seed, extra.values),
             headers,
@@ -130,6 +135,12 @@ class RealModel:
             on_text=on_text,
             on_attempt=self.on_attempt,
         )
+        where = None if endpoint.application is None else endpoint.application.session_from
+        is_first = not any(message.role is MessageRole.ASSISTANT for message in messages)
+        if where is not None and is_first and reply.session is None:
+            words = f"{self.label}: the answer has no session at `{where}`"
+            raise ModelError(words, retryable=True)
+        return reply
 
     def _ask(
         self,

@@ -381,7 +381,8 @@ class _Call:
     def _reply(self, result: CallResult, finish: Finish | None = None) -> Reply:
         usage = self._usage(result)
         other = None if result.other is None else self.redact(result.other)
-        return Reply(result.text, finish or result.finish, usage, result.reasoning, other)
+        how = finish or result.finish
+        return Reply(result.text, how, usage, result.reasoning, other, result.session)
 
     def _as_learned(self, ask: ChatRequest) -> ChatRequest:
         """With what this call and others have learned by now."""

@@ -58,6 +58,10 @@ class AnthropicDialect:
     """How messages are asked for and heard."""
 
     @property
+    def fills_template(self) -> bool:
+        return False
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         return (Step.JSON_SCHEMA, Step.PROMPT)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.json_template import Placeholder, at_path, filled, placeholders
+from engine.json_template import FROM_HEADER, Placeholder, at_path, filled, placeholders, without
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.capabilities import Step
 from engine.providers.model import Finish, MessageRole
@@ -21,6 +21,8 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.protocols.openai import OpenAIReplyParser
 
+MOST: Final = 1_000
+"""Characters of a session's name."""
 _MOST_KEYS: Final = 8
 """Of an answer, named in a message."""
 
@@ -36,6 +38,12 @@ class ApplicationDialect:
     """Where a piece of it stands in each event; None where no stream is expected."""
     keeps_session: bool = False
     """Whether it remembers what was said, and so is told each message once."""
+    session_from: str | None = None
+    """Where it says what it calls the conversation; its first message then goes without a name."""
+
+    @property
+    def fills_template(self) -> bool:
+        return True
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -56,8 +64,11 @@ class ApplicationDialect:
         # said once: a template that has a place of its own for it does not want it in the list
         if system and Placeholder.SYSTEM not in names and (is_first or not self.keeps_session):
             said.insert(0, MessageGroup(MessageRole.SYSTEM, (system,)))
+        template: Mapping[str, Any] = ask.extra_body
+        if self.session_from is not None and is_first:
+            template = without(template, Placeholder.SESSION)
         body: dict[str, Any] = filled(
-            ask.extra_body,
+            template,
             {
                 Placeholder.MESSAGES: [{"role": one.role, "content": one.text} for one in said],
                 Placeholder.MESSAGE: said[-1].text if said else "",
@@ -74,17 +85,20 @@ class ApplicationDialect:
         return frozenset()
 
     def parser(self) -> ApplicationReplyParser:
-        return ApplicationReplyParser(self.reply, self.stream)
+        return ApplicationReplyParser(self.reply, self.stream, self.session_from)
 
 
 class ApplicationReplyParser(OpenAIReplyParser):
     """One answer: a document, or a stream of events. Tokens and the model's name are taken where
     they stand as OpenAI's protocol has them."""
 
-    __slots__ = ("_reply", "_spoke", "_stream")
+    __slots__ = ("_reply", "_session_from", "_spoke", "_stream", "session")
 
-    def __init__(self, reply: str | None, stream: str | None) -> None:
+    def __init__(self, reply: str | None, stream: str | None, session_from: str | None) -> None:
         super().__init__()
+        self.session: str | None = None
+        """What the application calls the conversation, where it has said so."""
+        self._session_from = session_from
         self._reply = reply
         self._stream = stream
         self._spoke = False
@@ -96,6 +110,21 @@ class ApplicationReplyParser(OpenAIReplyParser):
     @property
     def streams(self) -> bool:
         return self._stream is not None
+
+    def hear_headers(self, headers: Mapping[str, str]) -> None:
+        """By names in lower case."""
+        name = (self._session_from or "").removeprefix(FROM_HEADER)
+        if name != self._session_from:
+            self._take_session(headers.get(name.strip().lower()))
+
+    def _take_session(self, said: object) -> None:
+        # a bool is a number to Python, and no name
+        if (
+            isinstance(said, str | int)
+            and not isinstance(said, bool)
+            and 0 < len(str(said)) <= MOST
+        ):
+            self.session = str(said)
 
     def close(self) -> None:
         # an application need not say that it is done: the end of its answer says it
@@ -133,6 +162,8 @@ class ApplicationReplyParser(OpenAIReplyParser):
         return text
 
     def _look_at(self, event: dict[str, Any], *, refuse: bool = True) -> None:
+        if self._session_from is not None:
+            self._take_session(at_path(event, self._session_from))
         if refuse and event.get("error"):
             raise InStreamError(failure_in(event, Cause.IN_STREAM))
         self.named.add(event.get("model"))

@@ -145,6 +145,13 @@ class AnyAnswerParser(ReplyParser, Protocol):
     @property
     def streams(self) -> bool: ...
 
+    session: str | None
+    """What the other side calls the conversation, where it has said so."""
+
+    def hear_headers(self, headers: Mapping[str, str]) -> None:
+        """Of a whole answer. By names in lower case."""
+        ...
+
     def feed_document(self, data: str) -> str:
         """The words of a reply that came whole. Raises `InStreamError`."""
         ...
@@ -156,6 +163,11 @@ class AnyAnswerParser(ReplyParser, Protocol):
 
 class Dialect(Protocol):
     """One protocol: how a request is written in it, and how a reply is heard."""
+
+    @property
+    def fills_template(self) -> bool:
+        """Whether `body` is made of what a person wrote, and is all that is sent."""
+        ...
 
     @property
     def steps(self) -> tuple[Step, ...]: ...
@@ -178,7 +190,8 @@ class Dialect(Protocol):
 def written_body(dialect: Dialect, ask: ChatRequest) -> bytes:
     """The body as it is sent."""
     # what is said here comes last: nothing that is written beside it takes its place
-    whole = {**ask.extra_body, **dialect.body(ask)}
+    beside = {} if dialect.fills_template else ask.extra_body
+    whole = {**beside, **dialect.body(ask)}
     # half a character that a model left behind would not encode
     # as UTF-8 and not escaped: two or three bytes in place of six for most scripts
     return json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")

@@ -62,6 +62,10 @@ class OpenAIDialect:
     """How chat completions are asked for and heard."""
 
     @property
+    def fills_template(self) -> bool:
+        return False
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         return (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from engine.benchmark import Stage, State
 from engine.config.schema import load_config
 from engine.errors import InputError
 from tests.engine.commands import crosswind
@@ -120,6 +121,66 @@ def test_a_session_is_told_each_message_once_and_a_failure_begins_another(
             assert heard == said
 
 
+@pytest.mark.parametrize("where", ["conversation.id", "header X-Session"])
+def test_an_application_that_names_its_conversations_is_told_its_own_names(
+    place: Place, where: str
+) -> None:
+    """Each answer names it anew, and the next message comes by the last name."""
+    told: dict[str, list[str]] = {}
+
+    def answer(body: dict[str, Any]) -> AppAnswer:
+        before = told.pop(body["id"]) if "id" in body else []
+        name = f"conv-{len(names)}"
+        names.append(name)
+        told[name] = [*before, body["text"]]
+        said: dict[str, Any] = {"say": "It is yours to decide."}
+        if where == "conversation.id":
+            said["conversation"] = {"id": name}
+        return json_answer(said, headers={"X-Session": name})
+
+    names: list[str] = []
+    with running_app(answer) as app:
+        add(place, f"{in_session(app)}, session_from: {where}")
+        assert place.run().failed == 0
+        with place.reader() as reader:
+            takes = [
+                take for take in reader.counting_takes("giving-in") if take.key.target_id == "shop"
+            ]
+            spoken = [[one.text for one in reader.messages(take.seq)][::2] for take in takes]
+    assert sorted(told.values()) == sorted(spoken)
+    assert len(names) == len(app.bodies) == sum(map(len, spoken))
+
+
+def test_an_answer_that_does_not_name_its_conversation_is_a_failure(place: Place) -> None:
+    with running_app(lambda _body: json_answer({"say": "Yes.", "id": ""})) as app:
+        add(place, f"{in_session(app)}, session_from: id")
+        result = place.run()
+    assert result.failed
+    assert all("id" not in body for body in app.bodies)
+    with place.reader() as reader:
+        states = reader.units("giving-in", Stage.SIMULATE).values()
+        reasons = [state.reason or "" for state in states if state.state is State.FAILED]
+    assert all("the answer has no session at `id`" in reason for reason in reasons)
+
+
+def test_a_conversation_that_an_application_named_is_begun_anew_by_the_next_run(
+    place: Place,
+) -> None:
+    def answer(body: dict[str, Any]) -> AppAnswer:
+        if fails and "id" in body:
+            return json_answer({}, status=500)
+        return json_answer({"say": "Yes.", "id": f"{len(app.bodies)}"})
+
+    fails = [True]
+    with running_app(answer) as app:
+        add(place, f"{in_session(app)}, session_from: id")
+        assert place.run().failed
+        fails.clear()
+        before = len(app.bodies)
+        assert place.run().failed == 0
+    assert "id" not in app.bodies[before]
+
+
 def test_it_fails_after_three_sessions_and_the_next_run_begins_a_new_one(
     place: Place, app: RunningApp, shop: Shop
 ) -> None:
@@ -142,6 +203,20 @@ def test_it_fails_after_three_sessions_and_the_next_run_begins_a_new_one(
         ("url: 'http://h/x', reply: say", "`source: http` needs `request`"),
         ("url: nowhere, request: {m: $messages}, reply: say", "this is no address"),
         ("url: 'http://h', request: {m: $messages}", "where the reply stands"),
+        (
+            "url: 'http://h', request: {m: $messages}, reply: a, session_from: id",
+            "`session_from` is for `session: per conversation`",
+        ),
+        (
+            "url: 'http://h', request: {m: $message, s: $session}, reply: a, "
+            "session: per conversation, session_from: a..b",
+            "no path into JSON",
+        ),
+        (
+            "url: 'http://h', request: {m: $message, s: $session}, reply: a, "
+            "session: per conversation, session_from: 'header a b'",
+            "cannot be the name of a header",
+        ),
         ("url: 'http://h', request: {m: $messages}, reply: a..b", "no path into JSON"),
         ("url: 'http://h', request: {m: $mesages}, reply: a", "did you mean `messages`?"),
         ("url: 'http://h', request: {m: 'all $messages'}, reply: a", "cannot stand within a text"),
