@@ -10,6 +10,7 @@ from pathlib import Path
 
 def digest(value: object) -> str:
     """16 hexadecimal digits that stand for any JSON-like value; keys are sorted."""
+    # blake2b and not hash(): that one has another seed in each process
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -18,6 +19,7 @@ def seed_from(*parts: str | int) -> int:
     """A number from 0 to 2**63 - 1 for these parts, in this order."""
     joined = "\0".join(str(part) for part in parts)
     number = int.from_bytes(blake2b(joined.encode(), digest_size=8).digest(), "big")
+    # 63 bits, as SQLite and most servers have signed numbers of 64
     return number >> 1
 
 
@@ -28,6 +30,7 @@ def message_digest(speaker: str, text: str) -> bytes:
 
 def digest_of(speaker: str, encoded: bytes) -> bytes:
     """The same for text that is UTF-8 already."""
+    # a copy of a begun digest: the speaker is hashed once and not with each of a million messages
     digest = _begun(speaker).copy()
     digest.update(encoded)
     return digest.digest()

@@ -18,6 +18,7 @@ def words_of(*texts: str) -> frozenset[str]:
     return frozenset(_WORD.findall(" ".join(texts).casefold()))
 
 
+# four letters: shorter words are mostly grammar, in which all texts are alike
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 
 

@@ -27,6 +27,7 @@ def _plainer(error: UnicodeError) -> tuple[str, int]:
 
 def take_any_encoding() -> None:
     """Print what a terminal can show, and something like it for the rest, rather than fail."""
+    # an error handler and not `errors="replace"`: a table of question marks cannot be read
     codecs.register_error("crosswind", _plainer)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -52,6 +53,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozense
     """Columns aligned by width, those in `right` to the right; two blanks between them."""
 
     def width(text: str) -> int:
+        # by the standard library: rich would take longer to load than most commands take
         return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
     cells = [[clean(cell) for cell in row] for row in (head, *rows)]

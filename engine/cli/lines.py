@@ -79,6 +79,7 @@ def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str |
             if stage is Stage.SIMULATE:
                 rate += one.settled.per_second(datetime.now(UTC))
                 mine_left = one.time_left(datetime.now(UTC), turns)
+                # targets run side by side: the slowest says when all are done
                 left = max(left, 0.0 if mine_left is None else mine_left.likely)
     parts.append(f"{tally.failed} failed")
     if tally.settled < tally.total and rate:

@@ -85,6 +85,8 @@ class Session:
         # an engine that does not end is left to `hold_workspace`, which says who holds it
         until = time.monotonic() + WAY_SECONDS
         while self.holder() is not None and time.monotonic() < until:
+            # its lock is what is waited for, and a lock of a file can be asked for but not awaited
+            # with a limit
             time.sleep(0.02)
 
     def paced(self, pace: Pace) -> Session:
@@ -155,6 +157,7 @@ class Session:
         # none
         from engine.store.database import open_store
 
+        # an engine that begins meanwhile would bring it up to date, too, and both would write
         with hold_workspace(self.workspace.root):
             open_store(self.store_path).close()
 
@@ -226,6 +229,7 @@ def _of_last_run(store: Path) -> tuple[Config, RunRow] | None:
     if run is None:
         return None
     try:
+        # read again by today's rules: a version that knew other keys kept others
         return Config.model_validate(_without_gaps(json.loads(run.config))), run
     except (ValueError, ValidationError):
         return None

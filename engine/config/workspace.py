@@ -108,6 +108,7 @@ class Workspace:
         if said is None:
             return self.root / STORE_FILE
         try:
+            # an absolute path on the right takes the place of what stands on the left
             path = self.root / Path(said).expanduser()
         except RuntimeError:
             what = "found `~` for a person whose home folder is not known, expected a path"
@@ -162,6 +163,7 @@ class Workspace:
             if not path.is_file() and not path.is_dir():
                 return f"its {BENCHMARK_FILE} leads to a pipe or a device, and is not read"
             return "this benchmark is a link that leads out of the workspace"
+        # on disks of macOS and Windows both names are one folder
         twin = seen.setdefault(name.casefold(), name)
         if twin != name:
             return f"the names `{twin}` and `{name}` differ in case only, which is not enough"
@@ -169,6 +171,7 @@ class Workspace:
 
     def _holds(self, path: Path) -> bool:
         try:
+            # both resolved: the workspace itself may be reached by a link
             return path.resolve().is_relative_to(self.root.resolve())
         except (OSError, RuntimeError):
             return False
@@ -179,6 +182,7 @@ def find_workspace(start: Path) -> Workspace:
     folder = start.absolute()
     if not _is_folder(folder):
         raise InputError(Problem("there is no such folder", Path(shown(str(start)))))
+    # the nearest first: a workspace may lie in another one
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_FILE).is_file() or (candidate / BENCHMARKS_FOLDER).is_dir():
             return Workspace(candidate)

@@ -110,6 +110,7 @@ def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: 
         return ("" if is_first else layout.line_end) + _rendered(
             _fresh(metric, scalar_text), layout
         )
+    # the blank line between two metrics belongs above the second
     lead = before.lead.lstrip("\r\n") if is_first else before.lead
     if before.metric == metric:
         # byte by byte as it was: a person's own line breaks and quotes stay in what did not change
@@ -236,6 +237,7 @@ def round_trip(offset: int) -> YAML:
     """What writes, with the dashes of a list so far from its key, and breaks no line."""
     yaml_library = YAML()
     yaml_library.preserve_quotes = True
+    # ruamel.yaml folds plain text at 80 cells by itself, also what a person wrote on one line
     yaml_library.width = _NO_LINE
     yaml_library.indent(mapping=_STEP, sequence=offset + _STEP, offset=offset)
     return yaml_library
@@ -245,6 +247,7 @@ def _rendered(node: Any, layout: _Layout) -> str:
     written = io.StringIO()
     round_trip(layout.offset).dump({KEY: [node]}, written)
     # ruamel.yaml indents a list only below a key, so it is given one, whose line is left out here
+    # it ends a document whose last value is an open scalar with this mark
     _, *lines = written.getvalue().removesuffix("...\n").splitlines()
     margin = " " * layout.margin
     return "".join((margin + line if line else "") + layout.line_end for line in lines)
@@ -289,6 +292,8 @@ def scalar_text(text: str) -> Any:
     if _NEEDS_ESCAPES.search(text) or _is_no_text(text):
         return DoubleQuotedScalarString(text)
     if "\n" in text:
+        # a block that begins with a blank, or ends with blank lines, needs indicators that nobody
+        # reads; quotes do
         is_plain = not text[0].isspace() and not text.removesuffix("\n").endswith((" ", "\n"))
         return LiteralScalarString(text) if is_plain else DoubleQuotedScalarString(text)
     if len(text) <= _LINE_LENGTH or text != " ".join(text.split()):
@@ -344,6 +349,7 @@ def scenario_text(scenario: Scenario) -> str:
     }
     if scenario.target_system_prompt is not None:
         values["target_system_prompt"] = scalar_text(scenario.target_system_prompt)
+    # on one line each: a line end in a value would leave the comment
     said = (" ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items())
     return "".join(f"# {line}\n" for line in said) + _dumped(values)
 

@@ -58,6 +58,8 @@ class ReviewChange:
 async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
     """Do it, and say what was done. Files are for the caller to mirror. Raises `InputError`, and
     then nothing was done, and `StoreError`."""
+    # held over reading and writing: two acts that saw the same file would each write without the
+    # other's
     async with bench.claims.files(bench.name):
         await take_in_edits(bench)
         bring_to_file(bench)
@@ -111,6 +113,8 @@ def _named(reviews: Reviews, asked: ReviewRequest) -> list[ReviewEntry]:
         entry = by_id.get(name)
         if entry is None:
             problems.append(_unknown(name, by_id, reviews))
+        # what a person approves is what stood before them, and not what a model or another person
+        # made of it since
         elif asked.seen.get(name, entry.digest) != entry.digest:
             who = "" if entry.act is None else f" by {entry.act.person}"
             what = f"{name} was changed{who} meanwhile; nothing was done"
@@ -191,6 +195,7 @@ def _back(reviews: Reviews, entry: ReviewEntry) -> Iterator[ScenarioRow]:
 
 def _with_metric(metrics: Sequence[Metric], metric: Metric) -> list[Metric]:
     """In its place by id."""
+    # by id and not at the end: other metrics stay where the person has them
     at = sum(one.id < metric.id for one in metrics)
     return [*metrics[:at], metric, *metrics[at:]]
 
@@ -209,6 +214,7 @@ def _rejected(
     gone = {row.scenario.id: row for entry in entries for row in reviews.below(entry)}
     lost = {entry.id for entry in entries if entry.kind is ReviewKind.METRIC}
     rows: list[StoredRow] = [*_kept(reviews, lost)]
+    # as new rows: a fact is never changed, so that it went is one of its own
     rows += [replace(row, seq=0, at=None, removed=True) for row in gone.values()]
     items = [item_of(entry) for entry in entries]
     items += [

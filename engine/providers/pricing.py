@@ -31,6 +31,8 @@ class Price:
         cached = min(tokens.cached or 0, tokens.input)
         cheap = self.input if self.cached_input is None else self.cached_input
         fresh = (tokens.input - cached) * self.input
+        # in decimals: a budget adds up tens of thousands of these, and binary fractions would
+        # drift
         return (fresh + cached * cheap + tokens.output * self.output) / _MILLION
 
 

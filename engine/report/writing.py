@@ -38,6 +38,7 @@ def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
 def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
     """Raises `InputError` for a place where the workspace at `root` has its own files: what is
     exported would take the place of what it was exported from."""
+    # resolved: a link to the store is the store
     real, home, stored = place.resolve(), root.resolve(), store.resolve()
     is_ours = real.parent in {home, stored.parent} and real.name.startswith((stored.name, *_OURS))
     if is_ours or real.is_relative_to(home / BENCHMARKS):

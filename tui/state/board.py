@@ -209,6 +209,7 @@ class TargetSpeeds:
         """As it was worked out within the last second, or anew; `at` is now."""
         benchmark = info.name
         known = self._known.get((benchmark, target))
+        # both ways, since a wall clock may be set back
         if known is None or not known.at <= at < known.at + EVERY:
             found = progress.time_left(at, info.turns)
             speed = progress.tokens.per_second(at)
@@ -229,6 +230,8 @@ class TargetSpeeds:
         """`312 tok/s ▁▃▅█`: all targets of a benchmark together, as they were looked at last;
         nothing where nothing was said lately."""
         lately = [speeds for (name, _), speeds in self._speeds.items() if name == benchmark]
+        # from the newest back: a target that came later has fewer seconds, and the last ones
+        # belong together
         sums = [sum(each) for each in zip_longest(*map(reversed, lately), fillvalue=0.0)][::-1]
         if not any(sums):
             return ()

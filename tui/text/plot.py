@@ -86,6 +86,7 @@ def _drawn(curves: Sequence[Curve], width: int, height: int) -> str | None:
 def _inked(line: str, curves: Sequence[Curve]) -> Iterator[Piece]:
     """The library's colours become inks, so that every theme fits."""
     ink = Ink.RULE
+    # split at a pattern with one group gives text and codes in turn
     for number, part in enumerate(_CODES.split(line)):
         if number % 2:
             found = _COLOUR.search(part)
@@ -151,6 +152,8 @@ def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
         _across(cells, scale, *drawn.bounds, Piece("╌", Ink.WARN))
     if drawn.low is not None and drawn.high is not None:
         _across(cells, scale, drawn.low, drawn.high, Piece("─", drawn.ink))
+        # the ends after the line, and the value last: where they share a cell the more telling one
+        # is seen
         cells[_cell(scale, drawn.low, width)] = Piece("├", drawn.ink)
         cells[_cell(scale, drawn.high, width)] = Piece("┤", drawn.ink)
     if drawn.value is not None:

@@ -116,6 +116,7 @@ class TargetBoard(CursorView):
             self._owners.append(owner)
         self._laid_width = self.line_width
         self.measure(len(self._lines))
+        # another height lays the whole screen out anew; else only the lines that changed are drawn
         if len(before) != len(self._lines):
             self.styles.height = len(self._lines)
             self.redraw()
@@ -163,6 +164,7 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     rates = [_rate(target, track, intervals) for target in targets for track in Track]
     column = max([USUAL_RATE if intervals else 13, *(cell_len(text) for text in rates)])
     roomy = width >= DENSE
+    # what all other parts of a line take together, so that the bar has what is left
     rest = name + 2 * column + 66 if heading else name + (72 if roomy else 58)
     cut_off = any(target.at_rest and target.running for target in targets)
     held = any(target.paused for target in targets)
@@ -249,6 +251,7 @@ def field_of(target: TargetView, width: int) -> list[Piece]:
     pieces: list[Piece] = []
     total = begun = 0
     for count, (sign, ink) in zip(counts, _FIELD, strict=True):
+        # ends are rounded and not lengths: the errors of the kinds do not add up
         total += max(count, 0)
         end = total * cells // max(target.to_simulate, 1)
         # what there is of a kind is seen, be it less than a cell

@@ -36,6 +36,7 @@ def main(workspace: str, call: str) -> None:
     requests, say = _private_pipes()
     _die_with_parent()
     waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    # a thread of its own: while the function works somebody must see that the engine is gone
     threading.Thread(target=_read, args=(requests, waiting), daemon=True).start()
     sys.path.insert(0, workspace)
     try:
@@ -61,6 +62,7 @@ def _private_pipes() -> tuple[int, Say]:
     from now on."""
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
+    # 0 and 1 by number, as a library in C prints to these, past sys.stdout
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     lock = threading.Lock()
@@ -84,6 +86,7 @@ def _read(requests: int, waiting: queue.SimpleQueue[dict[str, Any]]) -> None:
     with open(requests, "rb") as lines:
         for line in lines:
             waiting.put(json.loads(line))
+    # at once: a function that is at work would hold up an orderly end for ever
     os._exit(0)
 
 
@@ -97,6 +100,8 @@ def _found(call: str) -> Callable[[list[dict[str, str]], str], object]:
     if not callable(found):
         raise TypeError(f"{call} is {_kind(found)}, and cannot be called")
     try:
+        # asked before the first call: a function that takes something else would fail each of
+        # thousands
         inspect.signature(found).bind([], "")
     except TypeError:
         raise TypeError(f"{call} does not take (messages, session)") from None

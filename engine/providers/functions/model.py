@@ -135,6 +135,7 @@ class FunctionProcess:
     async def end(self) -> None:
         """Whatever it is doing, and whatever it has started. Waits until it is gone."""
         with suppress(ProcessLookupError, PermissionError):
+            # the group and not the process: what a function has started would go on without it
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
@@ -166,6 +167,7 @@ class FunctionPool:
         """One call, in a process that does nothing else meanwhile: what the function does to it is
         done to this call alone. Raises `FunctionError`, `OversizedError`."""
         async with self._free:
+            # the one that was used last: its module and whatever it has loaded are warm
             process = self._idle.pop() if self._idle else await FunctionProcess.start(self.place)
             is_well = False
             try:
@@ -251,6 +253,7 @@ class FunctionModel:
         finally:
             self._tell(outcome, detail, buffer, began)
         if detail is not None:
+            # watchers were shown it while it came
             buffer.void()
             raise ModelError(f"{self.label}: {detail}", retryable=True)
         thoughts = "".join(buffer.splitter.thoughts).strip() or None

@@ -40,6 +40,8 @@ def most_connections_raised() -> int:
 def any_left() -> bool:
     """Whether one more can be opened at this moment, whoever has the others."""
     try:
+        # asked by doing it: what other processes hold of the system's limit is to be seen in no
+        # number
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return False

@@ -30,6 +30,7 @@ def proxy_for(url: str) -> str | None:
     # a proxy is another machine, on which this one's loopback is its own
     if host in LOOPBACK or _is_exempt(url, proxies.get("no")):
         return None
+    # as curl, requests and the official clients read the environment
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy:
         return None
@@ -83,6 +84,7 @@ def _names(entry: str, host: str, port: int | None) -> bool:
     before, _, behind = entry.rpartition(":")
     is_whole = before.startswith("[") and before.endswith("]")
     is_port = behind.isascii() and behind.isdecimal() and len(behind) <= _PORT_DIGITS
+    # `fe80::1` ends in digits behind a colon, too: only in brackets an IPv6 address has a port
     if is_port and before and (is_whole or ":" not in before):
         if int(behind) != port:
             return False

@@ -186,6 +186,7 @@ def site_pages(
 ) -> Iterator[tuple[str, str]]:
     """Each page with its place; style and script are among them."""
     templates = environment()
+    # the style of the one page first: both look alike by being the same
     yield "site.css", templates.get_template("style.css").render() + _text("site.css")
     yield "site.js", _text("site.js")
     analyses = [one.analysis for one in published]

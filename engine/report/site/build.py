@@ -45,6 +45,7 @@ class SiteFolder:
         self.place = place
         self._instead_of = instead_of
         is_new = not place.exists()
+        # beside it or within it: only on the same file system a move is one step
         around = place.parent if is_new else place
         self.unfinished = around / f".{place.name}.{secrets.token_hex(4)}"
         self.unfinished.mkdir()
@@ -82,14 +83,18 @@ class SiteFolder:
         own = set(names)
         old = own_files(self.place)
         refuse_foreign(self.place, own - old)
+        # old and new: cut off in between, the next time knows of both that they are ours
         _write_manifest(self.place, sorted(own | old))
         os.sync()
+        # whoever reads meanwhile finds data of the new pages, and never a page whose data is not
+        # there yet
         for name in sorted(own, key=lambda name: (name.endswith(".html"), name)):
             path = self.place / name
             path.parent.mkdir(parents=True, exist_ok=True)
             (self.unfinished / name).replace(path)
         for name in old - own:
             (self.place / name).unlink(missing_ok=True)
+        # in reverse, so that inner folders go before the ones around them
         for folder in sorted({(self.place / name).parent for name in old - own}, reverse=True):
             with suppress(OSError):  # somebody else's file is in it
                 folder.rmdir()
