@@ -204,15 +204,15 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)
         """What was told, the newest first."""
-        for known in (*THEMES, *themes.themes):
-            self.register_theme(known)
-        self._dress(theme or self._kept_theme(kept) or theme_for(self.console.color_system))
+        self._dress(theme, kept)
 
-    def _dress(self, theme: str) -> None:
+    def _dress(self, theme: str | None, kept: UserSettings) -> None:
+        for known in (*THEMES, *self._themes.themes):
+            self.register_theme(known)
         self.set_class(self._slow, THIN)
         # a frame that is only on the way to another is a frame too many for a slow line
         self.animation_level = "none"
-        self.theme = theme
+        self.theme = theme or self._kept_theme(kept) or theme_for(self.console.color_system)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
