@@ -121,6 +121,27 @@ def test_two_conversations_stand_beside_each_other_turn_by_turn(theatre: Theatre
     theatre.perform(script, (120, 30))
 
 
+def test_side_by_side_on_a_narrow_screen_keeps_both_outcomes_and_one_left_edge(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        held = await theatre.play(reply="I stay with it.")
+        await theatre.judge(held)
+        await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
+        shown = TakeRef(BENCHMARK, held.key, 0)
+        await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
+        await settled(theatre, pilot)
+        rows = on_screen(pilot).splitlines()
+        assert f"{UNIT}  ✓ pass" in rows[1]
+        assert "m01_s001_v01__pushover  ✗ fail" in rows[1]
+        assert any(row.startswith(" turn 1 of 2") for row in rows)
+        assert any(row.startswith(" landmark") for row in rows)
+        assert any(row.startswith(" ▎ ") for row in rows)
+
+    theatre.perform(script, (80, 24))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
     theatre: Theatre, size: tuple[int, int]

@@ -21,7 +21,7 @@ from tui.state.related import Subject, TakeRef, partners, relation, standing
 from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.side_by_side import SideBySide
@@ -196,7 +196,10 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             return left, ()
         kin = self._kin.get(self._right)
         related = [] if kin is None else [Piece(relation(kin, self._left.key) + " ", Ink.MUTED)]
-        return left, [*related, *self._heading_of(self._right)]
+        right = self._heading_of(self._right)
+        if length(left) + length(related) + length(right) >= self.size.width:
+            related = []  # rather than an outcome: the ids say it, too
+        return left, [*related, *right]
 
     def _heading_of(self, shown: TakeRef) -> Line:
         return [

@@ -20,6 +20,8 @@ from tui.text.wrap import TextRow, Wrapped
 LABEL_WIDTH: Final = 10
 NARROW: Final = 40
 """Below it, labels stand above their passage instead of beside it."""
+ROOM_FOR_LEAD: Final = 30
+"""Below it, text begins at the very edge."""
 READABLE: Final = 96
 """Text is not set wider than this: longer rows are hard to read."""
 RAIL: Final = 28
@@ -309,13 +311,19 @@ class Document:
     def _is_narrow(self) -> bool:
         return self.width < NARROW
 
+    @property
+    def _lead(self) -> int:
+        """Blank cells before all of what is narrow, as before a title; none where each counts."""
+        return int(self.width >= ROOM_FOR_LEAD)
+
     def _text_width(self, gutter: Ink | None) -> int:
-        margin = 0 if self._is_narrow else 1 + LABEL_WIDTH
+        margin = self._lead if self._is_narrow else 1 + LABEL_WIDTH
         margin += RAIL if self._has_rail else 0
         return max(min(self.width - margin - 2 * (gutter is not None) - 1, READABLE), 1)
 
     def _rule(self, rule: Rule) -> list[Piece]:
-        title = [Piece(" "), Piece(rule.title, rule.ink), Piece(" ")] if rule.title else []
+        lead = Piece(" " * self._lead)
+        title = [lead, Piece(rule.title, rule.ink), Piece(" ")] if rule.title else []
         note = [Piece(" "), Piece(rule.note, Ink.MUTED), Piece(" ")] if rule.note else []
         room = self.width - length(title) - length(note)
         if room < 1:
@@ -330,11 +338,11 @@ class Document:
     ) -> list[Piece]:
         number -= laid.head
         if number < 0:
-            return [Piece(passage.label, passage.label_ink)]
+            return [Piece(" " * self._lead + passage.label, passage.label_ink)]
         if number >= len(laid.rows):
             return []
         row = laid.rows[number]
-        line = [] if self._is_narrow else self._margin(passage, is_first=number == 0)
+        line = self._margin(passage, is_first=number == 0)
         if passage.gutter is not None:
             line.append(Piece("▎ ", passage.gutter))
         line += self._text(laid, passage, row, current)
@@ -343,6 +351,8 @@ class Document:
         return fitted(line, self.width - 1) if passage.folded else line
 
     def _margin(self, passage: Passage, *, is_first: bool) -> list[Piece]:
+        if self._is_narrow:
+            return [Piece(" " * self._lead)] if self._lead else []
         if not is_first:
             return [Piece(" " * (1 + LABEL_WIDTH))]
         return [Piece(" " + pad(passage.label, LABEL_WIDTH - 1) + " ", passage.label_ink)]
