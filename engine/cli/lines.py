@@ -193,4 +193,6 @@ _TOLD_AT: Final = frozenset(10**power for power in range(9))
 
 def _reason(reason: str) -> str:
     text = one_line(reason, REASON) or "no reason was kept"
+    if len(reason) > REASON:
+        return f"{text}…"
     return text if text.endswith((".", "…")) else f"{text}."

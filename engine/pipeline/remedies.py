@@ -49,6 +49,12 @@ class KnownFailure(Enum):
         "again.",
         False,
     )
+    MOVED = (
+        "the server is at another address now",
+        "Write the address that the reason names into base_url, as far as the path that is there "
+        "now; then try again.",
+        False,
+    )
     TOO_BUSY = (
         "the provider has too much to do",
         "Try again later, or lower how many are played at once; nothing else is wrong.",
@@ -134,6 +140,7 @@ _SIGNS: Final = (
         r"could not be reached|no such host|network is down|no connection|connection refused"
         r"|proxy found no way",
     ),
+    (KnownFailure.MOVED, r"redirects elsewhere"),
     (KnownFailure.TLS, r"do not agree on TLS|expects TLS"),
     (KnownFailure.CERTIFICATE, r"\bcertificate"),
     (
@@ -143,7 +150,7 @@ _SIGNS: Final = (
     (
         KnownFailure.REFUSED_ACCOUNT,
         r"key was refused|may not use this model|no such model|no longer offered"
-        r"|redirects elsewhere|\b40[134]:|\bthe variable \w+ is (not set|set, but)",
+        r"|\b40[134]:|\bthe variable \w+ is (not set|set, but)",
     ),
     (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),

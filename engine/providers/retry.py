@@ -104,6 +104,8 @@ class RetryState:
             # address
             case FailureKind.FATAL_TARGET if failure.cause is Fault.CERTIFICATE:
                 return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
+            case FailureKind.FATAL_TARGET if 300 <= (failure.status or 0) < 400:
+                return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
             case FailureKind.FATAL_TARGET:
                 return GiveUp(words, retryable=False, parks=True)
             case FailureKind.RATE_LIMITED | FailureKind.OVERLOADED:

@@ -266,6 +266,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("a: 400: the key was refused (No connected db.) (parked", KnownFailure.REFUSED_ACCOUNT),
         ("a: 400: there is no such model (Invalid model name", KnownFailure.REFUSED_ACCOUNT),
         ("a: 400: max_tokens is more than the model has room for (8", KnownFailure.BAD_REQUEST),
+        ("gpt: 301: the server redirects elsewhere (http://b/v1/chat) (parked", KnownFailure.MOVED),
         ("gpt: 403: the proxy does not let it through", KnownFailure.PROXY),
         ("gpt: 407: the proxy asks for a password", KnownFailure.PROXY),
         (

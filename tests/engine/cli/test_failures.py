@@ -13,9 +13,11 @@ from subprocess import DEVNULL, CompletedProcess, run
 
 import pytest
 
-from engine.benchmark import Stage
-from engine.pipeline.remedies import KnownFailure, standing_failures
+from engine.benchmark import Stage, State
+from engine.cli.lines import REASON, failure_lines
+from engine.pipeline.remedies import KnownFailure, grouped, standing_failures
 from engine.store.reading import open_reader
+from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
@@ -125,3 +127,16 @@ def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_it
     assert (
         ended.stderr.count(KnownFailure.BAD_REQUEST.advice) == 2
     )  # when it was met, and at the end
+
+
+def test_a_reason_that_is_cut_says_so() -> None:
+    row = StateRow(
+        benchmark="bread",
+        stage=Stage.SIMULATE,
+        unit="m01_s001_v01__bad",
+        target="bad",
+        state=State.FAILED,
+        reason=f"bad: 400: there is no such model ({'x' * REASON}) (parked; check model of bad)",
+    )
+    [line] = failure_lines(grouped([row]))
+    assert f"{'x' * 9}… {KnownFailure.REFUSED_ACCOUNT.advice}" in line

@@ -228,7 +228,8 @@ def test_a_target_that_cannot_work_is_parked_at_the_first_sign(
         assert isinstance(one.error, ModelError)
         assert not one.error.retryable
         assert str(one.error).startswith(f"target x: {words}")
-        assert "parked; check apikey, model and base_url of target x" in str(one.error)
+        look_at = "base_url" if fault is Fault.REDIRECT else "apikey, model and base_url"
+        assert f"parked; check {look_at} of target x" in str(one.error)
     assert done[0].outcomes == ["fatal_target"]
 
 

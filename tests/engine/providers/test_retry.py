@@ -84,6 +84,12 @@ def test_what_cannot_succeed_is_not_tried_again(status: int, *, parks: bool) -> 
     assert (step.parks, step.retryable) == (parks, False)
 
 
+def test_of_a_server_that_has_moved_the_address_is_to_be_looked_at() -> None:
+    [step] = follow(Failure(Cause.STATUS, status=301), 1)
+    assert isinstance(step, GiveUp)
+    assert (step.parks, step.look_at) == (True, "base_url")
+
+
 def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
     one, failure = retries(), Failure(Fault.UNKNOWN_HOST)
     steps = [
