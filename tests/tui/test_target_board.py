@@ -101,6 +101,12 @@ def test_each_conversation_has_a_cell_where_there_is_room(
     assert "".join(piece.text for piece in field_of(target, 17)) == f"{twice} "
 
 
+def test_a_bar_does_not_breathe_with_how_many_speak_at_this_moment() -> None:
+    now = TargetView("a", 1, 8, 1, 0, 0, 8, between=3)
+    later = TargetView("a", 1, 8, 4, 0, 0, 8, between=0)
+    assert field_of(now, 8) == field_of(later, 8)
+
+
 def test_what_there_is_of_a_kind_is_seen_be_it_less_than_a_cell() -> None:
     target = TargetView("a", 500, 1000, 3, 0, 2, 1000, TrackScore(1, 2))
     drawn = "".join(piece.text for piece in field_of(target, 20))

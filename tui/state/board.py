@@ -121,6 +121,8 @@ class TargetView:
     """How many replies came from which other model than the one that was asked."""
     problem: str | None = None
     """The last one."""
+    between: int = 0
+    """So many have begun and wait for their next message's turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +302,14 @@ def _target(
 ) -> TargetView:
     moves = still is not None and not (paused and not _speaks(target, board))
     failed = progress.simulate.failed + progress.evaluate.failed
+    waiting = 0 if board is None else board.between.get(target.id, 0)
+    between = min(waiting, progress.simulate.running)
     return TargetView(
         name=one_line(target.id),
         simulated=progress.simulate.done,
         to_simulate=progress.simulate.total,
-        running=_running(target, progress, board),
+        running=progress.simulate.running - between,
+        between=between,
         failed=failed,
         judged=progress.evaluate.done,
         to_judge=progress.evaluate.total,
@@ -329,12 +334,6 @@ def _target(
 def _speaks(target: TargetInfo, board: Board | None) -> bool:
     """What is being spoken when a pause begins is spoken to its end."""
     return board is not None and any(each.key.target_id == target.id for each in board.speaking)
-
-
-def _running(target: TargetInfo, progress: TargetProgress, board: Board | None) -> int:
-    """Without those that wait for their next message's turn."""
-    between = 0 if board is None else board.between.get(target.id, 0)
-    return max(progress.simulate.running - between, 0)
 
 
 def _others(progress: TargetProgress) -> str | None:

@@ -240,25 +240,26 @@ def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
 
 def field_of(target: TargetView, width: int) -> list[Piece]:
     """The conversations in so many cells, whole ones each where there is room: passed, failed by
-    a verdict, spoken and not judged, being spoken, and to come."""
+    a verdict, spoken and not judged, begun, and to come."""
     tracks = (target.positive, target.negative)
     passed = sum(one.passed for one in tracks)
     judged = min(sum(one.scored for one in tracks), target.simulated)
-    running = min(target.running, max(target.to_simulate - target.simulated, 0))
-    counts = [passed, judged - passed, target.simulated - judged, running]
+    # with those between two messages: of how many words come right now, it would breathe
+    begun = min(target.running + target.between, max(target.to_simulate - target.simulated, 0))
+    counts = [passed, judged - passed, target.simulated - judged, begun]
     each = max(width // max(target.to_simulate, 1), 1)
     cells = min(width, each * target.to_simulate)
     pieces: list[Piece] = []
-    total = begun = 0
+    total = filled = 0
     for count, (sign, ink) in zip(counts, _FIELD, strict=True):
         # ends are rounded and not lengths: the errors of the kinds do not add up
         total += max(count, 0)
         end = total * cells // max(target.to_simulate, 1)
         # what there is of a kind is seen, be it less than a cell
-        end = min(max(end, begun + (count > 0)), cells)
-        pieces.append(Piece(sign * (end - begun), ink))
-        begun = end
-    rest = [Piece("─" * (cells - begun), Ink.RULE), Piece(" " * (width - cells))]
+        end = min(max(end, filled + (count > 0)), cells)
+        pieces.append(Piece(sign * (end - filled), ink))
+        filled = end
+    rest = [Piece("─" * (cells - filled), Ink.RULE), Piece(" " * (width - cells))]
     return [piece for piece in [*pieces, *rest] if piece.text]
 
 
