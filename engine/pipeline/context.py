@@ -172,6 +172,7 @@ class RunContext(BenchmarkContext):
             target=target,
             session=session,
             on_other=self._other_answered,
+            on_printed=self.faults.keep_printed,
         )
 
     def _other_answered(self, other: OtherModel) -> None:

@@ -1,9 +1,11 @@
-"""Where faults of the program itself are written down: `crosswind.log` in the workspace."""
+"""Where faults of the program itself are written down, and what a workspace's functions print:
+`crosswind.log`."""
 
 from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,9 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.workspace import LOG_FILE
+from engine.display import one_line
 
 _LINES: Final = 12
 """Of a traceback: where it was, without what was said."""
+LONGEST_LINE: Final = 300
+MOST_PRINTED: Final = 256 * 1024
+"""Characters of what functions of a workspace write that are kept of one run."""
 
 
 def trace(error: BaseException) -> str:
@@ -27,14 +33,30 @@ class FaultLog:
 
     root: Path
     _shown: set[str] = field(default_factory=set)
+    _printed: int = 0
+    """Characters of what functions wrote."""
 
     def keep(self, what: str, error: BaseException) -> None:
         """Never raises: a full disk must not end a run for want of a log."""
         kind, where = type(error).__name__, trace(error)
         said = "as above" if where in self._shown else f"\n{where}"
         self._shown.add(where)
-        line = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} "
-        line += f"a bug in Crosswind failed {what}: {kind}, {said.rstrip()}\n"
+        self._write(f"a bug in Crosswind failed {what}: {kind}, {said.rstrip()}")
+
+    def keep_printed(self, row: str, lines: Sequence[str]) -> None:
+        """What a function of the workspace wrote on standard error. Never raises."""
+        whole = "\n".join(f"  {one_line(line, LONGEST_LINE)}" for line in lines)
+        if self._printed > MOST_PRINTED:
+            return
+        said = " as above" if whole in self._shown else f"\n{whole}"
+        self._shown.add(whole)
+        self._printed += len(said)
+        if self._printed > MOST_PRINTED:
+            said += "\n  and more, which is not kept: it is too much for one run"
+        self._write(f"printed by the function, {row}:{said}")
+
+    def _write(self, words: str) -> None:
+        line = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} {words}\n"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
             descriptor = os.open(self.root / LOG_FILE, flags | os.O_NONBLOCK, 0o600)

@@ -323,6 +323,8 @@ class RecordedModel:
     """Of the conversation that it is asked in; empty where there is none."""
     clock: Callable[[], float] = time.monotonic
     on_other: OnOther | None = None
+    on_printed: Callable[[str, Sequence[str]], None] | None = None
+    """Told the row of work and what a function printed for it."""
     """Told of each reply that another model gave."""
     served_by: str | None = None
     """The other model that gave the last reply; None where it was the one that was asked."""
@@ -411,6 +413,8 @@ class RecordedModel:
                 cost_reported=attempt.cost_reported,
             )
         )
+        if attempt.printed and self.on_printed is not None:
+            self.on_printed(f"{self.target or self.label}, {self.unit}", attempt.printed)
         if attempt.is_other and attempt.outcome == ANSWER and self.on_other is not None:
             self.on_other(
                 OtherModel(self.role, self.target, self.label, attempt.served or "", attempt.route)

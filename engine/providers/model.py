@@ -81,6 +81,8 @@ class Attempt:
     """What a gateway said of the way there."""
     cost_reported: bool = False
     """Whether the cost is what the provider said, and not worked out here from prices."""
+    printed: tuple[str, ...] = ()
+    """Lines that a function of the workspace wrote beside its reply, with no key in them."""
 
 
 OnAttempt = Callable[[Attempt], None]

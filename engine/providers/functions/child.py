@@ -26,6 +26,8 @@ from typing import Any
 LONGEST_PIECE = 64 * 1024
 """Characters of a line. Longer text is said in several."""
 LONGEST_REASON = 2_000
+END_OF_PRINTED = b"\x1e\x1ecrosswind\x1e\x1e"
+"""As in `model.py`, which cannot be imported from here."""
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
@@ -52,8 +54,10 @@ def main(workspace: str, call: str) -> None:
         try:
             _answer(function(asked["messages"], asked["session"]), loop, say)
         except BaseException as error:  # noqa: BLE001  (the function is anybody's)
+            _end_printed()
             say({"failed": _reason(error, workspace)})
         else:
+            _end_printed()
             say({"end": True})
 
 
@@ -74,6 +78,15 @@ def _private_pipes() -> tuple[int, Say]:
                 line = line[os.write(replies, line) :]
 
     return requests, say
+
+
+def _end_printed() -> None:
+    """Say on standard error that what follows belongs to another call."""
+    try:
+        sys.stderr.flush()
+        os.write(2, END_OF_PRINTED)
+    except (OSError, ValueError, AttributeError):
+        pass  # the function has closed it, or put something else there
 
 
 def _die_with_parent() -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -39,6 +39,20 @@ START_S: Final = 120.0
 """To import a module, which may load a model of its own."""
 
 
+END_OF_PRINTED: Final = b"\x1e\x1ecrosswind\x1e\x1e"
+"""What the process says on standard error behind each call."""
+MOST_PRINTED: Final = 4_000
+"""Bytes of what one call printed there that are kept: the last ones, where a fault is told."""
+MOST_LINES: Final = 40
+_PIECE: Final = 64 * 1024
+_AT_LEISURE_S: Final = 0.01
+"""Between two reads where more is printed than anybody keeps: it is to cost the engine little."""
+_PRINTED_S: Final = 0.2
+"""For so long the end of what was printed is waited for, which may be held open by others."""
+
+OnPrinted = Callable[[str], None]
+
+
 class FunctionError(Exception):
     """The function or its process gave no reply."""
 
@@ -65,6 +79,11 @@ class FunctionProcess:
     """Asked one thing at a time. Belongs to one event loop; end it there."""
 
     _process: Process
+    _printed: bytes = b""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_read: bool = False
+    """Whether nothing more can come."""
+    _reading: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, place: FunctionPlace, *, longest_s: float = START_S) -> Self:
@@ -74,7 +93,7 @@ class FunctionProcess:
             *(sys.executable, "-P", str(_CHILD), str(place.root), place.call),
             stdin=PIPE,
             stdout=PIPE,
-            stderr=DEVNULL,
+            stderr=PIPE,
             cwd=place.root,
             env=dict(place.environ()),
             limit=LONGEST_LINE,
@@ -82,6 +101,7 @@ class FunctionProcess:
             start_new_session=True,
         )
         started = cls(process)
+        started._reading = asyncio.create_task(started._read_printed())
         try:
             async with asyncio.timeout(longest_s):
                 await started._ready()
@@ -132,12 +152,36 @@ class FunctionProcess:
         code = await self._process.wait()
         raise FunctionError(f"its process {_ending(code)}", is_over=True)
 
+    async def _read_printed(self) -> None:
+        """Keep the last of it. A process whose words nobody reads would wait for ever."""
+        pipe = self._process.stderr
+        assert pipe is not None  # noqa: S101  (asked for when it was started)
+        while piece := await pipe.read(_PIECE):
+            self._printed = (self._printed + piece)[-MOST_PRINTED - len(END_OF_PRINTED) :]
+            self._news.set()
+            if len(piece) == _PIECE:
+                await asyncio.sleep(_AT_LEISURE_S)
+        self._is_read = True
+        self._news.set()
+
+    async def printed(self) -> str:
+        """What the call that has just ended printed on standard error, once."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PRINTED_S):
+                while END_OF_PRINTED not in self._printed and not self._is_read:
+                    self._news.clear()
+                    await self._news.wait()
+        said, _, self._printed = self._printed.partition(END_OF_PRINTED)
+        return said.decode("utf-8", "replace").strip()
+
     async def end(self) -> None:
         """Whatever it is doing, and whatever it has started. Waits until it is gone."""
         with suppress(ProcessLookupError, PermissionError):
             # the group and not the process: what a function has started would go on without it
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
+        if self._reading is not None:
+            self._reading.cancel()
 
 
 def _ending(code: int) -> str:
@@ -163,17 +207,21 @@ class FunctionPool:
         session: str,
         reply: ReplyBuffer,
         retry_policy: RetryPolicy,
+        on_printed: OnPrinted,
     ) -> None:
         """One call, in a process that does nothing else meanwhile: what the function does to it is
-        done to this call alone. Raises `FunctionError`, `OversizedError`."""
+        done to this call alone. `on_printed` is told what it printed on standard error. Raises
+        `FunctionError`, `OversizedError`."""
         async with self._free:
             # the one that was used last: its module and whatever it has loaded are warm
             process = self._idle.pop() if self._idle else await FunctionProcess.start(self.place)
             is_well = False
             try:
                 await _within(process, messages, session, reply, retry_policy)
+                on_printed(await process.printed())
                 is_well = True
             except FunctionError as error:
+                on_printed(await process.printed())
                 is_well = not error.is_over
                 raise
             finally:
@@ -246,12 +294,12 @@ class FunctionModel:
         """As `Model`. Raises `ModelError`."""
         del schema, seed  # a function is asked for nothing but its reply
         buffer, began = ReplyBuffer(on_text, time.monotonic), time.monotonic()
-        outcome, detail = "cancelled", None
+        outcome, detail, printed = "cancelled", None, list[str]()
         try:
-            detail = await self._failure(messages, buffer)
+            detail = await self._failure(messages, buffer, printed.append)
             outcome = "answer" if detail is None else "failed"
         finally:
-            self._tell(outcome, detail, buffer, began)
+            self._tell(outcome, detail, buffer, began, "".join(printed))
         if detail is not None:
             # watchers were shown it while it came
             buffer.void()
@@ -259,10 +307,12 @@ class FunctionModel:
         thoughts = "".join(buffer.splitter.thoughts).strip() or None
         return Reply("".join(buffer.spoken), Finish.STOP, self._usage, thoughts)
 
-    async def _failure(self, messages: Sequence[Message], buffer: ReplyBuffer) -> str | None:
+    async def _failure(
+        self, messages: Sequence[Message], buffer: ReplyBuffer, on_printed: OnPrinted
+    ) -> str | None:
         """Have it reply into the buffer; why it did not, None where it did."""
         try:
-            await self.pool.ask(messages, self.session, buffer, self.retry_policy)
+            await self.pool.ask(messages, self.session, buffer, self.retry_policy, on_printed)
         except (FunctionError, OversizedError) as error:
             return self.redact(str(error))
         except OSError as error:
@@ -273,13 +323,19 @@ class FunctionModel:
     def _usage(self) -> Usage:
         return Usage(1, None, None, None, self.cost_usd)
 
-    def _tell(self, outcome: str, detail: str | None, buffer: ReplyBuffer, began: float) -> None:
+    def _tell(
+        self, outcome: str, detail: str | None, buffer: ReplyBuffer, began: float, printed: str
+    ) -> None:
         if self.on_attempt is None:
             return
         first, now = buffer.first_token_at, time.monotonic()
         heard_ms = None if first is None else round((first - began) * 1000)
         took_ms = round((now - began) * 1000)
-        self.on_attempt(Attempt(outcome, None, took_ms, heard_ms, self._usage, detail))
+        # line by line, so that each is looked through for keys and cut
+        said = tuple(self.redact(line) for line in printed.splitlines()[-MOST_LINES:])
+        self.on_attempt(
+            Attempt(outcome, None, took_ms, heard_ms, self._usage, detail, printed=said)
+        )
 
 
 async def unusable(place: FunctionPlace) -> str | None:
