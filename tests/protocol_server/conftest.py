@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import anthropic
-import openai
 import pytest
 
+from tests.late import anthropic, openai
 from tests.protocol_server.server import ProtocolServer
 
 

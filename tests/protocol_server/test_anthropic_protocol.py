@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from tests.late import anthropic
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings

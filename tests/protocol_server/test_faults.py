@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
+from tests.late import anthropic, openai
 from tests.protocol_server.faults import (
     Detail,
     Fault,
@@ -83,25 +82,21 @@ def read_until(connection: socket.socket, wanted: bytes, times: int = 1) -> byte
 
 
 STATUSES: Final = {
-    Fault.BAD_REQUEST: (openai.BadRequestError, anthropic.BadRequestError, 400),
-    Fault.UNAUTHORIZED: (openai.AuthenticationError, anthropic.AuthenticationError, 401),
-    Fault.PAYMENT_REQUIRED: (openai.APIStatusError, anthropic.PaymentRequiredError, 402),
-    Fault.FORBIDDEN: (openai.PermissionDeniedError, anthropic.PermissionDeniedError, 403),
-    Fault.NOT_FOUND: (openai.NotFoundError, anthropic.NotFoundError, 404),
-    Fault.REQUEST_TIMEOUT: (openai.APIStatusError, anthropic.RequestTimeoutError, 408),
-    Fault.CONFLICT: (openai.ConflictError, anthropic.ConflictError, 409),
-    Fault.TOO_LARGE: (openai.APIStatusError, anthropic.ContentTooLargeError, 413),
-    Fault.UNPROCESSABLE: (
-        openai.UnprocessableEntityError,
-        anthropic.UnprocessableEntityError,
-        422,
-    ),
-    Fault.RATE_LIMITED: (openai.RateLimitError, anthropic.RateLimitError, 429),
-    Fault.QUOTA_EXHAUSTED: (openai.RateLimitError, anthropic.RateLimitError, 429),
-    Fault.SERVER_ERROR: (openai.InternalServerError, anthropic.InternalServerError, 500),
-    Fault.UNAVAILABLE: (openai.InternalServerError, anthropic.ServiceUnavailableError, 503),
-    Fault.OVERLOADED: (openai.InternalServerError, anthropic.OverloadedError, 529),
-    Fault.REDIRECT: (openai.APIStatusError, anthropic.APIStatusError, 307),
+    Fault.BAD_REQUEST: ("BadRequestError", "BadRequestError", 400),
+    Fault.UNAUTHORIZED: ("AuthenticationError", "AuthenticationError", 401),
+    Fault.PAYMENT_REQUIRED: ("APIStatusError", "PaymentRequiredError", 402),
+    Fault.FORBIDDEN: ("PermissionDeniedError", "PermissionDeniedError", 403),
+    Fault.NOT_FOUND: ("NotFoundError", "NotFoundError", 404),
+    Fault.REQUEST_TIMEOUT: ("APIStatusError", "RequestTimeoutError", 408),
+    Fault.CONFLICT: ("ConflictError", "ConflictError", 409),
+    Fault.TOO_LARGE: ("APIStatusError", "ContentTooLargeError", 413),
+    Fault.UNPROCESSABLE: ("UnprocessableEntityError", "UnprocessableEntityError", 422),
+    Fault.RATE_LIMITED: ("RateLimitError", "RateLimitError", 429),
+    Fault.QUOTA_EXHAUSTED: ("RateLimitError", "RateLimitError", 429),
+    Fault.SERVER_ERROR: ("InternalServerError", "InternalServerError", 500),
+    Fault.UNAVAILABLE: ("InternalServerError", "ServiceUnavailableError", 503),
+    Fault.OVERLOADED: ("InternalServerError", "OverloadedError", 529),
+    Fault.REDIRECT: ("APIStatusError", "APIStatusError", 307),
 }
 
 
@@ -114,11 +109,11 @@ def test_an_error_status_becomes_the_clients_own_error(
 ) -> None:
     of_openai, of_anthropic, status = STATUSES[fault]
     server.plan(fault)
-    with pytest.raises(of_openai) as caught:
+    with pytest.raises(getattr(openai, of_openai)) as caught:
         stream_openai(openai_client)
     assert caught.value.status_code == status
     assert caught.value.type
-    with pytest.raises(of_anthropic) as caught_too:
+    with pytest.raises(getattr(anthropic, of_anthropic)) as caught_too:
         stream_anthropic(anthropic_client)
     assert caught_too.value.status_code == status
     assert caught_too.value.type
@@ -126,13 +121,13 @@ def test_an_error_status_becomes_the_clients_own_error(
     assert server.counters.refusals == (2 if status == 429 else 0)
 
 
-ENDINGS: Final[Mapping[Fault, tuple[Any, Any]]] = {
-    Fault.RESET: (openai.APIConnectionError, anthropic.APIConnectionError),
-    Fault.RESET_MIDWAY: (openai.APIConnectionError, httpx2.ReadError),
-    Fault.CUT_MIDWAY: (openai.APIConnectionError, httpx2.RemoteProtocolError),
-    Fault.BAD_JSON: (json.JSONDecodeError, json.JSONDecodeError),
-    Fault.BAD_UTF8: (UnicodeDecodeError, UnicodeDecodeError),
-    Fault.ERROR_EVENT: (openai.APIError, anthropic.APIStatusError),
+ENDINGS: Final[Mapping[Fault, Callable[[], tuple[Any, Any]]]] = {
+    Fault.RESET: lambda: (openai.APIConnectionError, anthropic.APIConnectionError),
+    Fault.RESET_MIDWAY: lambda: (openai.APIConnectionError, httpx2.ReadError),
+    Fault.CUT_MIDWAY: lambda: (openai.APIConnectionError, httpx2.RemoteProtocolError),
+    Fault.BAD_JSON: lambda: (json.JSONDecodeError, json.JSONDecodeError),
+    Fault.BAD_UTF8: lambda: (UnicodeDecodeError, UnicodeDecodeError),
+    Fault.ERROR_EVENT: lambda: (openai.APIError, anthropic.APIStatusError),
 }
 
 
@@ -144,7 +139,7 @@ def test_a_stream_that_breaks_is_an_error_in_both_clients(
     fault: Fault,
 ) -> None:
     server.plan(fault)
-    of_openai, of_anthropic = ENDINGS[fault]
+    of_openai, of_anthropic = ENDINGS[fault]()
     with pytest.raises(of_openai):
         stream_openai(openai_client)
     with pytest.raises(of_anthropic):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
-from openai.types.chat import ChatCompletionChunk
 from pydantic import BaseModel, ConfigDict
 
+from tests.late import openai
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionChunk
 
 HELLO: Any = [{"role": "user", "content": "hello there, server"}]
 

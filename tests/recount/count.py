@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from tests.late import stats
 
 TRACKS: Final = ("positive", "negative")
 _SHARES: Final = {"pairs": 0.4, "pairs on a track": 0.3, "gaps": 0.15, "gaps of targets": 0.15}

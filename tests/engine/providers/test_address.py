@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from engine.providers.endpoint import PUBLIC_ADDRESSES, Wire, address, checked_address
+from tests.late import anthropic, openai
 
 PLACES = (
     *PUBLIC_ADDRESSES.values(),

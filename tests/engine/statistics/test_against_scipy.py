@@ -7,9 +7,6 @@ from random import Random
 import krippendorff
 import numpy as np
 import pytest
-from scipy import special, stats
-from statsmodels.regression.linear_model import OLS
-from statsmodels.stats import inter_rater, multitest, proportion
 
 from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster, clustered_error
@@ -23,6 +20,7 @@ from engine.statistics.distributions import (
 )
 from engine.statistics.paired import Difference, drawn_error, false_discovery
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
+from tests.late import inter_rater, linear_model, multitest, proportion, special, stats
 
 SEEDS = range(8)
 
@@ -97,7 +95,7 @@ def test_gaps_are_those_of_a_regression_with_an_effect_of_each_scenario(
         for one in rows
     ]
     bases = sorted({one.base for one in rows})
-    fit = OLS(np.array([one.value for one in rows]), np.array(design)).fit(
+    fit = linear_model.OLS(np.array([one.value for one in rows]), np.array(design)).fit(
         cov_type="cluster",
         cov_kwds={
             "groups": np.array([bases.index(one.base) for one in rows]),
@@ -123,7 +121,7 @@ def test_the_clustered_error_is_that_of_a_regression_on_a_constant(seed: int) ->
     rows = [[chance.random() < 0.6 for _ in range(chance.randint(1, 6))] for _ in range(9)]
     values = [float(value) for row in rows for value in row]
     groups = [number for number, row in enumerate(rows) for _ in row]
-    fit = OLS(values, np.ones(len(values))).fit(
+    fit = linear_model.OLS(values, np.ones(len(values))).fit(
         cov_type="cluster", cov_kwds={"groups": np.array(groups), "use_correction": False}
     )
     found = clustered_error([Cluster.of(row) for row in rows])

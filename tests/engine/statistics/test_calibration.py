@@ -7,7 +7,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from engine.statistics.calibration import (
     JudgedCluster,
@@ -22,6 +21,7 @@ from engine.statistics.calibration import (
 )
 from engine.statistics.design import stratified_sample
 from tests.benchmarks.label_coverage import LEAST, World, drawn, measured
+from tests.late import stats
 
 
 def labels(*rows: tuple[int, bool, bool], weight: float = 1.0) -> list[LabelledConversation]:
