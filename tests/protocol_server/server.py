@@ -14,10 +14,10 @@ from tests.protocol_server.faults import Detail, Fault, Match, Rule, When, alway
 from tests.protocol_server.request import Request
 from tests.protocol_server.service import Service
 from tests.protocol_server.settings import Settings
+from tests.waiting import PATIENCE_S
 
 HOST: Final = "127.0.0.1"
 _BACKLOG: Final = 2048
-_PATIENCE_SECONDS: Final = 20.0
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class ProtocolServer:
         self._on_loop(self._accept())
 
     def wait_until(
-        self, true: Callable[[Counters], bool], timeout_seconds: float = _PATIENCE_SECONDS
+        self, true: Callable[[Counters], bool], timeout_seconds: float = PATIENCE_S
     ) -> Counters:
         """Block until the counts are such; TimeoutError says what they were."""
         with self._service.changed:
@@ -144,7 +144,7 @@ class ProtocolServer:
         return counters
 
     async def until(
-        self, true: Callable[[Counters], bool], timeout_seconds: float = _PATIENCE_SECONDS
+        self, true: Callable[[Counters], bool], timeout_seconds: float = PATIENCE_S
     ) -> Counters:
         """As `wait_until`, for a test that has an event loop of its own to keep going."""
         return await asyncio.to_thread(self.wait_until, true, timeout_seconds)
@@ -154,7 +154,7 @@ class ProtocolServer:
         self._loop.run_forever()
 
     def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _accept(self) -> None:
         if self._listening is not None:

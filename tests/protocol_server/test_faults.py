@@ -26,6 +26,7 @@ from tests.protocol_server.faults import (
     upto,
 )
 from tests.protocol_server.server import HOST, ProtocolServer
+from tests.waiting import PATIENCE_S
 
 HELLO: Any = [{"role": "user", "content": "hello there, server"}]
 AUTHORIZED: Final = {"authorization": "Bearer test-key"}
@@ -67,7 +68,7 @@ def asking(server: ProtocolServer, path: str, body: Mapping[str, Any]) -> Iterat
         f"POST {path} HTTP/1.1\r\nhost: here\r\nauthorization: Bearer k\r\n"
         f"anthropic-version: 2026-10-21\r\ncontent-length: {len(data)}\r\n\r\n"
     )
-    with socket.create_connection((HOST, server.port), timeout=10) as connection:
+    with socket.create_connection((HOST, server.port), timeout=PATIENCE_S) as connection:
         connection.sendall(head.encode() + data)
         yield connection
 

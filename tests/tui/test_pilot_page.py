@@ -15,6 +15,7 @@ from engine.pipeline.order import Order
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.theatre import ScriptedLink, on_screen
+from tests.waiting import PATIENCE_S
 from tui.app import CrosswindApp
 from tui.orders import Orders
 from tui.screens.cards import PilotScreen
@@ -40,7 +41,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
 
     async def script(pilot: Pilot[None], app: CrosswindApp, link: ScriptedLink) -> None:
         await pilot.press("1", "V")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not link.requests:
                 await pilot.pause()
             [request] = link.requests

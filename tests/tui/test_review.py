@@ -23,7 +23,7 @@ from engine.pipeline.reviews import Reviews
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.theatre import ScriptedLink, on_screen
-from tests.waiting import assert_quick
+from tests.waiting import PATIENCE_S, assert_quick
 from tui.app import CrosswindApp
 from tui.orders import Orders
 from tui.screens import review
@@ -84,7 +84,7 @@ async def press(pilot: Pilot[None], *keys: str) -> str:
 
 async def shown(pilot: Pilot[None], words: str) -> None:
     """Once that is on the screen; what waits for a person is no worker that ends."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while words not in on_screen(pilot):
             await pilot.pause()
 

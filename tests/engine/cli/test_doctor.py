@@ -31,6 +31,7 @@ from engine.store.lock import hold_workspace
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
+from tests.waiting import PATIENCE_S
 
 CANARY = "sk-canary-0123456789abcdefXYZ"
 IN_A_PATH = "tenant-9f8e7d6c5b4a"
@@ -80,7 +81,7 @@ class Clinic:
         return code, told.out + told.err
 
     def examine(
-        self, *areas: Area, call: bool = False, longest_s: float = 5.0, **environ: str
+        self, *areas: Area, call: bool = False, longest_s: float = PATIENCE_S, **environ: str
     ) -> list[Diagnostic]:
         asked = DoctorOptions(
             self.root,
@@ -93,7 +94,7 @@ class Clinic:
         )
         return [finding for finding in examine(asked) if finding.area in areas]
 
-    def only(self, area: Area, longest_s: float = 5.0, **environ: str) -> Diagnostic:
+    def only(self, area: Area, longest_s: float = PATIENCE_S, **environ: str) -> Diagnostic:
         [finding] = self.examine(area, call=area is Area.CALL, longest_s=longest_s, **environ)
         return finding
 
@@ -501,7 +502,7 @@ def test_the_order_is_that_of_the_configuration_however_long_each_takes(
             f"  - {{id: quick, model: x, {speaks(server, 'openai')}}}\n",
         ]
         clinic.write("config.yaml", OFFLINE + "".join(lines))
-        found = clinic.examine(Area.REACH, longest_s=0.2, MY_KEY=CANARY)
+        found = clinic.examine(Area.REACH, longest_s=1.5, MY_KEY=CANARY)
     assert states(found) == [Severity.PROBLEM, Severity.OK]
 
 
@@ -643,7 +644,9 @@ def test_a_call_that_fails_is_told_and_not_tried_for_long(
 ) -> None:
     server.plan(fault)
     clinic.target(f"model: words-3, {speaks(server, source)}")
-    found = clinic.only(Area.CALL, longest_s=0.4 if fault is Fault.STALL else 5, MY_KEY=CANARY)
+    found = clinic.only(
+        Area.CALL, longest_s=0.4 if fault is Fault.STALL else PATIENCE_S, MY_KEY=CANARY
+    )
     assert found.state is Severity.PROBLEM
     assert said in found.sentence
     assert len([request for request in server.requests if request.asks_a_model]) == 1

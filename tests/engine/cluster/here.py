@@ -18,6 +18,7 @@ from engine.pipeline.written_endpoints import GivenValues
 from engine.store.database import open_store
 from tests.engine.wire.workplace import Workplace
 from tests.pipelines import run_once
+from tests.waiting import PATIENCE_S
 
 PATIENT: Final = AgentTimes(silent=60, lease=60, grace=0.05)
 """Nobody is lost for being slow, as on a busy machine."""
@@ -115,7 +116,7 @@ class Scene:
     waiting: list[str | None]
 
     async def until(self, met: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not met():  # noqa: ASYNC110  (what is looked at belongs to many)
                 await asyncio.sleep(0.002)
 

@@ -25,7 +25,7 @@ from engine.store.database import open_store
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.pipelines import run_once
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 BARE = "  - {id: wavers, model: erratic, source: offline, params: {pace: instant}}\n"
 GOOD = "def reply(messages, session):\n    return 'It is yours to decide.'\n"
@@ -133,7 +133,9 @@ def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
         f"        try: os.close(os.open({str(mark)!r}, os.O_CREAT | os.O_EXCL))\n"
         "        except FileExistsError: return False\n        return True\nBAD = Bad()\n" + code
     )
-    failed, why = run(place, first_token_s=0.5, between_s=0.5)
+    # where nobody is silent, none is taken for it, however little the machine lets it say
+    longest_s = 0.5 if "sleep" in deed else PATIENCE_S
+    failed, why = run(place, first_token_s=longest_s, between_s=longest_s)
     assert failed == 1
     assert sorted(bool(one) for one in why.values()) == [False, True]
     [reason] = [one for one in why.values() if one]

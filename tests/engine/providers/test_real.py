@@ -20,6 +20,7 @@ from engine.providers.retry import RetryPolicy
 from tests.engine.providers.conftest import Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault, first, upto
 from tests.protocol_server.settings import Settings
+from tests.waiting import PATIENCE_S
 
 WORDS = "one word and then the next until all are said " * 2
 SHORT = RetryPolicy(first_token_s=0.15, between_s=0.15, whole_s=3.0, ending_s=0.1)
@@ -333,7 +334,7 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
     assert bench.time.slept == [12.0]
 
 
-async def answered_meanwhile(bench: Bench) -> bool:
+async def answered_meanwhile(bench: Bench, within_s: float) -> bool:
     """Whether another model of the account answers while one waits as the server asked."""
     accounts = bench.accounts()
     one, other = bench.open(accounts), bench.open(accounts, model="words-3")
@@ -349,7 +350,7 @@ async def answered_meanwhile(bench: Bench) -> bool:
     first = asyncio.create_task(call(one))
     await waits.wait()
     second = asyncio.create_task(call(other))
-    done, _ = await asyncio.wait([second], timeout=0.3)
+    done, _ = await asyncio.wait([second], timeout=within_s)
     over.set()
     assert text(await first) == WORDS.strip()
     assert text(await second) == "one word and"
@@ -360,14 +361,14 @@ async def answered_meanwhile(bench: Bench) -> bool:
 def test_a_rate_limit_of_one_model_holds_up_no_other(bench: Bench) -> None:
     detail = Detail(retry_after="82")
     bench.server.plan(Fault.RATE_LIMITED_SECONDS, "words-20", when=first, detail=detail)
-    assert asyncio.run(answered_meanwhile(bench))
+    assert asyncio.run(answered_meanwhile(bench, PATIENCE_S))
     assert bench.time.slept == [82.0]
 
 
 def test_a_server_that_has_too_much_to_do_is_left_alone_by_every_model(bench: Bench) -> None:
     detail = Detail(retry_after="82")
     bench.server.plan(Fault.OVERLOADED_SECONDS, "words-20", when=first, detail=detail)
-    assert not asyncio.run(answered_meanwhile(bench))
+    assert not asyncio.run(answered_meanwhile(bench, 0.3))
 
 
 def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:

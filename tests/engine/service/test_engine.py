@@ -22,6 +22,7 @@ from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
 from engine.service.engine import Engine
 from engine.store.database import Store, open_store
 from tests.engine.small_workspace import Place, small_workspace
+from tests.waiting import PATIENCE_S
 
 BENCHMARK = "giving-in"
 WHOLE = Order((BENCHMARK,))
@@ -91,7 +92,7 @@ class House:
         return 0 if take is None else len(self.store.reader.verdicts(take.seq))
 
     async def until(self, met: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not met():  # noqa: ASYNC110  (the store's rows have no event to wait for)
                 await asyncio.sleep(0.005)
 
