@@ -66,7 +66,7 @@ def run_headless(
 
 
 def answer_on_terminal(engine: EngineThread) -> None:
-    """What the engine asks was printed when it came up. Somebody may answer elsewhere meanwhile."""
+    """What the engine asks was printed as a note. Somebody may answer elsewhere meanwhile."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to it
     tell("go on? [y/N]")
     while engine.board().question is not None:
@@ -103,10 +103,12 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
                 _pass_on(fact, news)
             printer.show(watch)
             question = engine.board().question
-            if question is not None and question != asked:
+            if question is None:
+                asked = None
+            elif question != asked and any(question == one.text for one in watch.progress.notes):
                 with printer.aside():
                     answer_on_terminal(engine)
-            asked = question
+                asked = question
         for fact in watch.poll():
             _pass_on(fact, news)
         printer.show(watch, last=True)

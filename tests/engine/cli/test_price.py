@@ -16,16 +16,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from engine.cli import headless
 from engine.cli.main import main
 from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.facts import RunEnd
+from engine.link import Board, EngineState
+from engine.pipeline.run import RunResult
+from engine.store.database import Store, open_store
+from engine.watch import Watch
+from tests.engine.store.building import note, write
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 from tests.tui.terminal import Terminal
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 NAME = "bread"
 UNIT = "m01_s001_v01__talker"
@@ -169,6 +175,49 @@ def test_a_run_that_nobody_can_be_asked_of_says_where_it_stops(study: Study) -> 
     assert study("run", "--headless", "--yes").code == 0
 
 
+class EngineThatAsks:
+    """Its question can be seen before the note that says why is in the store, which comes while it
+    is looked at the third time."""
+
+    question = "this run will cost more than it was quoted at"
+    error = None
+    result = RunResult(failed=0, stopped=False)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._looks = 0
+
+    def start(self) -> None:
+        """It runs already."""
+
+    close = start
+
+    def join(self, _seconds: float) -> bool:
+        self._looks += 1
+        if self._looks == 3:
+            write(self._store, note(self.question))
+        return self._looks > 4
+
+    def board(self) -> Board:
+        return Board(EngineState.PAUSED, (), question=self.question)
+
+
+def test_nobody_is_asked_before_they_were_told_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told_before = list[str]()
+
+    def answer(_engine: object) -> None:
+        told_before.append(capsys.readouterr().err)
+
+    monkeypatch.setattr(headless, "answer_on_terminal", answer)
+    with open_store(tmp_path / "crosswind.db") as store:
+        engine: Any = EngineThatAsks(store)
+        headless._watched(engine, Watch.open(store.path, [], engine), plain=True)
+    assert len(told_before) == 1
+    assert f"note: {EngineThatAsks.question}" in told_before[0]
+
+
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: str) -> None:
     study.grows_dear()
@@ -238,7 +287,7 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
         assert answered.code == 0, answered.err
         terminal.read_until(b"it was answered elsewhere")
         assert terminal.read_to_the_end() == 3
-        assert following.wait(60) == 3
+        assert following.wait(PATIENCE_S) == 3
         following.stderr.close()
 
 
