@@ -47,7 +47,7 @@ types: $(STAMP)
 # four at once on two cores, too: the tests of the app wait for its frames two thirds of their time
 tests: $(STAMP)
 	$(BIN)/pytest --numprocesses 4 --dist worksteal -m "not alone"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest -m alone $$(grep -rl 'mark\.alone' tests --include='*.py')
 
 check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
 	$(BIN)/pytest tests/long

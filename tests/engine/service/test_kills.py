@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from engine.kill_points import KillPoint
-from tests.killing.case import (
-    AT_ONCE,
-    Death,
-    Report,
-    Whole,
-    die_and_finish,
-    kill_at_random,
-    play_whole,
-)
-
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+from tests.killing.case import Death, Whole, die_and_finish, kill_at_random, play_whole
 
 RANDOM_KILLS: Final = 10
 SEED: Final = 4
@@ -65,39 +54,23 @@ def whole_offline(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return play_whole(tmp_path_factory.mktemp("offline") / "workspace", offline=True)
 
 
-@pytest.fixture(scope="module")
-def cases(
-    tmp_path_factory: pytest.TempPathFactory, whole: Whole, whole_offline: Whole
-) -> Iterator[Mapping[str, Future[Report]]]:
-    """All of them begin with the first that is asked for, a few at once."""
-    root = tmp_path_factory.mktemp("killed")
-    orders = [(moment, TIMES.get(moment, 1), whole) for moment in KillPoint]
-    orders += [(moment, times, whole_offline) for moment, times in OFFLINE.items()]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {
-            name: pool.submit(die_and_finish, root / name, run, [Death(moment=f"{moment}:{times}")])
-            for moment, times, run in orders
-            for name in [_name(moment, offline=run.offline)]
-        }
-
-
-def _name(moment: KillPoint, *, offline: bool) -> str:
-    return f"{moment}-offline" if offline else str(moment)
-
-
 @pytest.mark.parametrize("moment", list(KillPoint))
 def test_a_run_that_is_killed_at_a_named_moment_goes_on_as_if_nothing_had_been(
-    cases: Mapping[str, Future[Report]], moment: KillPoint
+    tmp_path: Path, whole: Whole, moment: KillPoint
 ) -> None:
-    report = cases[_name(moment, offline=False)].result()
+    report = die_and_finish(
+        tmp_path / "workspace", whole, [Death(moment=f"{moment}:{TIMES.get(moment, 1)}")]
+    )
     assert (report.kills, report.lost, report.asked_twice) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("moment", list(OFFLINE))
 def test_so_does_one_on_scripted_models(
-    cases: Mapping[str, Future[Report]], moment: KillPoint
+    tmp_path: Path, whole_offline: Whole, moment: KillPoint
 ) -> None:
-    report = cases[_name(moment, offline=True)].result()
+    report = die_and_finish(
+        tmp_path / "workspace", whole_offline, [Death(moment=f"{moment}:{OFFLINE[moment]}")]
+    )
     assert (report.kills, report.lost) == (1, 0)
 
 
