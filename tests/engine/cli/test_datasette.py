@@ -7,7 +7,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine.benchmark import base_id
 from engine.cli.main import main
 from engine.store.browsing import Browser
 from tests.engine.small_workspace import Place, small_workspace
+from tests.waiting import PATIENCE_S, until
 
 VIEWS = ("conversations", "pass_rates", "transcripts", "verdicts_that_count")
 DOCS = Path(__file__).parents[3] / "docs"
@@ -116,13 +116,12 @@ def datasette(root: Path) -> Iterator[httpx.Client]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + 60
-        while not socket.exists():
-            assert server.poll() is None, server.returncode
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: socket.exists() or server.poll() is not None)
+        assert server.poll() is None, server.returncode
         transport = httpx.HTTPTransport(uds=str(socket), retries=5)
-        with httpx.Client(transport=transport, base_url="http://datasette", timeout=60) as client:
+        with httpx.Client(
+            transport=transport, base_url="http://datasette", timeout=PATIENCE_S
+        ) as client:
             yield client
     finally:
         server.kill()

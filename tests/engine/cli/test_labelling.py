@@ -35,6 +35,7 @@ from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import EngineSettings
 from tests.engine.small_workspace import Place, small_workspace
+from tests.waiting import PATIENCE_S
 
 Crosswind = Callable[..., tuple[int, str, str]]
 Cells = Mapping[str, str]
@@ -150,7 +151,7 @@ def engine_at_work(place: Place, order: Order | None) -> Iterator[EngineThread]:
         ready = threading.Event()
         thread = EngineThread(engine, lambda: serve(engine, settings, order, ready.set))
         thread.start()
-        assert ready.wait(10)
+        assert ready.wait(PATIENCE_S)
         try:
             yield thread
         finally:

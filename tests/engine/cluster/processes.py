@@ -11,7 +11,7 @@ from types import TracebackType
 
 import psutil
 
-from tests.waiting import Child, until
+from tests.waiting import PATIENCE_S, Child, until
 
 
 class ClusterProcess(Child):
@@ -44,7 +44,7 @@ class ClusterProcess(Child):
     def end(self) -> int:
         """As a terminal or Kubernetes would."""
         self.send_signal(signal.SIGTERM)
-        return self.wait(30)
+        return self.wait(PATIENCE_S)
 
     def __exit__(
         self,

@@ -24,7 +24,7 @@ from tests.engine.wire import audit
 from tests.engine.wire.workplace import CANARY, HEADER_CANARY, VARIABLES, Workplace
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.process
 
@@ -53,11 +53,11 @@ def engine_of(place: Workplace, capsys: pytest.CaptureFixture[str]) -> dict[str,
     return found or {}
 
 
-def until_it_waits(place: Workplace, capsys: pytest.CaptureFixture[str]) -> str:
+def until_it_waits(place: Workplace, capsys: pytest.CaptureFixture[str], why: str) -> str:
     def waits() -> str | None:
         found = engine_of(place, capsys)
         problem = str(found.get("problem") or "")
-        return problem if found.get("state") == "paused" and problem else None
+        return problem if found.get("state") == "paused" and why in problem else None
 
     return until(waits, every_s=0.1) or ""
 
@@ -67,20 +67,19 @@ def test_a_run_outlives_its_scheduler_and_waits_for_workers(
 ) -> None:
     with ExitStack() as stack:
         engine = stack.enter_context(Engine(place, "--cluster", str(folder)))
-        told = until_it_waits(place, capsys)
-        assert "waiting for workers" in told
+        told = until_it_waits(place, capsys, "waiting for workers")
         assert "crosswind cluster scheduler" in told
         scheduler = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
         scheduler.until_told("scheduler at tls://")
         worker = stack.enter_context(ClusterProcess(folder, "worker", "--name", "far", **VARIABLES))
-        place.server.wait_until(lambda seen: seen.concurrent > 1, 60)
+        place.server.wait_until(lambda seen: seen.concurrent > 1)
         [standing] = until(lambda: engine_of(place, capsys).get("agents", []))
         assert standing["name"] == "far"
         scheduler.kill()
-        assert "waiting for workers" in until_it_waits(place, capsys)
+        until_it_waits(place, capsys, "waiting for workers")
         assert engine.poll() is None
         again = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
-        assert engine.wait(100) == DONE, engine.told
+        assert engine.wait(PATIENCE_S) == DONE, engine.told
     with place.reader() as reader:
         audit.check_store(reader, "bread")
         assert len(audit.rows(reader, "bread")) == ROWS
@@ -103,10 +102,10 @@ def test_keys_are_told_over_tls_alone_and_stand_nowhere(
         worker = stack.enter_context(ClusterProcess(folder, "worker", "--name", "far"))
         worker.until_told("makes calls for")
         engine = stack.enter_context(Engine(place, "--cluster", str(folder), "--forward-keys"))
-        place.server.wait_until(lambda seen: seen.concurrent > 1, 60)
+        place.server.wait_until(lambda seen: seen.concurrent > 1)
         shown = [json.dumps(engine_of(place, capsys)), asyncio.run(state_of_dask(folder))]
         assert "crosswind-agent-" in shown[1]
-        assert engine.wait(100) == DONE, engine.told
+        assert engine.wait(PATIENCE_S) == DONE, engine.told
     assert {call.headers["x-own-key"] for call in place.server.calls} == {HEADER_CANARY}
     told = [env.rename(folder.parent / "was-in-env").name, *shown]
     told += [one.told for one in (engine, scheduler, worker)]
@@ -144,12 +143,12 @@ def test_a_scheduler_without_tls_is_told_nothing(
         address = f"tcp://127.0.0.1:{plain.getsockname()[1]}"
         (folder / "scheduler.json").write_text(json.dumps({"address": address}), "utf-8")
         engine = stack.enter_context(Engine(place, "--cluster", str(folder), "--forward-keys"))
-        assert "is not encrypted" in until_it_waits(place, capsys)
+        until_it_waits(place, capsys, "is not encrypted")
         plain.setblocking(False)
         with pytest.raises(BlockingIOError):
             plain.accept()  # nobody has come
         main(["stop", "--workspace", str(place.root)])
-        assert engine.wait(30) == STOPPED, engine.told
+        assert engine.wait(PATIENCE_S) == STOPPED, engine.told
     assert place.server.counters.calls == 0
 
 
@@ -164,7 +163,7 @@ def test_a_run_that_waits_for_workers_can_be_stopped(
         # with another key, it is let in nowhere
         shutil.copy(folder / "scheduler.json", stranger)
         engine = stack.enter_context(Engine(place, "--cluster", str(stranger)))
-        assert "has another key than" in until_it_waits(place, capsys)
+        until_it_waits(place, capsys, "has another key than")
         main(["stop", "--workspace", str(place.root)])
-        assert engine.wait(30) == STOPPED, engine.told
+        assert engine.wait(PATIENCE_S) == STOPPED, engine.told
     assert place.server.counters.calls == 0

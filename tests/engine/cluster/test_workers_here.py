@@ -29,7 +29,7 @@ from tests.engine.wire.workplace import (
 )
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
-from tests.waiting import Child, until
+from tests.waiting import PATIENCE_S, Child, until
 
 ROWS = 8
 pytestmark = pytest.mark.process
@@ -89,11 +89,11 @@ def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
 ) -> None:
     place, alone = workplace(tmp_path / "many", server), workplace(tmp_path / "alone", server)
     with Engine(alone) as engine:
-        assert engine.wait(60) == 0, engine.told
+        assert engine.wait(PATIENCE_S) == 0, engine.told
     usual = server.counters.calls
     server.reset()
     with Engine(place, "--workers", "2") as engine:
-        server.wait_until(lambda seen: seen.calls > 4, 60)
+        server.wait_until(lambda seen: seen.calls > 4)
         workers = engine.workers()
         assert len(workers) == 2
         processes = [psutil.Process(engine.pid), *workers]
@@ -103,9 +103,9 @@ def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
             for link in process.net_connections()
             if link.status == psutil.CONN_LISTEN
         ]
-        server.wait_until(lambda seen: seen.concurrent > ROWS / 2, 60)
+        server.wait_until(lambda seen: seen.concurrent > ROWS / 2)
         max(workers, key=lambda one: asking(one, server)).send_signal(signal.SIGKILL)
-        assert engine.wait(60) == 0, engine.told
+        assert engine.wait(PATIENCE_S) == 0, engine.told
     assert set(listening) == {"127.0.0.1"}
     assert usual < server.counters.calls <= usual + ROWS
     assert "was lost, with" in engine.told
@@ -152,7 +152,7 @@ def test_limits_and_budget_hold_to_the_call_over_all_workers(
     budget = round(0.6 * usd, 2)
     priced(many, budget=budget)
     with Engine(many, "--workers", "2") as engine:
-        assert engine.wait(100) == STOPPED, engine.told
+        assert engine.wait(PATIENCE_S) == STOPPED, engine.told
     calls, cost = spent(many)
     assert 2 <= server.counters.concurrent_max <= 5
     assert server.counters.refusals == 0
@@ -166,10 +166,10 @@ def test_with_the_engine_its_workers_end_and_nothing_more_is_asked(
 ) -> None:
     place = workplace(tmp_path / "many", server)
     with Engine(place, "--workers", "2") as engine:
-        server.wait_until(lambda seen: seen.concurrent >= 2, 60)
+        server.wait_until(lambda seen: seen.concurrent >= 2)
         workers = engine.workers()
         engine.kill()
-        engine.wait(30)
+        engine.wait(PATIENCE_S)
         until(lambda: not any(_runs(worker) for worker in workers))
         asked = server.counters.calls
         server.wait_until(lambda seen: seen.concurrent == 0)
@@ -181,11 +181,11 @@ def test_workers_are_there_again_when_what_held_them_was_killed(
 ) -> None:
     place = workplace(tmp_path / "many", server)
     with Engine(place, "--workers", "2") as engine:
-        server.wait_until(lambda seen: seen.concurrent >= 2, 60)
+        server.wait_until(lambda seen: seen.concurrent >= 2)
         [holder], workers = engine.holders(), engine.workers()
         holder.kill()
         until(lambda: not any(_runs(worker) for worker in workers))
-        assert engine.wait(60) == 0, engine.told
+        assert engine.wait(PATIENCE_S) == 0, engine.told
     with place.reader() as reader:
         audit.check_store(reader, "bread")
         assert len(audit.rows(reader, "bread")) == ROWS

@@ -14,6 +14,7 @@ import pytest
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import Address, ConnectionFailedError, Fault, TransportFailure
 from tests.engine.providers.loopback import HEAD, WORDS, Visit, heard, run, serving, sized
+from tests.waiting import PATIENCE_S
 
 STALE = sized(b"an answer to nothing")
 
@@ -141,7 +142,7 @@ def serve_two(server: socket.socket, says_more: threading.Event, unannounced: by
             client.recv(65536)
             client.sendall(sized())
             if number == 1:
-                says_more.wait(10)
+                says_more.wait(PATIENCE_S)
                 if unannounced:
                     client.sendall(unannounced)
                     client.recv(1)

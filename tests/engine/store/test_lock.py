@@ -17,7 +17,7 @@ import pytest
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.lock import LOCK_NAME, hold_workspace, workspace_holder
 from engine.store.process import _began, send, this_process
-from tests.waiting import Child
+from tests.waiting import PATIENCE_S, Child
 
 PLAINLY: Any = {"capture_output": True, "text": True, "check": True}
 
@@ -167,6 +167,6 @@ def test_a_signal_is_sent_to_the_very_process_and_to_no_other() -> None:
                 assert not send(signal.SIGKILL, other)
             assert child.poll() is None
             assert send(signal.SIGKILL, meant)
-            assert child.wait(10) == -signal.SIGKILL
+            assert child.wait(PATIENCE_S) == -signal.SIGKILL
         finally:
             child.kill()
