@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -82,7 +81,7 @@ class ImportContext:
         digest = digest_begun()
         try:
             refuse_unfit(path, self.root)
-            yield from read(path, self._hearing(digest))
+            yield from read(path, self._hearing(digest.update))
             self.files.keep(path, digest.digest())
         except InputError as error:
             file.tell_all(error.problems)
@@ -92,16 +91,16 @@ class ImportContext:
         digest = digest_begun()
         try:
             pieces = pieces_of(path, self.root, self.inside)
-            value = read_object(path, pieces, self._hearing(digest))
+            value = read_object(path, pieces, self._hearing(digest.update))
         except InputError as error:
             file.tell_all(error.problems)
             return None
         self.files.keep(path, digest.digest())
         return value
 
-    def _hearing(self, digest: blake2b) -> OnRead:
+    def _hearing(self, update: Callable[[bytes], None]) -> OnRead:
         def hear(raw: bytes) -> None:
-            digest.update(raw)
+            update(raw)
             self.on_read(len(raw))
 
         return hear

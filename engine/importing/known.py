@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,9 +50,9 @@ class FilesRead:
         return whole.hexdigest()
 
 
-def digest_begun() -> blake2b:
-    """What is to hear the bytes of a file, in their order."""
-    return blake2b(digest_size=16)
+digest_begun: Final = sha256
+"""What is to hear the bytes of a file, in their order. Most processors have instructions for it, so
+that it takes half as long as BLAKE2."""
 
 
 def name_of(source: Source, path: Path) -> str:
