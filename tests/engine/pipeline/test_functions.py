@@ -242,3 +242,60 @@ def test_its_process_ends_with_an_engine_that_is_killed_whatever_it_is_doing(pla
         engine.wait()
     pids = [int(path.name[3:]) for path in place.root.glob("at-*")]
     until(lambda: not any(is_there(pid) for pid in pids))
+
+
+def log_of(place: Place) -> str:
+    return (place.root / "crosswind.log").read_text("utf-8")
+
+
+def test_what_it_prints_as_an_error_stands_in_the_log_with_its_row_and_no_key(place: Place) -> None:
+    (place.root / ".env").write_text("SHOP_TOKEN=canary-of-the-shop-123456\n", "utf-8")
+    add(
+        place,
+        "import os, sys\n"
+        "def reply(messages, session):\n"
+        "    print('\\x1b[2Jslow index', os.environ['SHOP_TOKEN'], file=sys.stderr)\n"
+        "    print('with Bearer abcdefghijklmn', file=sys.stderr)\n"
+        "    return 'It is yours to decide.'\n",
+    )
+    assert run(place)[0] == 0
+    with place.reader() as reader:
+        takes = [one for one in reader.counting_takes("giving-in") if one.key.target_id == "mine"]
+    log = log_of(place)
+    assert all(f"printed by the function, mine, {take.key}:" in log for take in takes)
+    assert "slow index [hidden]\n  with [hidden]\n" in log
+    assert log.count("slow index") == 1
+    assert "as above" in log
+    assert "\x1b" not in log
+    for path in place.root.rglob("*"):
+        if path.is_file() and path.name != ".env":
+            assert b"canary-of-the-shop" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    "end", ["os._exit(3)", "raise ValueError('no')", "os.kill(os.getpid(), 9)", "return None"]
+)
+def test_what_it_printed_before_it_failed_is_kept(place: Place, end: str) -> None:
+    add(
+        place,
+        "import os, sys\n"
+        "def reply(messages, session):\n"
+        f"    os.write(2, b'half a trace\\n')\n    {end}\n",
+    )
+    assert run(place)[0]
+    assert "half a trace" in log_of(place)
+
+
+def test_of_what_it_prints_without_end_the_last_is_kept_and_nobody_waits(place: Place) -> None:
+    add(
+        place,
+        "import os, subprocess, sys\n"
+        "def reply(messages, session):\n"
+        "    subprocess.Popen(['sleep', '600'])\n"  # it holds what is printed open
+        "    for _ in range(64):\n        os.write(2, b'noise ' * 10_000)\n"
+        "    os.write(2, b'\\nat the end\\n')\n"
+        "    return 'It is yours to decide.'\n",
+    )
+    assert run(place)[0] == 0
+    assert "at the end" in log_of(place)
+    assert len(log_of(place)) < 20_000
