@@ -29,7 +29,7 @@ class LabelSheetRow:
     """One line of a table that came back."""
 
     line: int
-    """Of the file, 1-based."""
+    """Of the file, 1-based, on which it begins."""
     sample: str
     number: str
     answer: str
@@ -82,9 +82,11 @@ def _head(reader: csv.DictReader[str]) -> Sequence[str]:
 
 
 def _rows(reader: csv.DictReader[str]) -> Iterator[LabelSheetRow]:
+    begins = reader.line_num + 1
     for row in reader:
         values = {name: (row.get(name) or "").strip() for name in ("sample", "number", *GIVEN)}
-        yield LabelSheetRow(line=reader.line_num, **values)
+        yield LabelSheetRow(line=begins, **values)
+        begins = reader.line_num + 1
 
 
 def _decoded(content: bytes, path: Path) -> str:
@@ -92,8 +94,11 @@ def _decoded(content: bytes, path: Path) -> str:
     marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if marked else "utf-8-sig"
     try:
-        return content.decode(encoding)
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         hint = "save it as CSV UTF-8"
         raise InputError(Problem("is not UTF-8 from here on", path, line, hint=hint)) from error
+    if "\0" in text:  # as UTF-16 without its mark is read
+        raise InputError(Problem("is not UTF-8", path, hint="save it as CSV UTF-8"))
+    return text

@@ -22,6 +22,7 @@ from engine.benchmark import (
 from engine.errors import DamagedError
 from engine.facts import Fact, NoteKind
 from engine.identity import message_digest
+from engine.jury import HUMAN
 from engine.progress import Progress
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, played_by
 from engine.store.codec import read, read_all
@@ -358,7 +359,9 @@ class Reader:
             for part, script in said.items():
                 found[benchmark][part] = found[benchmark].get(part, False) or script
         for benchmark, judge in self.connection.all(
-            "SELECT DISTINCT t.benchmark, v.judge FROM verdict v JOIN take t ON t.seq = v.take"
+            "SELECT DISTINCT t.benchmark, v.judge FROM verdict v JOIN take t ON t.seq = v.take "
+            "WHERE v.source IS NOT ?",
+            (HUMAN,),
         ):
             found[benchmark][f"{EVALUATOR} {judge}"] = is_script(judge)
         for benchmark, parts in found.items():

@@ -225,6 +225,16 @@ def test_the_next_transcript_is_there_at_once_however_long_it_is(place: Place) -
     play(sample_of(place), script)
 
 
+def test_a_person_who_labels_makes_no_script_less_of_one(place: Place) -> None:
+    def scripts() -> list[str | None]:
+        return [one.scripts for one in session_of(place).watched()]
+
+    before = scripts()
+    sample = sample_of(place)
+    sample.store([NumberedLabel(1, GivenLabel(LabelAnswer.ABSENT))])
+    assert scripts() == before == [None]
+
+
 def test_what_is_said_last_is_stored_though_the_screen_is_left_at_once(place: Place) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await pilot.press("n", "q")

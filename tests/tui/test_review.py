@@ -30,6 +30,7 @@ from tui.screens import review
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
 from tui.services.preferences import PreferencesFile
+from tui.services.terminal import PagerError
 from tui.state.reviewing import word_diff
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
@@ -161,6 +162,37 @@ def test_an_edit_that_cannot_be_taken_is_offered_again_as_it_was_written(
     play(place, script)
     assert written_by_hand == []
     assert states(place)["m01_s001"] == "approved"
+
+
+def test_what_was_written_when_the_editor_was_cut_off_is_there_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    async def edit(app: object, path: Path, words: object) -> None:
+        del app, words
+        seen.append(await asyncio.to_thread(path.read_text))
+        lines = seen[-1].splitlines()
+        lines = ["user_goal: A lighthouse." if "user_goal:" in one else one for one in lines]
+        await asyncio.to_thread(path.write_text, "\n".join(lines) + "\n")
+        if len(seen) == 1:
+            raise PagerError("the terminal is gone")
+
+    monkeypatch.setattr(review, "show_file", edit)
+
+    async def script(pilot: Pilot[None]) -> None:
+        assert "the terminal is gone" in await press(pilot, "e")
+
+    async def later(pilot: Pilot[None]) -> None:
+        assert "was cut off is back" in await press(pilot, "e")
+
+    play(place, script)
+    assert states(place)["m01_s001"] == "waits"
+    play(place, later)
+    wait_for_files()
+    assert "A lighthouse." not in seen[0]
+    assert "A lighthouse." in seen[1]
+    assert list((place.root / "drafts").rglob("*.yaml")) == []
 
 
 def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
@@ -24,6 +23,7 @@ from tui.bindings import key
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, TypingScreen
 from tui.services.label_queue import write_beside
+from tui.services.preferences import write_private
 from tui.services.terminal import editor, show_file
 from tui.services.ticker import begin
 from tui.state.reviewing import (
@@ -274,10 +274,11 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             return
         try:
             text = await asyncio.to_thread(source.text, entry)
-            with TemporaryDirectory(prefix="crosswind-") as folder:
-                path = Path(folder) / f"{entry.id}.yaml"
-                path.write_text(text, "utf-8")
-                said = await self._edited(source, page, entry, path, text)
+            path = self.shell.preferences.draft(page.benchmark, entry.id)
+            if await asyncio.to_thread(_is_begun, path, text):
+                self.shell.tell(f"{entry.id}: what you wrote before it was cut off is back")
+            said = await self._edited(source, page, entry, path, text)
+            path.unlink(missing_ok=True)
             if said is not None:
                 self._last_in = page.benchmark
                 self.shell.tell(said)
@@ -389,6 +390,16 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         if any(page.entries for page in self._review.pages):
             words += " t shows all there is."
         return [Passage("none", "", words, ink=Ink.MUTED)]
+
+
+def _is_begun(path: Path, text: str) -> bool:
+    """Whether something else than this stands there from an edit that did not come to its end.
+    Raises `OSError`."""
+    try:
+        return path.read_text("utf-8", "replace") != text
+    except FileNotFoundError:
+        write_private(path, text)
+        return False
 
 
 _HEADS: Final = {ReviewState.WAITS: "to review"}

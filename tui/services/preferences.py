@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey
@@ -60,6 +61,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 FOLDER: Final = "workspaces"
+DRAFTS: Final = "drafts"
 MOST_LINES: Final = 20
 """Filter lines that are kept to be had again."""
 MOST_STARS: Final = 1000
@@ -104,6 +106,12 @@ class Views:
         return (shown, *others)[:MOST_READ]
 
 
+def _named_after(workspace: Path) -> str:
+    """A digest, as a path may hold what a name of a file may not, and more of it."""
+    place = str(workspace.resolve()).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(place, digest_size=8).hexdigest()
+
+
 class ViewMemory:
     """A small file for each workspace. One that is damaged counts as none."""
 
@@ -117,10 +125,7 @@ class ViewMemory:
     @classmethod
     def beside(cls, other: Path, workspace: Path) -> ViewMemory:
         """In a folder beside another file of the app's."""
-        place = str(workspace.resolve()).encode("utf-8", "surrogateescape")
-        # a digest, as a path may hold what a name of a file may not, and more of it
-        name = hashlib.blake2b(place, digest_size=8).hexdigest()
-        return cls(other.parent / FOLDER / f"{name}.json", workspace)
+        return cls(other.parent / FOLDER / f"{_named_after(workspace)}.json", workspace)
 
     def keep(self, views: Views) -> None:
         """Write them, where they are not what is kept; a fault becomes the `notice`."""
@@ -290,6 +295,17 @@ class Preferences:
         self._tell = tell
         self._choices = UserSettings() if memory is None else memory.choices
         self._views: Views | None = None
+
+    def draft(self, benchmark: str, name: str) -> Path:
+        """Where what a person writes in an editor stands until it is taken, so that it is there
+        again where the terminal or the app went meanwhile. The folder exists."""
+        if self._memory is None:
+            folder = Path(mkdtemp(prefix="crosswind-"))
+        else:
+            beside = self._memory.path.parent
+            folder = beside / DRAFTS / _named_after(self._workspace) / benchmark
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder / f"{name}.yaml"
 
     @property
     def choices(self) -> UserSettings:

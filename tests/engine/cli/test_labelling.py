@@ -451,6 +451,10 @@ def test_a_line_that_cannot_be_is_named_and_nothing_is_taken_in(
     [
         (b"a;b\n1;2\n", "has no column `sample`"),
         ("sample,number,answer\n1,1,pr\xe9sent\n".encode("latin-1"), "is not UTF-8 from here on"),
+        (
+            "sample,number,answer\n1,1,p\n".encode("utf-16-le"),
+            "is not UTF-8 (save it as CSV UTF-8)",
+        ),
         (b"", "has no column `sample`"),
     ],
 )
