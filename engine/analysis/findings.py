@@ -188,7 +188,7 @@ def listed(names: Sequence[str]) -> str:
 
 def marks_mean(family: ComparisonFamily) -> str:
     """What ✓ stands for, and among how many comparisons; to be said beside the marks."""
-    return f"{family.promise}; family: {family}."
+    return f"{family.promise}, among {family}."
 
 
 # What is found

@@ -62,7 +62,7 @@ def test_the_table_says_of_what_it_is_the_mean_and_what_was_left_out(crosswind: 
     assert "the mean of the benchmarks' rates, each weighing the same" in words
     assert "left out, as nothing is scored: waiting" in words
     assert "of other benchmarks nothing is said, as that takes 5" in words
-    assert "family: 1 comparison: 1 pair of targets" in words
+    assert "among 1 comparison: 1 pair of targets" in words
     assert "in 2 per" not in words
 
 
