@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
 from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Diagnostic, Severity
-from engine.errors import StoreError
+from engine.errors import InputError, StoreError
 from engine.pipeline.order import budget_words
+from engine.store.connection import Connection, raw_connection
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.integrity import (
     came_without_its_log,
@@ -23,7 +26,9 @@ from engine.store.integrity import (
 )
 from engine.store.lock import workspace_holder
 from engine.store.pages import log_of
+from engine.store.reader import Reader
 from engine.store.reading import refuse_unfit
+from engine.store.scenarios_json import lost_scenarios, lost_words
 
 LARGE_LOG: Final = 256 * 1024**2
 """A log is folded into the store long before this, unless something keeps an old state open."""
@@ -87,9 +92,26 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
             "put the log back beside it; or `crosswind repair` fills in what the files under "
             "benchmarks/ hold",
         )
+    elif lost := _lost(path, root):
+        remedy = "`crosswind repair` has it back from there"
+        yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {lost}", remedy)
     else:
         yield _finding("store", Severity.OK, f"{path}, {size}, no damage found")
     yield from _log(log_of(path))
+
+
+def _lost(path: Path, root: Path) -> str | None:
+    """What files that nobody changed hold and the store does not, in words."""
+    # an older store is brought up to date first; a file that cannot be read is told elsewhere
+    with (
+        suppress(InputError, StoreError, sqlite3.Error),
+        # SQLite would leave two files beside a store that it reads in the usual way
+        closing(Reader(Connection(raw_connection(path), path))) as reader,
+    ):
+        for name in reader.benchmarks():
+            if found := lost_scenarios(root, reader, name):
+                return f"{lost_words(found)} in {name}"
+    return None
 
 
 def _absent(path: Path, root: Path) -> Diagnostic:

@@ -27,6 +27,7 @@ from engine.store.pages import log_of
 from engine.store.reader import Reader
 from engine.store.reading import open_reader, refuse_unfit
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
+from engine.store.scenarios_json import lost_scenarios, lost_words
 from engine.store.schema import OlderStoreError
 from engine.store.search import INDEX_NAME
 from engine.store.tables import without_base
@@ -102,6 +103,9 @@ def _lacking(
     except OlderStoreError:
         return
     with closing(reader):
+        for name in reader.benchmarks():
+            if lost := lost_scenarios(workspace.root, reader, name):
+                yield f"{name}: {lost_words(lost)}"
         importer = Importer(workspace, config, reader, None, anew=True)
         report = asyncio.run(importer.run(files))
     for one in report.benchmarks:

@@ -27,7 +27,8 @@ from engine.store.mirror import (
 )
 from engine.store.reader import EditedScenariosReader, Reader
 from engine.store.reading import open_reader
-from engine.store.scenarios_json import read_scenarios
+from engine.store.scenarios_json import lost_scenarios, lost_words, read_scenarios
+from engine.store.schema import part_is_damaged
 from engine.store.tables import ScenarioRow
 
 _LOOK_S: Final = 0.5
@@ -144,13 +145,16 @@ class ScenarioEdits:
 
 def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     """None where nobody touched the file. What the store wrote after the file counts as neither
-    new, changed nor gone: it is on its way into it. Raises `InputError`."""
+    new, changed nor gone: it is on its way into it. Raises `InputError`, and `DamagedError` where
+    the store lost what the file holds."""
     path = scenarios_path(bench)
     relative = path.relative_to(bench.workspace.root).as_posix()
     known = bench.reader.mirrored(relative)
     digest = digest_on_disk(path)
     # by content and not by time: an editor that saves without a change has edited nothing
     if digest is None or (known is not None and known.digest == digest):
+        if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
+            raise part_is_damaged(bench.reader.path, lost_words(lost))
         return None
     scenarios, _ = check_scenarios(bench)
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}

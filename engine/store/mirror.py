@@ -25,6 +25,7 @@ from engine.store.json_file import json_array, json_lines, json_object, json_val
 from engine.store.mirror_content import MirrorContent, file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
+from engine.store.scenarios_json import lost_scenarios
 
 __all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
@@ -161,7 +162,8 @@ class Mirror:
     ) -> Iterator[tuple[str, Iterable[str], bool]]:
         """The name of each file, its text in pieces, and whether it holds an array."""
         metrics = {metric.id: metric for metric in sources.metrics}
-        content = MirrorContent(self._reader, benchmark, metrics, sources.jury)
+        lost = lost_scenarios(self._root, self._reader, benchmark)
+        content = MirrorContent(self._reader, benchmark, metrics, sources.jury, lost)
         if only is None or "scenarios.json" in only:
             yield "scenarios.json", json_array(content.scenarios()), True
         if only is None or HISTORY in only:

@@ -39,6 +39,7 @@ from engine.store.mirror_rows import (
     take_row,
 )
 from engine.store.reader import Reader
+from engine.store.scenarios_json import lost_words
 from engine.store.schema import part_is_damaged
 from engine.store.tables import (
     CheckRow,
@@ -236,12 +237,19 @@ class MirrorContent:
     """
 
     def __init__(
-        self, reader: Reader, benchmark: str, metrics: Metrics, jury: Jury | None = None
+        self,
+        reader: Reader,
+        benchmark: str,
+        metrics: Metrics,
+        jury: Jury | None = None,
+        lost: Sequence[str] = (),
     ) -> None:
+        """`lost` are ids of scenarios that the files hold and a damaged store does not."""
         self._reader = reader
         self._jury = jury
         self._benchmark = benchmark
         self._metrics = metrics
+        self._lost = lost
         self._history = reader.scenario_history(benchmark)
         self._present = {row.scenario.id: row for row in reader.scenarios(benchmark)}
         self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
@@ -250,7 +258,7 @@ class MirrorContent:
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Those that conversations are played from."""
-        self._refuse_lost_base()
+        self._refuse_lost()
         told: set[str] = set()
         for row in self._present.values():
             if row.played:
@@ -259,8 +267,10 @@ class MirrorContent:
                 told.add(base_id)
                 yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
 
-    def _refuse_lost_base(self) -> None:
+    def _refuse_lost(self) -> None:
         """Raises `DamagedError` rather than to have one taken out of a file that holds it."""
+        if self._lost:
+            raise part_is_damaged(self._reader.connection.path, lost_words(self._lost))
         for base in self._reader.lost_bases(self._benchmark):
             how = f"scenario {base}, from which others were made, is missing"
             raise part_is_damaged(self._reader.connection.path, how)
@@ -354,7 +364,7 @@ class MirrorContent:
     def past(self) -> Iterator[JsonObject]:
         """How metrics and scenarios came about: what was written when and from what, what people
         said of it, and, by its row of work, which calls were made and what came of them."""
-        self._refuse_lost_base()
+        self._refuse_lost()
         yield from self._past.metrics()
         yield from self._past.scenarios()
         yield from self._past.reviews()

@@ -225,6 +225,13 @@ class Reader:
         rows = self._newest("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
+    def scenario_ids(self, benchmark: str) -> frozenset[str]:
+        """Of all that ever were, those too that a person took out."""
+        rows = self.connection.all(
+            "SELECT DISTINCT scenario_id FROM scenario WHERE benchmark = ?", (benchmark,)
+        )
+        return frozenset(row[0] for row in rows)
+
     def stands(self, benchmark: str, scenario_id: str) -> bool:
         """Whether nobody took this scenario out of the file."""
         row = self.connection.first(

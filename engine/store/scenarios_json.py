@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Landmark, Scenario, name_fault
+from engine.branches import folder_of
 from engine.errors import InputError, Problem
+from engine.files import digest_on_disk
 from engine.store.json_file import ParsedObject, kind_of, read_json
+from engine.store.reader import Reader
 
 _READ: Final = frozenset(
     {
@@ -57,6 +60,30 @@ def read_scenario(
     file = _File(path, turns=sys.maxsize, metrics=frozenset(metrics))
     scenario = _scenario(_Row(file, index, value))
     return (None if file.problems else scenario), file.problems
+
+
+def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
+    """Ids in the file of which a damaged store has no row any more, not even one that says that a
+    person took it out.
+
+    The file tells only while it is as it was last written or read: all that it held was stored
+    then, and no row of it is ever taken away. What somebody changed since says nothing. Raises
+    `InputError` and `StoreError`.
+    """
+    path = root / folder_of(benchmark) / "scenarios.json"
+    known = reader.mirrored(path.relative_to(root).as_posix())
+    if known is None or digest_on_disk(path) != known.digest:
+        return []
+    rows = read_json(path)
+    there = reader.scenario_ids(benchmark)
+    ids = [row.get("id") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [one for one in ids if isinstance(one, str) and one not in there]
+
+
+def lost_words(lost: Sequence[str]) -> str:
+    """What to say of them."""
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return f"scenario {lost[0]}{more}, which scenarios.json holds, is missing"
 
 
 @dataclass(slots=True)

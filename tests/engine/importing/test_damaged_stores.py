@@ -16,7 +16,7 @@ from tests.damaged import kinds
 from tests.damaged.kinds import Damage
 from tests.damaged.sound import Sound, play
 from tests.damaged.trial import Outcome, said, tried
-from tests.engine.importing.places import make_place
+from tests.engine.importing.places import everything, make_place, mirrored_files
 
 CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.flips, 0, True, {Outcome.MENDED}),
@@ -170,3 +170,37 @@ def _sizes(root: Path) -> dict[str, int]:
         for path in root.glob("crosswind.db*")
         if not path.name.endswith("-shm")
     }
+
+
+@pytest.mark.parametrize("command", ["run", "mirror"])
+def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command: str) -> None:
+    """Of one that nothing else refers to, the file alone tells."""
+    place = make_place(tmp_path / "place")
+    assert said(place, "run", "--headless", "--yes", "--until", "gen_scenarios").code == 0
+    before, name = everything(place), "benchmarks/giving-in/scenarios.json"
+    file = mirrored_files(place)[name]
+    with closing(sqlite3.connect(place.store)) as connection:
+        connection.execute("DELETE FROM scenario WHERE scenario_id = 'm01_s001_v01'")
+        connection.commit()
+    assert "scenario m01_s001_v01, which" in said(place, "doctor").out
+    done = said(place, *(("run", "--headless", "--yes") if command == "run" else ("mirror",)))
+    assert done.code != 0
+    assert "scenario m01_s001_v01, which" in done.out + done.err
+    assert mirrored_files(place)[name] == file
+    assert said(place, "repair", "--yes").code == 0
+    assert everything(place)["scenarios"] == before["scenarios"]
+    assert said(place, "mirror").code == 0
+    assert mirrored_files(place)[name] == file
+    assert said(place, "doctor").code == 0
+
+
+def test_a_file_that_lags_or_that_a_person_changed_says_of_no_loss(tmp_path: Path) -> None:
+    place = make_place(tmp_path / "place")
+    assert said(place, "run", "--headless", "--yes", "--until", "gen_scenarios").code == 0
+    file = place.root / "benchmarks" / "giving-in" / "scenarios.json"
+    rows = json.loads(file.read_bytes())
+    rows[0] = {**rows[0], "id": "m01_s009_v01"}
+    file.write_text(json.dumps(rows), "utf-8")
+    for words in (("doctor",), ("run", "--headless", "--yes"), ("doctor",), ("mirror",)):
+        done = said(place, *words)
+        assert done.code == 0, str(done)
