@@ -71,7 +71,7 @@ class Branch:
 
 
 def folder_of(name: str) -> PurePosixPath:
-    """Of a benchmark or a branch, relative to the workspace."""
+    """The folder of a benchmark or a branch, relative to the workspace."""
     branch = Branch.parse(name)
     if branch is None:
         return PurePosixPath(BENCHMARKS, name)
@@ -79,7 +79,7 @@ def folder_of(name: str) -> PurePosixPath:
 
 
 def name_of(folder: Path) -> str:
-    """Of the benchmark or branch whose folder this is."""
+    """The name of the benchmark or branch whose folder this is."""
     folder = folder.absolute()
     around = folder.parents
     if len(around) > 2 and around[0].name == VALIDATION and around[2].name == BENCHMARKS:

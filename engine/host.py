@@ -39,7 +39,7 @@ class EngineThread:
         self._ready.wait()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Whether it has ended."""
+        """Wait until the engine has ended, for `timeout` seconds at most; whether it has."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 

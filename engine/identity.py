@@ -29,7 +29,7 @@ def message_digest(speaker: str, text: str) -> bytes:
 
 
 def digest_of(speaker: str, encoded: bytes) -> bytes:
-    """The same for text that is UTF-8 already."""
+    """As `message_digest`, for text that is UTF-8 already."""
     # a copy of a begun digest: the speaker is hashed once and not with each of a million messages
     digest = _begun(speaker).copy()
     digest.update(encoded)
@@ -43,7 +43,8 @@ def _begun(speaker: str) -> blake2b:
 
 @cache
 def program_digest() -> str:
-    """Of all modules of the engine: another version of it may write or read files otherwise."""
+    """A digest of all modules of the engine: another version of it may write or read files
+    otherwise."""
     digest = blake2b(digest_size=16)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())

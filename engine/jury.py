@@ -92,7 +92,7 @@ class Jury:
 
     @property
     def replayed(self) -> Jury:
-        """The same judges a second time, in passes that follow."""
+        """A jury of the same judges a second time, in passes that follow."""
         return replace(self, first=self.first + self.passes)
 
     @property

@@ -101,7 +101,7 @@ class AgentStanding:
 
 
 def workers_words(agents: Sequence[AgentStanding]) -> str:
-    """Of all together: `2 workers · 37 calls in flight · 12.0/s`."""
+    """What is said of all workers together: `2 workers · 37 calls in flight · 12.0/s`."""
     parts = (
         plural(len(agents), "worker"),
         f"{plural(sum(each.in_flight for each in agents), 'call')} in flight",
@@ -292,7 +292,7 @@ def again_order(request: Request) -> Order:
 
 
 def key_of(row: WorkRow) -> ConversationKey:
-    """Of a row that is a conversation. Raises `CrosswindError` for another."""
+    """The key of the conversation that a row of work is. Raises `CrosswindError` for another."""
     try:
         return ConversationKey.parse(row.unit)
     except ValueError:

@@ -51,7 +51,7 @@ def is_one_word(passage: str) -> bool:
 
 
 def why_not_found(passage: str) -> str:
-    """Of one that no message holds, for people."""
+    """Why a passage stands in no message, for people."""
     return "one word is no quote" if is_one_word(passage) else "not found in the transcript"
 
 

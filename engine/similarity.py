@@ -37,6 +37,6 @@ def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, S
 
 
 def words_told(scenario: Scenario) -> frozenset[str]:
-    """Of its persona, its goal and its landmarks."""
+    """The words of a scenario's persona, goal and landmarks."""
     instructions = (mark.instruction for mark in scenario.landmarks)
     return words_of(scenario.persona, scenario.user_goal, *instructions)

@@ -61,7 +61,7 @@ class BenchmarkInfo:
 
     @property
     def at_work(self) -> BenchmarkInfo:
-        """The same while a run of the configuration adds to what is stored."""
+        """This benchmark while a run of the configuration adds to what is stored."""
         parts = dict(self.configured)
         for part, script in self.played.items():
             parts[part] = script or parts.get(part, False)

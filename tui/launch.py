@@ -105,7 +105,7 @@ class DisplayOptions(NamedTuple):
 
 
 def open_app(arguments: argparse.Namespace) -> int:
-    """Returns the exit code."""
+    """Open the app as a command asks for it; the exit code."""
     face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )

@@ -267,15 +267,15 @@ class Navigator:
         self._look()
 
     def open_pilot(self, page: PilotPage) -> None:
-        """What a pilot says."""
+        """Show what a pilot says."""
         self._app.push_screen(load(SCREENS["pilot"])(page))
 
     def open_label(self, sample: SampleSource) -> None:
-        """For a person to label it."""
+        """Show a sample, for a person to label it."""
         self._open("label", sample)
 
     def open_disputes(self, found: DisputeSource) -> None:
-        """For somebody to decide."""
+        """Show what people disagree on, for somebody to decide."""
         self._open("adjudicate", found)
 
     def open_wall(self) -> None:

@@ -137,8 +137,8 @@ class Orders:
         return ReviewDesk(self.session, self.by)
 
     def report(self, benchmark: str) -> Report:
-        """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on
-        a large store."""
+        """What everything says that was judged, of all benchmarks together for `ALL`; it takes a
+        while on a large store."""
         if benchmark == ALL:
             return added_up_together(self.session.workspace, self.session.config, self.store)
         return added_up(self.session.workspace, self.session.config, self.store, benchmark)

@@ -42,7 +42,7 @@ class ExposedConversation:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Of several conversations."""
+    """What several conversations came to of their plans."""
 
     conversations: int = 0
     early: int = 0

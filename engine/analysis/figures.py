@@ -437,7 +437,7 @@ class Analysis:
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
-        """Of what counts for all targets, by metric."""
+        """How stale what counts for all targets is, by metric."""
         return sums(one.staleness for one in self.targets)
 
     @property

@@ -60,7 +60,7 @@ class Finding:
 
 
 def findings(analysis: Analysis) -> list[Finding]:
-    """The most telling first."""
+    """What an analysis comes to, the most telling first."""
     return [
         *_served_by_others(analysis),
         *_stale(analysis),

@@ -15,7 +15,8 @@ answered; none where no server named one, as scripts do not."""
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Of the conversations of one target that count, and of the verdicts on them that do."""
+    """Where the conversations of one target that count come from, and the verdicts on them that
+    do."""
 
     version: str
     """Of the program that counted."""

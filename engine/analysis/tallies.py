@@ -86,7 +86,7 @@ class TargetTally:
         return bool(self.shared.names)
 
     def of_track(self, track: Track | None) -> list[ScenarioTally]:
-        """Of both tracks for None."""
+        """The scenarios of a track; of both for None."""
         return [one for one in self.scenarios.values() if track in {None, one.track}]
 
 
@@ -122,7 +122,7 @@ def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, Targ
 
 
 def strata_of(scenarios: Iterable[ScenarioTally]) -> list[Stratum]:
-    """Of what is said of several metrics together."""
+    """The strata of what is said of several metrics together."""
     layers = _layers(scenarios, lambda one: one.place)
     return [list(clusters.values()) for clusters in layers.values()]
 

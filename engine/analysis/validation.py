@@ -128,7 +128,7 @@ class _Moved(Protocol):
 
     @property
     def level(self) -> float | None:
-        """As of `Difference`."""
+        """As `Difference.level`."""
         ...
 
     def interval_at(self, level: float) -> Interval | None: ...

@@ -79,24 +79,24 @@ class EngineHandle:
 
 
 def accepted(answer: Response) -> Response:
-    """Raises `RefusedError`."""
+    """What the engine said to a request. Raises `RefusedError` where it refused."""
     if not answer.accepted:
         raise RefusedError(answer.text)
     return answer
 
 
 def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:
-    """Of the file that a person names, or of the workspace's own."""
+    """The path of the configuration that a person names, or of the workspace's own."""
     return getattr(arguments, "config", None) or workspace.config_path
 
 
 def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
-    """Of every benchmark, and of the validation run that an engine works on."""
+    """The names of every benchmark, and of the validation run that an engine works on."""
     at_work = () if run is None else run.benchmarks
     branches = [name for name in at_work if Branch.parse(name) is not None]
     return [*workspace.benchmark_names(), *branches]
 
 
 def handle_of(arguments: argparse.Namespace) -> EngineHandle:
-    """Raises `InputError`."""
+    """A handle on the workspace that a command is about. Raises `InputError`."""
     return EngineHandle(find_workspace(getattr(arguments, "workspace", None) or Path.cwd()))

@@ -152,5 +152,5 @@ def person_named(by: str | None) -> str:
 
 
 def this_account() -> str:
-    """`user@host`."""
+    """Who uses this machine, as `user@host`."""
     return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -126,7 +126,7 @@ class PreparedRun:
 
 
 def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
-    """Raises `InputError`."""
+    """The demo's workspace, made where it is missing, and its order. Raises `InputError`."""
     folder: Path = arguments.dir or Path("demo")
     place_samples(folder)
     arguments.workspace = folder
@@ -135,7 +135,7 @@ def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
 
 
 def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
-    """Raises `InputError`."""
+    """What `run` is asked for, its gates included. Raises `InputError`."""
     session = replace(open_with_workers(arguments), anew=arguments.anew)
     for warning in session.config.warnings:
         tell(f"note: {warning}")

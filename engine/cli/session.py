@@ -97,11 +97,11 @@ class Session:
         return self.workspace.store_path(self.config)
 
     def reader(self) -> closing[Reader]:
-        """Of the store that is there; for a `with`. Raises `StoreError`."""
+        """A reader of the store that is there; for a `with`. Raises `StoreError`."""
         return closing(open_reader(self.store_path))
 
     def reader_or_empty(self) -> closing[Reader]:
-        """The same, or of an empty store that nobody sees where there is none."""
+        """A reader of the store, or of an empty one that nobody sees where there is none."""
         return closing(reader_or_empty(self.store_path))
 
     def require_free(self) -> None:
@@ -183,7 +183,7 @@ class Session:
 
 
 def open_session(arguments: argparse.Namespace) -> Session:
-    """Raises `InputError`."""
+    """The workspace that a command is about, its configuration read. Raises `InputError`."""
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     return Session(workspace, load_config(config_path_of(arguments, workspace)))
 

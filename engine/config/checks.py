@@ -49,7 +49,7 @@ class _Spec:
 
 
 def current_words(document: YamlDocument) -> YamlDocument:
-    """The same document with old names of keys replaced by those of today."""
+    """The document with old names of keys replaced by those of today."""
     for old, new in _OLD_WORDS.items():
         if new in document.data:
             rest = {key: value for key, value in document.data.items() if key != old}

@@ -44,7 +44,7 @@ def metric_from(text: str, before: Metric, path: Path) -> Metric:
 
 
 def scenario_from(text: str, before: Scenario, path: Path, *, turns: int) -> Scenario:
-    """The same of a scenario in conversations of so many turns."""
+    """The scenario that a person's text says, in conversations of so many turns."""
     document = parse_yaml(text, path)
     found = _shaped(document, ScenarioShape, before.id)
     landmarks = tuple(Landmark(one.turn, one.instruction) for one in found.landmarks)

@@ -567,7 +567,7 @@ class Config(Shape):
         raise InputError(Problem(what, self.path, hint=did_you_mean(name, known)))
 
     def at_pace(self, pace: Pace) -> Config:
-        """The same, its scripted models speaking at this pace."""
+        """This configuration with its scripted models speaking at this pace."""
 
         def paced(spec: _Spec) -> _Spec:
             if not spec.is_offline:

@@ -41,7 +41,7 @@ class Workspace:
         return self.root / BENCHMARKS_FOLDER
 
     def benchmark_names(self) -> tuple[str, ...]:
-        """Of every benchmark that can be worked with, in alphabetical order."""
+        """The names of every benchmark that can be worked with, in alphabetical order."""
         return tuple(name for name, fault in self._folders() if fault is None)
 
     def benchmark_problems(self) -> tuple[Problem, ...]:
@@ -55,7 +55,7 @@ class Workspace:
         )
 
     def definition_path(self, name: str) -> Path:
-        """Of a benchmark's `benchmark.yaml`, which need not be there.
+        """The path of a benchmark's `benchmark.yaml`, which need not be there.
 
         Raises `InputError` for what cannot be a name, and for a way out of the workspace.
         """
@@ -92,8 +92,8 @@ class Workspace:
         return self._store_path(config.store, config.path)
 
     def written_store_path(self, config_path: Path) -> Path:
-        """The same, as the file says it; whatever else is wrong with it is not looked for. Raises
-        `InputError`."""
+        """As `store_path`, by what the file says; whatever else is wrong with it is not looked for.
+        Raises `InputError`."""
         if not _may_say(config_path, "store"):
             return self._store_path(None, config_path)
         # 18 ms: most files say nothing of it, and the first frame would wait for it

@@ -336,7 +336,8 @@ def metric_text(metric: Metric) -> str:
 
 
 def scenario_text(scenario: Scenario) -> str:
-    """The same of a scenario. Whom a variant is about stands above it and cannot be changed."""
+    """All of a scenario that a person may change, below its id. Whom a variant is about stands
+    above it and cannot be changed."""
     values: dict[str, Any] = {
         "id": scalar_text(scenario.id),
         "persona": scalar_text(scenario.persona),

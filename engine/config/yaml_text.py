@@ -79,13 +79,13 @@ class YamlDocument:
         return found
 
     def place(self, at: KeyPath) -> Position:
-        """Of the value, or of the nearest thing around it that is there."""
+        """The place of the value there, or of the nearest thing around it that is there."""
         while at and at not in self.positions:
             at = at[:-1]
         return Position(*self.positions.get(at, (1, 1)))
 
     def key_place(self, at: KeyPath) -> Position:
-        """Of the key, or of the value where it has no key of its own."""
+        """The place of the key there, or of the value where it has no key of its own."""
         return Position(*self.key_positions[at]) if at in self.key_positions else self.place(at)
 
     def problem(

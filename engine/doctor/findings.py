@@ -25,7 +25,7 @@ class Area(StrEnum):
 
 
 class Severity(StrEnum):
-    """How it stands."""
+    """How bad a finding is."""
 
     OK = "ok"
     NOTE = "note"
@@ -64,7 +64,7 @@ def of_error(area: Area, subject: str, error: InputError) -> list[Diagnostic]:
 
 
 def redacted(findings: Iterable[Diagnostic], redact: Redactor) -> list[Diagnostic]:
-    """The same, with no key in what others wrote."""
+    """This finding with no key in what others wrote."""
     return [
         replace(
             finding,

@@ -127,7 +127,8 @@ def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = (
 
 
 def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Diagnostic]:
-    """Of each model whether its price is known, and what else of it can be looked at from here."""
+    """Findings of each model: whether its price is known, and what else of it can be looked at from
+    here."""
     prices = prices_of(config)
     return [finding for model in models for finding in _model(model, prices)]
 

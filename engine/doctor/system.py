@@ -213,7 +213,7 @@ _WAL_RESET_FIXED: Final = (3, 51, 3)
 
 
 def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> list[Diagnostic]:
-    """What Crosswind runs on."""
+    """What is found of the program, Python, the limit of open files, and SQLite."""
     python = f"{platform.python_version()} ({sys.executable})"
     return [
         Diagnostic(Area.SYSTEM, "Crosswind", Severity.OK, version("crosswind")),

@@ -15,7 +15,7 @@ from engine.review import ReviewMode
 
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
-    """Of one benchmark, as its files and the store have it."""
+    """What is left to do for one benchmark, as its files and the store have it."""
 
     to_review: int = 0
     """Metrics and scenarios that a model wrote and nobody approved; 0 where nothing is to be said
@@ -32,7 +32,7 @@ class RemainingWork:
 
     @classmethod
     def of(cls, bench: BenchmarkContext) -> RemainingWork:
-        """Raises `StoreError`."""
+        """Worked out from its files and the store. Raises `StoreError`."""
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
         required = is_required(bench.config, bench.name)

@@ -172,7 +172,7 @@ class Budget:
     def expect_more(
         self, benchmark: str, calls: Mapping[tuple[Role, str], tuple[float, float]]
     ) -> None:
-        """Of something that is done beside it."""
+        """As `expect`, on top of what is expected: for something that is done beside it."""
         for (role, model), (number, usd) in calls.items():
             before = self._left.get((benchmark, role, model))
             found = 0.0 if before is None else before.calls

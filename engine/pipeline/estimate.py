@@ -58,7 +58,7 @@ class CallUsage:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUsage:
-    """Of the newest calls of a workspace."""
+    """What the newest calls of a workspace used."""
 
     _seen: Mapping[tuple[Role, str, bool], CallUsage] = field(default_factory=dict)
     _lengths: Mapping[str, Range] = field(default_factory=dict)
@@ -288,7 +288,8 @@ class Estimator:
         return answers * (self.measured.asked_again(asked.role) or ASKED_AGAIN)
 
     def one_call(self, asked: Calls) -> OneCall:
-        """Of those that are asked for; averaged over a conversation, whose calls grow."""
+        """What one of the calls that are asked for uses; averaged over a conversation, whose calls
+        grow."""
         spec, role = asked.spec, asked.role
         seen = self.measured.calls(role, spec.label, asked.items)
         if seen is None:

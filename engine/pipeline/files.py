@@ -208,7 +208,8 @@ async def take_in_edits(bench: RunContext) -> None:
 
 
 def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
-    """As it will be when they are taken in, for a plan; writes nothing. Raises `InputError`."""
+    """The benchmark as it will be when a person's edits are taken in, for a plan; writes nothing.
+    Raises `InputError`."""
     edits = edits_of(bench)
     if edits is None:
         return bench

@@ -153,7 +153,7 @@ class JudgingPlanner:
                 yield one.key
 
     def of_take(self, one: WantedConversation, take: int) -> PlannedJudging:
-        """Of a take that has just been played."""
+        """The judging of a take that has just been played."""
         return self._all(one, take, WorkReason.MISSING, self.checks.of_take(one))
 
     def _takes(

@@ -45,7 +45,7 @@ async def store_labels(pipeline: Pipeline, request: LabelRequest) -> str:
 
 
 async def mirror_labels(pipeline: Pipeline, benchmark: str) -> None:
-    """Raises `InputError` and `StoreError`."""
+    """Write the benchmark's files anew, labels included. Raises `InputError` and `StoreError`."""
     await write_files(pipeline.bench(_definition(pipeline, benchmark)))
 
 

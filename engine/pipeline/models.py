@@ -255,7 +255,7 @@ class Models:
         self._others: set[tuple[Role, str | None, str, str]] = set()
 
     def open(self, spec: ModelSpec) -> Model:
-        """Raises `InputError`."""
+        """The model of a specification, opened once. Raises `InputError`."""
         # equal specs share a model's label, but not what its endpoint looks up at each call
         key = id(spec)
         if key not in self._open:
@@ -272,11 +272,11 @@ class Models:
         return True
 
     def target(self, target_id: str) -> Model:
-        """Raises `InputError`."""
+        """The model of a target, opened once. Raises `InputError`."""
         return self.open(self.target_spec(target_id))
 
     def target_spec(self, target_id: str) -> Target:
-        """Of a target that is in the configuration."""
+        """The specification of a target that is in the configuration."""
         return next(target for target in self._config.targets if target.id == target_id)
 
     def parked(self, target_id: str) -> str | None:

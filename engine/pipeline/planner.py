@@ -57,12 +57,13 @@ class Planner:
         self.models = Models(self.config, opener)
 
     def context(self, definition: Definition) -> BenchmarkContext:
-        """Of a benchmark or a validation run, under the configuration that it runs under."""
+        """The context of a benchmark or a validation run, under the configuration that it runs
+        under."""
         config = config_of(self.config, definition.name)
         return BenchmarkContext(self.workspace, config, self.reader, definition)
 
     def contexts(self, order: Order) -> list[BenchmarkContext]:
-        """Of its benchmarks. Raises `InputError`."""
+        """The contexts of an order's benchmarks. Raises `InputError`."""
         return [
             self.context(load_definition(self.workspace.definition_path(name)))
             for name in order.benchmarks

@@ -117,7 +117,7 @@ class PlannedConversation:
     """Of the take."""
 
     def anew(self) -> PlannedConversation:
-        """The same from its beginning, in the next take."""
+        """The conversation from its beginning, in the next take."""
         return replace(self, open_take=None, number=self.number + 1)
 
 

@@ -67,7 +67,7 @@ class Calls:
     """Scenarios or metrics that are written in one answer."""
 
     def up_to(self, most: Calls) -> Calls:
-        """The same calls, fewer here and more there."""
+        """These calls, fewer here and more there."""
         answers = self.answers.up_to(most.answers)
         return replace(
             most, answers=answers, conversations=self.conversations.up_to(most.conversations)

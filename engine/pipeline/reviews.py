@@ -82,13 +82,13 @@ class ReviewEntry:
 
 
 def metric_review_digest(metric: Metric) -> str:
-    """Of all that a person reads of it."""
+    """A digest of all that a person reads of a metric."""
     said = (metric.name.strip(), metric.track, metric.definition.strip(), metric.when)
     return digest([*map(str, said), list(metric.examples)])
 
 
 def scenario_review_digest(scenario: Scenario) -> str:
-    """Of all that a person reads of it."""
+    """A digest of all that a person reads of a scenario."""
     groups = sorted(scenario.demographic.items())
     return digest([scenario_digest(scenario), groups, scenario.target_system_prompt])
 
@@ -136,7 +136,7 @@ def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """Of one benchmark, as its files and the store have it."""
+    """The reviews of one benchmark, as its files and the store have it."""
 
     definition: Definition
     acts: Sequence[ReviewRow]

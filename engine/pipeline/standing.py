@@ -90,7 +90,7 @@ Cell = tuple[str, Track, str]
 
 
 class PassCount(NamedTuple):
-    """Of how many scored rows how many passed."""
+    """How many of so many scored rows passed."""
 
     passed: int
     scored: int

@@ -97,7 +97,7 @@ class Validation:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """Of whoever has the role now, and of whoever takes it. Raises `InputError`."""
+        """The labels of whoever has the role now, and of whoever takes it. Raises `InputError`."""
         present = " and ".join(spec.label for spec in self.present)
         if self.stance is not None:
             return f"{present} ({self.config.user_model.stance})", f"{present} ({self.stance})"
@@ -115,7 +115,7 @@ class Validation:
                 return (self.config.generator,)
 
     def definition(self) -> Definition:
-        """Of the original. Raises `InputError`."""
+        """The definition of the original. Raises `InputError`."""
         return load_definition(self.workspace.definition_path(self.benchmark))
 
     def order(self, *, stale: bool = False) -> Order:
@@ -468,7 +468,7 @@ def _scripted(asked: Validation) -> Iterable[str]:
 
 
 def report_json(report: ValidationReport) -> Mapping[str, Any]:
-    """As `validation.json` has it."""
+    """A report as `validation.json` has it."""
     return asdict(report)
 
 

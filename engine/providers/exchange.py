@@ -185,7 +185,8 @@ class CallResult:
         return other_of(self.meant, self.parser.named.models, self.route)
 
     def count_thoughts(self) -> None:
-        """Raises `OversizedError`."""
+        """Add up what was thought since the last call. Raises `OversizedError` beyond
+        `LONGEST_REPLY`."""
         thoughts = self.parser.thoughts
         while self._thoughts < len(thoughts):
             self._thought_size += len(thoughts[self._thoughts])

@@ -74,7 +74,7 @@ def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str,
 
 
 def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
-    """The same as one JSON document, which other programs read more easily."""
+    """The log as one JSON document, which other programs read more easily."""
     log = _Log(about)
     samples = [log.sample(one) for one in conversations]
     if not samples:
@@ -107,7 +107,7 @@ class _Log:
 
     @property
     def name(self) -> str:
-        """Of the file, without its ending, as Inspect names its own."""
+        """The name of the file, without its ending, as Inspect names its own."""
         when = _time(self._first).replace(":", "-")
         return f"{when}_{self._about.benchmark}_{self._about.target}"
 

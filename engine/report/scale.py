@@ -33,7 +33,7 @@ class Scale:
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def percent(self, value: float) -> str:
-        """The same as a length in CSS."""
+        """The place of a value on the scale, as a length in CSS."""
         return f"{self.share(value) * 100:.4g}%"
 
     def label(self, tick: float) -> str:

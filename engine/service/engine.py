@@ -226,8 +226,8 @@ class Engine:
     # What is asked of it, on any thread
 
     def board(self) -> Board:
-        """As it is at this moment. From any thread: what it reads is replaced as a whole, never
-        changed while it is read."""
+        """The board as it is at this moment. From any thread: what it reads is replaced as a whole,
+        never changed while it is read."""
         work = self._work
         if work is None:
             known = Board(self._state(), (), self.problem, engine=self._identity)

@@ -150,7 +150,7 @@ def encode_ok(number: int, value: object) -> bytes:
 
 
 def encode_ok_of(number: int, value: bytes) -> bytes:
-    """The same for a value that was made into JSON before."""
+    """As `encode_ok`, for a value that was made into JSON before."""
     return b'{"id":%d,"ok":%s}\n' % (number, value)
 
 
@@ -191,7 +191,7 @@ def _plain(value: object) -> Any:
 
 
 def read_question(line: bytes) -> NumberedMessage:
-    """Raises `MessageError`."""
+    """A watcher's line, of which its number alone is read yet. Raises `MessageError`."""
     value = parsed(line)
     number = _checked(value, _Numbered).id
     return NumberedMessage(number, cast("Mapping[str, object]", value))
@@ -206,7 +206,7 @@ class _Versioned(msgspec.Struct):
 
 
 def read_said(line: bytes) -> EngineLine:
-    """Raises `MessageError`."""
+    """A line of the engine's. Raises `MessageError`."""
     return read(parsed(line), EngineLine)
 
 

@@ -44,7 +44,7 @@ class EngineSettings:
     """None where the engine makes its calls itself."""
 
     def config(self) -> Config:
-        """As it is now. Raises `InputError`."""
+        """The configuration as its file is now. Raises `InputError`."""
         config = load_config(self.config_path)
         return config if self.pace is None else config.at_pace(self.pace)
 

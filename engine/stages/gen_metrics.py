@@ -114,7 +114,7 @@ def metric_told(metric: Metric) -> str:
 async def gen_metrics(
     model: Model, *, benchmark: str, title: str, description: str, user_context: str | None
 ) -> list[Metric]:
-    """Raises `ModelError`."""
+    """All metrics of a benchmark, asked for as one answer. Raises `ModelError`."""
     answer = await ask(
         model,
         request(title, description, user_context),

@@ -259,7 +259,7 @@ def variant_depends(
 
 
 def scenario_digest(scenario: Scenario) -> str:
-    """Of everything in it that a model is told."""
+    """A digest of everything in a scenario that a model is told."""
     return digest(
         [
             scenario.persona,

@@ -62,7 +62,7 @@ async def read_metric(model: Model, metric: Metric) -> list[LintFinding]:
 async def read_scenario(
     model: Model, scenario: Scenario, definition: str, turns: int
 ) -> list[LintFinding]:
-    """The same of a base scenario; `definition` is its metric's. Raises `ModelError`."""
+    """What a model finds in a base scenario; `definition` is its metric's. Raises `ModelError`."""
     material = {
         "persona": scenario.persona,
         "wants": scenario.user_goal,

@@ -54,7 +54,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Of a judge against people. None where no label speaks of it."""
+    """How right a judge is, held against people. None where no label speaks of it."""
 
     sensitivity: Share | None
     """Of what people found present, the share that the judge did."""
@@ -231,7 +231,7 @@ def _strata(population: Population, wrong: Mapping[str, float]) -> list[Stratum]
 
 @dataclass(frozen=True, slots=True)
 class RoganGladen:
-    """The same by the judge's sensitivity and specificity."""
+    """The rate corrected by the judge's sensitivity and specificity."""
 
     value: float | None
     """None where it cannot be corrected."""

@@ -80,7 +80,7 @@ class SharedTranscripts:
         return (metric, base) if name is None else (_SHARED, name)
 
     def cluster(self, base: str) -> str:
-        """By itself."""
+        """The cluster of a base scenario in what is said of its metric alone."""
         return self.names.get(base, base)
 
 
@@ -149,7 +149,7 @@ def effective_size(sizes: Sequence[int], correlation: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StandardError:
-    """Of a mean over rows, in their unit."""
+    """The standard error of a mean over rows, in their unit."""
 
     error: float
     freedom: int
@@ -157,7 +157,8 @@ class StandardError:
 
 
 def clustered_error(clusters: Stratum) -> StandardError | None:
-    """Of the mean over all rows, rows of one cluster not being independent; with C / (C - 1).
+    """The standard error of the mean over all rows, rows of one cluster not being independent; with
+    C / (C - 1).
 
     None for fewer than two clusters. W. G. Cochran, Sampling Techniques (1977), eq. 9A.7 and
     11.30 (ratio to size); K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13-22.
@@ -166,8 +167,8 @@ def clustered_error(clusters: Stratum) -> StandardError | None:
 
 
 def stratified_error(strata: Sequence[Stratum]) -> StandardError | None:
-    """Of the mean over all rows of all strata, each stratum's clusters varying about its own mean;
-    with C / (C - 1) in each stratum.
+    """The standard error of the mean over the rows of all strata, each stratum's clusters varying
+    about its own mean; with C / (C - 1) in each stratum.
 
     Strata of a single cluster have no variance of their own; they are collapsed (`collapsed`).
     None for fewer than two clusters in all. Cochran (1977), eq. 5.6 and 11.30; K. M. Wolter,

@@ -144,7 +144,8 @@ def smallest_difference(
 
 
 def detectable(error: float, freedom: int, level: float) -> float | None:
-    """The same from the standard error of the difference; None for no freedom or beyond 1."""
+    """The smallest difference that is likely to be found, from the standard error of the
+    difference; None for no freedom or beyond 1."""
     if freedom < 1:
         return None
     found = (

@@ -57,7 +57,7 @@ class Difference:
 
     @property
     def interval(self) -> Interval | None:
-        """Of this difference looked at alone; None where there is no error.
+        """The 95 % interval of this difference looked at alone; None where there is no error.
 
         Student's t on the degrees of the clusters and of the expected variance together, which
         holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
@@ -72,8 +72,8 @@ class Difference:
 
     @property
     def p(self) -> float | None:
-        """Of no difference at all, two-sided, looked at alone: below 5 % where `interval` leaves 0
-        out. None where there is no error."""
+        """The p value of no difference at all, two-sided, looked at alone: below 5 % where
+        `interval` leaves 0 out. None where there is no error."""
         return None if self.error is None else self._beyond(self.error, self._near)
 
     def interval_at(self, level: float) -> Interval | None:
@@ -144,10 +144,10 @@ def moderated(spread: StandardError, expected: float, effective: float) -> float
 
 
 def expected_variance(squares: float, pairs: float, mean: float) -> float:
-    """Of the mean of independent differences that are spread as all pairs are, wherever they come
-    from; `squares` is the sum of their squares. They are spread about a point between their mean
-    and none, and one pair more differs in part: few pairs say little about the mean, and less about
-    the spread."""
+    """The variance of the mean of independent differences that are spread as all pairs are,
+    wherever they come from; `squares` is the sum of their squares. They are spread about a point
+    between their mean and none, and one pair more differs in part: few pairs say little about the
+    mean, and less about the spread."""
     about = squares - (1 - _ABOUT_ZERO) * pairs * mean**2
     return (about + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS) / pairs
 
@@ -155,8 +155,9 @@ def expected_variance(squares: float, pairs: float, mean: float) -> float:
 def drawn_error(
     strata: Sequence[Sequence[WeightedCluster]], mean: float, rows: float
 ) -> StandardError | None:
-    """Of the mean over all rows, each stratum's clusters varying about its own mean, which is
-    drawn towards that of all; with C / (C - 1) in each. None for no stratum of two clusters.
+    """The standard error of the mean over all rows, each stratum's clusters varying about its own
+    mean, which is drawn towards that of all; with C / (C - 1) in each. None for no stratum of two
+    clusters.
 
     A stratum of two or three clusters often has no variance by chance alone, and one that stands
     apart from all others would then count as certain: drawn means give it some. With many clusters
@@ -219,7 +220,8 @@ class BeforeAndAfter:
 def change_of_difference(
     left: BeforeAndAfter, right: BeforeAndAfter, *, paired: bool
 ) -> Difference | None:
-    """Of left less right: what it is after less what it was before; None without a pair.
+    """How the difference left less right changed: what it is after less what it was before; None
+    without a pair.
 
     `paired`: both runs are of the same rows, and each row's change counts, on the rows that both
     things have in both runs. Otherwise the runs share nothing, and their squared errors add up,
@@ -281,7 +283,7 @@ ERROR_RATE: Final = 0.05
 
 
 class FamilyPart(StrEnum):
-    """Of what one benchmark's results compare, or those of several together."""
+    """A part of what one benchmark's results compare, or those of several together."""
 
     PAIRS = "pairs of targets, on all metrics"
     PAIRS_ON_TRACKS = "pairs of targets, on one track"

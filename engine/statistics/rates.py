@@ -199,8 +199,8 @@ differ."""
 
 
 def mean_interval(rates: Sequence[float], intervals: Sequence[Interval]) -> Interval:
-    """Of the mean of rates that are independent of each other, each known by its own interval; at
-    least one. It lies within 0 and 1 as they do.
+    """The interval of the mean of rates that are independent of each other, each known by its own
+    interval; at least one. It lies within 0 and 1 as they do.
 
     How far the mean may be off on either side is what each rate may be off there, squared and
     added: G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702, section 2.
@@ -213,8 +213,8 @@ def mean_interval(rates: Sequence[float], intervals: Sequence[Interval]) -> Inte
 
 
 def like_these_interval(rates: Sequence[float], effective: float) -> Interval | None:
-    """Of the mean rate of all benchmarks like these, as if they were drawn from many; None for
-    fewer than `ENOUGH_BENCHMARKS`.
+    """The interval of the mean rate of all benchmarks like these, as if they were drawn from many;
+    None for fewer than `ENOUGH_BENCHMARKS`.
 
     `effective` is how many independent rows the mean is worth for the scenarios of these alone.
     The variance is that of benchmarks about their mean (`clustered_error`), and at least what their

@@ -120,7 +120,7 @@ def rows_missing(store: Path) -> int | None:
 
 
 def missing_words(count: int, store: Path) -> str:
-    """Of rows that are missing, why."""
+    """Why rows are missing, for people."""
     log = log_of(store)
     rows = plural(count, "row that was written last is", "rows that were written last are")
     if has_log(store):

@@ -220,11 +220,11 @@ class Browser:
         self._store.close()
 
     def count(self) -> int:
-        """Of all conversations that were judged, whatever the filter."""
+        """The number of all conversations that were judged, whatever the filter."""
         return self._store.number(f"SELECT count(*) {_COUNTING}")
 
     def longest_id(self) -> int:
-        """Of a conversation, in characters."""
+        """The length of the longest id of a conversation, in characters."""
         return self._store.number(f"SELECT coalesce(max(length({_CONV_ID})), 0) FROM take t")
 
     def has_groups(self) -> bool:

@@ -203,7 +203,7 @@ def _depends(text: str) -> dict[str, str]:
 
 
 def flag(value: int | None) -> bool | None:
-    """Of a column that holds 1, 0 or NULL."""
+    """What a column that holds 1, 0 or NULL says."""
     return None if value is None else bool(value)
 
 

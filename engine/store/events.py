@@ -128,7 +128,7 @@ _REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1
 
 
 def last_seq(connection: Connection) -> int:
-    """Of all facts; 0 where there is none."""
+    """The last `seq` of all facts; 0 where there is none."""
     return connection.number(LAST_SEQ)
 
 

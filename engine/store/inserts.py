@@ -111,8 +111,8 @@ def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
 
 
 def message_decided(row: MessageRow, take: int) -> tuple[int, str, bytes]:
-    """Of a message of a take that is not finished. One that knows its digest has a text that can be
-    stored."""
+    """What `decided` says of a message of a take that is not finished. One that knows its digest
+    has a text that can be stored."""
     if row.digest is not None:
         return take, row.text, row.digest
     return take, *storable_message(row.speaker, row.text)

@@ -71,8 +71,8 @@ def faults(path: Path) -> list[str]:
 
 
 def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = None) -> list[str]:
-    """The same of a connection that is not used for anything else. Raises `sqlite3.Error`, and
-    `TimeIsOverError` as soon as `over` says so."""
+    """What is damaged, by a connection that is not used for anything else. Raises `sqlite3.Error`,
+    and `TimeIsOverError` as soon as `over` says so."""
     if over is not None:
         # a handler that returns true makes SQLite end the statement with SQLITE_INTERRUPT
         connection.set_progress_handler(over, _STEPS)

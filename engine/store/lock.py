@@ -254,13 +254,13 @@ LEASE: Final = "engine, pid, host, boot, space, began, since, place, beats"
 
 
 def lease_of(connection: sqlite3.Connection) -> Lease | None:
-    """Raises `sqlite3.Error`."""
+    """The lease that stands in a store; None in one that is nobody's. Raises `sqlite3.Error`."""
     row = connection.execute(f"SELECT {LEASE} FROM lease").fetchone()
     return None if row is None else lease_from(row)
 
 
 def lease_from(row: Iterable[Any]) -> Lease:
-    """Of the columns that `LEASE` names, in its order."""
+    """The lease in the columns that `LEASE` names, in its order."""
     engine, pid, host, boot, space, began, since, place, beats = row
     return Lease(engine, Process(pid, host, boot, space, began), since, place, beats)
 

@@ -65,7 +65,8 @@ _OF_TAKE: Final = (
 
 
 class BenchmarkHistory:
-    """Of one benchmark. Times are milliseconds since 1970, UTC, as the store has them."""
+    """The history of one benchmark. Times are milliseconds since 1970, UTC, as the store has
+    them."""
 
     def __init__(self, reader: Reader, benchmark: str) -> None:
         self._store = reader.connection

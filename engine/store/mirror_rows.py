@@ -192,12 +192,12 @@ def take_values(take: StoredTake, names: str) -> JsonObject:
 
 
 def message_values(message: MessageRow, names: str) -> JsonObject:
-    """The same of a message."""
+    """The documented values of a message."""
     return {name: _MESSAGE[name](message) for name in names.split()}
 
 
 def verdict_values(verdict: Verdict, names: str) -> JsonObject:
-    """The same of a verdict."""
+    """The documented values of a verdict."""
     return {name: _VERDICT[name](verdict) for name in names.split()}
 
 

@@ -126,7 +126,7 @@ class Reader:
         return self.connection.number("PRAGMA data_version")
 
     def last_seq(self) -> int:
-        """Of all that is committed; 0 for an empty store."""
+        """The last `seq` of all that is committed; 0 for an empty store."""
         return last_seq(self.connection)
 
     def facts(self, after: int, limit: int = 5000) -> list[Fact]:
@@ -166,7 +166,7 @@ class Reader:
         return None if row is None else read(MirroredFile, row)
 
     def rows_digest(self, benchmark: str) -> str:
-        """The same while no row of a benchmark was added or taken away."""
+        """A digest that is the same while no row of a benchmark was added or taken away."""
         return rows_digest(self.connection, benchmark)
 
     def imported(self, benchmark: str, source: str) -> ImportNote | None:
@@ -318,7 +318,7 @@ class Reader:
         return self.messages_of([take_seq])[take_seq]
 
     def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[MessageRow]]:
-        """The same for many takes, by their `seq`."""
+        """As `messages`, for many takes, by their `seq`."""
         order = "take, turn, speaker = 'assistant'"
         found = self._by_take(take_seqs, "message", order, _message)
         for messages in found.values():
@@ -421,7 +421,7 @@ class Reader:
         return self.verdicts_of([take_seq])[take_seq]
 
     def verdicts_of(self, take_seqs: Iterable[int]) -> dict[int, list[Verdict]]:
-        """The same for many takes, by their `seq`."""
+        """As `verdicts`, for many takes, by their `seq`."""
         return self._by_take(take_seqs, "verdict", "take, seq", partial(read, Verdict))
 
     def counting_verdicts(
@@ -546,7 +546,7 @@ class Reader:
         return [read(AttemptRow, row) for row in reversed(rows)]
 
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
-        """Of all calls of a stage; with `target`, of those made on its behalf."""
+        """What all calls of a stage used; with `target`, of those made on its behalf."""
         rows = self.connection.all(
             f"SELECT {USAGE} FROM attempt "
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3) "
@@ -639,7 +639,7 @@ class Reader:
         return {row["model"]: row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
-        """Of all calls that were made for each row of work, by its id."""
+        """What all calls used that were made for each row of work, by its id."""
         rows = self.connection.all(
             f"SELECT unit, {USAGE} FROM attempt WHERE benchmark = ? AND stage = ? "
             "GROUP BY unit ORDER BY unit",
@@ -648,8 +648,8 @@ class Reader:
         return {row["unit"]: read(Usage, row) for row in rows}
 
     def usage_by_model(self, benchmark: str) -> dict[str, dict[tuple[Role, str], Usage]]:
-        """Of all calls that were made to play and judge each conversation, by its id: by role and
-        the label of the model."""
+        """What all calls used that were made to play and judge each conversation, by its id: by
+        role and the label of the model."""
         rows = self.connection.all(
             f"SELECT unit, role, model, {USAGE} FROM attempt "
             "WHERE benchmark = ? AND stage IN (?, ?) GROUP BY unit, role, model",

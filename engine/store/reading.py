@@ -48,7 +48,7 @@ def empty_reader(path: Path) -> Reader:
 
 
 def reader_or_empty(path: Path) -> Reader:
-    """Of the store that is there, else of an empty one. Raises `StoreError`."""
+    """A reader of the store that is there, else of an empty one. Raises `StoreError`."""
     return open_reader(path) if path.exists() else empty_reader(path)
 
 
@@ -61,7 +61,7 @@ def connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def refuse_empty(path: Path) -> None:
-    """Raises `StoreError`."""
+    """Raises `StoreError` for an empty file, and for what is no file."""
     refuse_unfit(path)
     if path.stat().st_size == 0:
         raise damaged(path, "the file is empty")

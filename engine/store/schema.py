@@ -21,7 +21,7 @@ STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 11
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:
-    """Raises `sqlite3.Error`."""
+    """Carry out one step of the schema, which begins no transaction. Raises `sqlite3.Error`."""
     for statement in _statements(Path(__file__).with_name(name).read_text("utf-8")):
         connection.execute(statement)
 

@@ -158,7 +158,7 @@ def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
 
 
 class MessagesScreen(TextCard, inherit_bindings=False):
-    """The newest first."""
+    """What notices have said, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,backspace,exclamation_mark", "close", "close")

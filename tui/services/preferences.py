@@ -33,7 +33,7 @@ def keys_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def themes_file(environ: Mapping[str, str]) -> Path | None:
-    """The same for themes."""
+    """The user's file of themes; None where there is none."""
     return _there(config_folder(environ) / THEMES_FILE)
 
 
@@ -364,7 +364,7 @@ class Preferences:
             self.keep_views(replace(self.views, read=self.views.with_read(shown)))
 
     def tell_notices(self) -> None:
-        """Of the file that choices are kept in."""
+        """Tell what a person should know about the file that choices are kept in."""
         self._tell_notice(self._memory)
 
     def _tell_notice(self, memory: PreferencesFile | ViewMemory | None) -> None:

@@ -142,7 +142,7 @@ def is_cut() -> bool:
 
 
 def terminal_size() -> Size:
-    """As it is now, asked in the way that Textual asks for it."""
+    """The size as it is now, asked in the way that Textual asks for it."""
     return Size(*shutil.get_terminal_size())
 
 

@@ -208,7 +208,7 @@ class TargetSpeeds:
     def of(
         self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime
     ) -> _Speed:
-        """As it was worked out within the last second, or anew; `at` is now."""
+        """The speed as it was worked out within the last second, or anew; `at` is now."""
         benchmark = info.name
         known = self._known.get((benchmark, target))
         # both ways, since a wall clock may be set back

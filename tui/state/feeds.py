@@ -198,7 +198,7 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
                 self._later[fact.benchmark].append(fact)
 
     def rates(self, benchmark: str) -> Standings:
-        """By now; nothing where none was worked out yet."""
+        """The rates by now; nothing where none was worked out yet."""
         known = self.of(benchmark)
         if known is None:
             return {}

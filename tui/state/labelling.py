@@ -175,7 +175,7 @@ class BlindLabelling:
             self.form = None
 
     def touch(self, seconds: float) -> None:
-        """A key was pressed."""
+        """A key was pressed: somebody is there."""
         self._touched = seconds
 
     def look(self, seconds: float, *, seen: bool) -> None:

@@ -61,7 +61,7 @@ def standing(one: RelatedTake | None) -> Piece:
 
 
 def counting(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
-    """Of each conversation the take that counts, or where none does the newest."""
+    """The take of each conversation that counts, or where none does the newest."""
     return {each.key: each for each in _one_each(kin)}
 
 

@@ -95,7 +95,8 @@ class RunStatus:
 
 
 def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunStatus:
-    """Of one benchmark; without a board, by what the store says of the run before."""
+    """How the run of one benchmark stands; without a board, by what the store says of the run
+    before."""
     failed = sum(progress.stage_tally(benchmark, stage).failed for stage in Stage)
     if board is None:
         return RunStatus(_without_engine(progress, benchmark), failed)

@@ -128,7 +128,7 @@ class Document:
 
     @property
     def height(self) -> int:
-        """Of the whole document, in rows."""
+        """The rows of the whole document."""
         return self._tops[-1]
 
     @property

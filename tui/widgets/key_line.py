@@ -109,7 +109,7 @@ class Hint(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of this key and its words, in cells."""
+        """The cells that this key and its words take."""
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 

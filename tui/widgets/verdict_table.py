@@ -78,7 +78,7 @@ class VerdictTable(PagedTable):
         return first + max([0, *(cell_len(target) - own for target in self._targets)]) + _SAMPLE
 
     def tell_apart(self, targets: Sequence[str]) -> None:
-        """Verdicts are on these."""
+        """Tell these targets apart, which the verdicts are on."""
         if targets != self._targets:
             self._targets = targets
             self.redraw()

@@ -82,7 +82,8 @@ class Connector:
         return {"Host": self._server.netloc, **password}
 
     async def connect(self, make: Callable[[], HttpConnection]) -> HttpConnection:
-        """Raises `ConnectionFailedError`."""
+        """A connection that can be asked, TLS and tunnel included. Raises
+        `ConnectionFailedError`."""
         await self._load_trust()
         in_tls = False
 
@@ -208,7 +209,7 @@ class ProxyTunnel(asyncio.Protocol):
     async def open(
         self, transport: asyncio.WriteTransport, target: str, password: Mapping[str, str]
     ) -> None:
-        """Raises `ConnectionFailedError`."""
+        """Ask for a tunnel to `target` and wait for it. Raises `ConnectionFailedError`."""
         headers = {"Host": target, "User-Agent": "crosswind", **password}
         lines = [f"CONNECT {target} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
         transport.write("\r\n".join([*lines, "", ""]).encode())

@@ -33,7 +33,7 @@ def most_connections() -> int:
 
 
 def most_connections_raised() -> int:
-    """The same, once the limit is raised as far as it goes."""
+    """As `most_connections`, once the limit is raised as far as it goes."""
     return most_under(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 

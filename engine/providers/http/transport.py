@@ -106,7 +106,7 @@ class HostPort:
     @classmethod
     @lru_cache(256)  # asked several times of each call
     def of(cls, url: str) -> HostPort:
-        """Of a URL, whose port follows from its scheme where it names none."""
+        """The host and port of a URL, whose port follows from its scheme where it names none."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -94,7 +94,7 @@ _HIDDEN: Final = "\x00"
 
 
 def first_person(text: str) -> str:
-    """The same words from the mouth of the one they are said to."""
+    """The words from the mouth of the one they are said to."""
     text = _AND_THAT.sub(" and ", _ABOUT_IT.sub(_to_you, text))
     text = _ME_FIRST.sub(r"\1 and you", text)
     for pattern, words in _EXACT:

@@ -177,7 +177,7 @@ class PublishedBenchmark:
 
 
 def folder_of(benchmark: str) -> str:
-    """Of a benchmark's pages, from the first one."""
+    """The folder of a benchmark's pages, from the first one."""
     return f"{FOLDER}/{benchmark}"
 
 

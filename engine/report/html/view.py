@@ -183,7 +183,7 @@ class TranscriptLinks(Protocol):
 
 
 def no_link(**_wanted: str | None) -> str:
-    """Of a page by itself."""
+    """The link of a page that stands by itself: none."""
     return ""
 
 

@@ -52,7 +52,8 @@ class SiteFolder:
         self._made: set[Path] = {self.unfinished}
 
     def write(self, name: str, text: str) -> None:
-        """Raises `OSError`."""
+        """Write one file, folders included, with other words in place of what is hidden. Raises
+        `OSError`."""
         for hidden, shown in self._instead_of.items():
             if hidden in text:
                 text = text.replace(hidden, shown)
