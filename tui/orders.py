@@ -22,9 +22,9 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
-from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.order import Order, PricedOrder, changed_words
+from engine.pipeline.planner import RemainingWork
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.report import Report, added_up, added_up_together
 from engine.store.reading import open_reader

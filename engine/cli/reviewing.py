@@ -24,12 +24,11 @@ from engine.config.write_back import metric_text, scenario_text
 from engine.display import one_line, plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
-from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import write_files
 from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order, Rewriting
-from engine.pipeline.planner import Planner
+from engine.pipeline.planner import Planner, RemainingWork
 from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review_acts import LONGEST_REASON
 from engine.pipeline.reviews import ReviewEntry, ReviewPage

@@ -18,8 +18,8 @@ from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
-from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.order import budget_words
+from engine.pipeline.planner import RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.lock import Holder

@@ -4,11 +4,11 @@ nothing is done."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.benchmark import Role, Stage, When
+from engine.benchmark import Role, Stage, When, metric_of
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, config_of
 from engine.config.secrets import Environment
@@ -17,6 +17,7 @@ from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.estimate import CostEstimate, Estimator, MeasuredUsage, measured
 from engine.pipeline.files import check_scenarios
+from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -28,9 +29,10 @@ from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios, wanted_conversations
 from engine.pipeline.ranges import Range
-from engine.pipeline.reviews import Reviews
+from engine.pipeline.reviews import Reviews, is_required
 from engine.pipeline.rewriting import rewritable
 from engine.providers.accounts import Accounts
+from engine.review import ReviewMode
 from engine.store.reader import Reader
 
 RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
@@ -231,3 +233,51 @@ def dollars(amount: Range) -> str:
 def total_words(total: CostEstimate) -> str:
     """Calls and price in one sentence."""
     return f"{calls_words(total.calls)}, {usd(total)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingWork:
+    """What is left to do for one benchmark, as its files and the store have it."""
+
+    to_review: int = 0
+    """Metrics and scenarios that a model wrote and nobody approved; 0 where nothing is to be said
+    of it."""
+    required: bool = False
+    """Whether nothing is made from those before."""
+    metrics: int = 0
+    """Of which scenarios are to be written, and that wait for nobody."""
+    conversations: int = 0
+    """That were not begun and wait for nobody, with targets that others were begun with, or with
+    all where none was."""
+    all_rejected: bool = False
+    """Whether a person rejected every metric."""
+
+    @classmethod
+    def of(cls, bench: BenchmarkContext) -> RemainingWork:
+        """Worked out from its files and the store. Raises `StoreError`."""
+        reviews = Reviews.of(bench.definition, bench.reader)
+        waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
+        required = is_required(bench.config, bench.name)
+        held = reviews.held() if required else {}
+        to_write = plan_scenarios(bench, Order((bench.name,)))
+        fresh = [
+            name
+            for name, row in reviews.rows.items()
+            if row.played and name not in held and row.scenario.metric_id in bench.metrics
+        ]
+        return cls(
+            len(waiting),
+            required,
+            len({*to_write.bases, *map(metric_of, to_write.variants)}),
+            _not_begun(fresh, bench),
+            bool(rejected_metrics(bench)),
+        )
+
+
+def _not_begun(scenarios: Sequence[str], bench: BenchmarkContext) -> int:
+    samples = bench.config.generation.num_samples
+    begun = bench.reader.begun_samples(bench.name, samples)
+    targets = {target.id for target in bench.config.targets}
+    # what was imported has targets of its own, and nobody asked yet that ours be tried on it
+    targets = targets & {target for _, target in begun} if begun else targets
+    return sum(samples - begun.get((name, target), 0) for name in scenarios for target in targets)

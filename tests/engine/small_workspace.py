@@ -13,10 +13,9 @@ from typing import Any
 
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.ahead import RemainingWork
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
-from engine.pipeline.planner import Planner
+from engine.pipeline.planner import Planner, RemainingWork
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Model
 from engine.store.database import open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Metric, Stage, Track
-from engine.pipeline.ahead import RemainingWork
+from engine.pipeline.planner import RemainingWork
 from engine.pipeline.standing import Cell, PassCount, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo

@@ -36,7 +36,7 @@ from tui.state.run_status import RunPhase, current_benchmark, status_of
 
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
-    from engine.pipeline.ahead import RemainingWork
+    from engine.pipeline.planner import RemainingWork
     from engine.pipeline.report import Report
     from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.reviewing import ReviewSource

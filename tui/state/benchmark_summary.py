@@ -22,7 +22,7 @@ from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.pipeline.ahead import RemainingWork
+    from engine.pipeline.planner import RemainingWork
     from engine.pipeline.standing import ScoreCounts
 
 LABEL: Final = 11
