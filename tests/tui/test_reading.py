@@ -20,7 +20,7 @@ from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
 from tui.state.related import Subject, TakeRef
 from tui.text.ink import Ink
-from tui.widgets.outcome_grid import OutcomeGrid
+from tui.widgets.grids import OutcomeGrid
 from tui.widgets.transcript import TranscriptView
 
 UNIT = "m01_s001_v01__steadfast"

@@ -48,7 +48,7 @@ from tui.services.engine_control import Backend
 from tui.services.preferences import PreferencesFile
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, Whiskers, load, plot, whiskers
-from tui.widgets.heat_map import HeatCell
+from tui.widgets.grids import HeatCell
 from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable
 

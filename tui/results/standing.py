@@ -26,7 +26,7 @@ from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
-from tui.widgets.heat_map import Heat, HeatCell, HeatRow
+from tui.widgets.grids import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
 
 ONE_LINE_FROM: Final = 126

@@ -36,7 +36,7 @@ from tui.text import plot
 from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets.base import BREAKPOINTS_ACROSS
 from tui.widgets.cursor import CursorView
-from tui.widgets.heat_map import HeatMap
+from tui.widgets.grids import HeatMap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine, SectionStrip
 from tui.widgets.sheet import Sheet, SheetRow

@@ -24,9 +24,9 @@ from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
+from tui.widgets.grids import GridCell, Group, OutcomeGrid
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
-from tui.widgets.outcome_grid import GridCell, Group, OutcomeGrid
 from tui.widgets.transcript import TranscriptView
 
 
