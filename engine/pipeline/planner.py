@@ -1,5 +1,5 @@
-"""What an order would do and cost, in numbers and in words, and what is wrong with what it needs;
-nothing is done."""
+"""What an order would do and cost, in numbers and in words, what is wrong with what it needs, and
+what is left of a benchmark; nothing is done."""
 
 from __future__ import annotations
 

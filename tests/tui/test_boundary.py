@@ -118,7 +118,7 @@ WITHIN = {
     "screens/scenario.py": {"label", "state"},
     "state/verdicts.py": {"found"},  # counts
     "state/workers.py": {"room", "host_room"},  # cells
-    "widgets/heat_map.py": {"row"},
+    "widgets/grids.py": {"row"},
     "text/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
     "text/wrap.py": {"each"},
