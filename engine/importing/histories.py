@@ -224,6 +224,8 @@ class RowHistory:
 
     def dated(self, takes: Iterable[FileTake]) -> list[FileTake]:
         """Each with its times and with what it was made from, where these are told."""
+        if not self.row:
+            return list(takes)
         told = {
             one["take"]: one
             for one in objects(self.row.get("takes"))

@@ -249,8 +249,9 @@ class BenchmarkRows:
             case WholeConversation():
                 added["conversations"] += row.fresh
                 added["takes"] += len(row.takes)
-                added["messages"] += sum(len(take.messages) for take in row.takes)
-                added["verdicts"] += sum(len(take.verdicts) for take in row.takes)
+                for take in row.takes:
+                    added["messages"] += len(take.messages)
+                    added["verdicts"] += len(take.verdicts)
                 added["calls"] += sum(call.detail != SUM for call in row.attempts)
             case ScenarioRow():
                 added["scenarios"] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
@@ -183,12 +183,12 @@ class FileTake:
     """What it was made from, where that is known."""
     user_faults: tuple[UserFault, ...] | None = None
     checks: tuple[CheckRow, ...] = ()
+    finished: bool = field(init=False)
+    """Whether it may be judged."""
 
-    @property
-    def finished(self) -> bool:
-        """Whether it may be judged."""
+    def __post_init__(self) -> None:
         ended = self.stop_reason is not None and self.stop_reason.finished
-        return ended and self.transcript.turns > 0
+        self.finished = ended and self.transcript.turns > 0
 
     @property
     def digests(self) -> list[bytes]:
