@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from engine.analysis.calibration import Calibration, Split
+from engine.analysis.calibration import LEAST_LABELS, Calibration, Split
 from engine.analysis.calibration_words import calibration_lines, comparison_lines, confusion_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
@@ -372,8 +372,11 @@ def _calibration_as_json(one: Calibration, labelled: LabelledJudges) -> dict[str
         "disputed": len(labels.disputed),
         "replaced": labels.replaced,
     }
+    # of so few only counts are told, here as in words
+    few = {"accuracy": None, "agreement": None} if one.labels < LEAST_LABELS else {}
     return {
         **asdict(one),
+        **few,
         "people": dict(labels.people),
         "left_out": left_out,
         "earlier_definition": labels.earlier_definition,

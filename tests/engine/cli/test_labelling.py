@@ -296,6 +296,8 @@ def test_a_judge_is_held_against_the_labels(crosswind: Crosswind, sheet: Path) -
     assert code == 0
     assert out.startswith("offline:evaluator against 12 labels on 4 base scenarios\n")
     assert "fewer than 20 labels: only counts are told" in out
+    [told] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    assert (told["labels"], told["accuracy"], told["agreement"]) == (12, None, None)
     assert "labelled by Ann 12" in out
     assert People.COMPARE.rule in out
     [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
