@@ -272,6 +272,17 @@ def test_nothing_is_wider_than_the_window(
     tab.context.close()
 
 
+def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) -> None:
+    tab = Tab(chromium, viewport={"width": 400, "height": 800})
+    page = tab.open(site.folder / "people.html")
+    whose = page.locator("td.figure > .inline")
+    assert {"younger", "older"} <= {one.strip() for one in whose.all_inner_texts()}
+    assert whose.first.is_visible()
+    page.set_viewport_size({"width": 1200, "height": 800})
+    assert not whose.first.is_visible()
+    tab.context.close()
+
+
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The script of axe-core."""
