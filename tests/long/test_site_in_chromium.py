@@ -278,6 +278,8 @@ def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) ->
     whose = page.locator("td.figure > .inline")
     assert {"younger", "older"} <= {one.strip() for one in whose.all_inner_texts()}
     assert whose.first.is_visible()
+    assert "ended early" in tab.open(site.folder / "index.html").locator(".exposure").inner_text()
+    page = tab.open(site.folder / "people.html")
     page.set_viewport_size({"width": 1200, "height": 800})
     assert not whose.first.is_visible()
     tab.context.close()
