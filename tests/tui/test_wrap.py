@@ -9,7 +9,8 @@ import pytest
 from rich.cells import cell_len
 
 from tests.waiting import assert_quick
-from tui.text.wrap import AT_ONCE, TextRow, Wrapped, wrap
+from tui.text.ink import Piece
+from tui.text.wrap import AT_ONCE, Heading, TextRow, Wrapped, laid_out, wrap
 
 WORDS = [
     "a", "the", "verdict", "conversation", "antidisestablishmentarianism", "it’s", "—", "naïve",
@@ -148,3 +149,20 @@ def test_no_line_without_a_blank_takes_long(piece: str) -> None:
     wrapped = Wrapped(text, 69)
     last = wrapped[len(wrapped) - 1]
     assert len(text) - last.end < 1_000 or piece == " "
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, ["+", "outcome", "conversation", "because"]),
+        (28, ["+", "outcome", "conversation", "bec…"]),
+        (26, ["+", "outcome", "conversation"]),
+        (22, ["+", "outcome", "conversati…"]),
+        (12, ["+", "outcome"]),
+    ],
+)
+def test_a_column_of_which_hardly_anything_fits_is_left_out(width: int, shown: list[str]) -> None:
+    names = {"+": 1, "outcome": 8, "conversation": 12, "because": 0}
+    headings = [Heading(name, name, wide) for name, wide in names.items()]
+    laid = laid_out(headings, [Piece(name) for name in names], width)
+    assert [piece.text.strip() for _, piece in laid] == shown

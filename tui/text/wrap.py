@@ -255,6 +255,8 @@ class Heading:
     """Whether what is too long is cut in its middle, as ids are, whose ends tell them apart."""
 
 
+LEAST_OF_A_COLUMN: Final = 4
+"""Cells of one, that say more than that there is something."""
 Cells = Sequence[Piece]
 """One piece for each column; of a row that is gone, none."""
 
@@ -263,11 +265,14 @@ def laid_out(
     headings: Sequence[Heading], cells: Cells, width: int, hidden: range = range(0)
 ) -> Iterator[tuple[Heading, Piece]]:
     """The cells of a row that fit into `width`, but for the `hidden` columns, each cut or filled
-    up to its column."""
+    up to its column. Where a column is reached of which hardly anything fits, the rest is left
+    out."""
     last = len(headings) - 1
     for index, (heading, piece) in enumerate(zip(headings, cells, strict=True)):
-        if index in hidden or width < 1:
+        if index in hidden:
             continue
+        if width < min(heading.width or LEAST_OF_A_COLUMN, LEAST_OF_A_COLUMN):
+            return
         wide = width if index == last else min(heading.width, width)
         text = pad(piece.text, wide, middle=heading.in_middle)
         yield heading, Piece(text + " " * heading.gap, piece.ink)
