@@ -236,9 +236,25 @@ def test_what_was_said_under_one_id_in_two_benchmarks_is_told_apart(
         await pilot.press(*"nurse by:target")
         await settled(theatre, pilot)
         hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+        assert not any("…" in line for line in hits)
         assert {line.split(UNIT)[1].split()[0] for line in hits} >= {BENCHMARK, "another"}
 
     theatre.perform(script, (80, 24))
+
+
+def test_what_of_a_message_is_left_out_behind_what_was_found_is_seen(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.play(reply="The nurse knows. " + "She said so to everybody. " * 40)
+        await pilot.app.push_screen(SearchScreen(shell(pilot)))
+        await pilot.press(*"nurse by:target")
+        await settled(theatre, pilot)
+        hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+        assert hits
+        assert all(line.rstrip().endswith("…") for line in hits)
+        assert all(len(line.rstrip()) < 250 for line in hits)  # not cut by the screen
+
+    theatre.perform(script, (300, 24))
 
 
 def test_where_nothing_is_typed_nothing_is_waited_for(

@@ -305,7 +305,8 @@ def _snippet(hit: Hit) -> list[Piece]:
     styles = [Styled(*span, Ink.EVIDENCE) for span in hit.spans]
     pieces = painted(hit.snippet, start, len(hit.snippet), styles, Ink.TEXT)
     dots = [Piece("… ", Ink.FAINT)] if start or hit.cut_before else []
-    return [*dots, *(Piece(_flat(piece.text), piece.ink) for piece in pieces)]
+    rest = [Piece("…", Ink.FAINT)] if hit.cut_after else []
+    return [*dots, *(Piece(_flat(piece.text), piece.ink) for piece in pieces), *rest]
 
 
 def _flat(text: str) -> str:
