@@ -32,6 +32,8 @@ STAGE_NAMES: Final = {
     Stage.AGGREGATE: "aggregate",
 }
 TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
+TRACK_LEGEND: Final = "+ wanted  − unwanted"
+"""What they say of the behaviour."""
 SPEAKER_NAMES: Final = {Speaker.USER: "user", Speaker.TARGET: "target"}
 ENDINGS: Final = {
     StopReason.TURN_LIMIT: "all turns played",

@@ -202,6 +202,8 @@ def test_verdicts_are_pulled_once_for_each_that_was_told_of(theatre: Theatre) ->
         tick(theatre, state)
         assert pulled(state) == 1
         assert text(state.verdicts_title(has_focus=True, rows_below=0)[0]) == " ▸ verdicts  1"
+        right = state.verdicts_title(has_focus=True, rows_below=0)[1]
+        assert text(right) == "+ wanted  − unwanted"
 
     asyncio.run(script())
 

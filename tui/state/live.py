@@ -15,7 +15,14 @@ from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
 from engine.link import AgentStanding, Board
 from engine.watch import BenchmarkInfo, Watch
-from tui.format import READING, ROOM_FOR_NOTICE, SPEAKER_NAMES, duration, scripted_words
+from tui.format import (
+    READING,
+    ROOM_FOR_NOTICE,
+    SPEAKER_NAMES,
+    TRACK_LEGEND,
+    duration,
+    scripted_words,
+)
 from tui.state.board import (
     Spending,
     StageView,
@@ -439,13 +446,16 @@ class LiveState:
         return [Piece("paused" if paused else self.follower.mode.word, Ink.MUTED)]
 
     def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
-        """Both ends of the line above the verdicts."""
+        """Both ends of the line above the verdicts: where nothing lies below, what the signs of
+        tracks mean, there and above in each target's rates."""
         title = [
             _focus_mark(has_focus=has_focus),
             Piece("verdicts", _title_ink(has_focus=has_focus)),
             Piece(f"  {len(self.feed)}", Ink.MUTED),
         ]
-        return title, [Piece(f"▼ {rows_below} below", Ink.ACCENT)] if rows_below else ()
+        if rows_below:
+            return title, [Piece(f"▼ {rows_below} below", Ink.ACCENT)]
+        return title, [Piece(TRACK_LEGEND, Ink.MUTED)]
 
 
 def _focus_mark(*, has_focus: bool) -> Piece:
