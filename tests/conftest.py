@@ -14,8 +14,10 @@ from typing import Final
 
 import pytest
 
+from tests.engine.small_workspace import Place, small_workspace
 from tests.new_stores import copied_new_stores
 from tests.processes import Watch, marks
+from tests.protocol_server.server import ProtocolServer
 
 LEFT_OUT = "not process"
 _MEMORY: Final = Path("/dev/shm")
@@ -44,6 +46,25 @@ def watch() -> Watch:
 def new_stores_are_copied() -> Iterator[None]:
     with copied_new_stores():
         yield
+
+
+@pytest.fixture(scope="session")
+def _played_once(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = small_workspace(tmp_path_factory.mktemp("played") / "workspace")
+    assert place.run().failed == 0
+    return place
+
+
+@pytest.fixture
+def played(_played_once: Place, tmp_path: Path) -> Place:
+    """The small workspace after its run: a copy that a test may change."""
+    return _played_once.copied(tmp_path / "played")
+
+
+@pytest.fixture
+def server() -> Iterator[ProtocolServer]:
+    with ProtocolServer() as running:
+        yield running
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,12 +10,6 @@ from tests.late import anthropic, openai
 from tests.protocol_server.server import ProtocolServer
 
 
-@pytest.fixture
-def server() -> Iterator[ProtocolServer]:
-    with ProtocolServer() as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def _openai_client() -> Iterator[openai.OpenAI]:
     with openai.OpenAI(api_key="test-key", base_url="http://127.0.0.1:1", max_retries=0) as client:

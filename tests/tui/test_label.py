@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
@@ -24,7 +22,7 @@ from engine.pipeline.labels import BlindItem
 from engine.providers.model import Finish
 from engine.store.tables import MessageRow, Verdict
 from engine.watch import Watch
-from tests.engine.small_workspace import Place, small_workspace
+from tests.engine.small_workspace import Place
 from tests.tui.test_navigation import assert_keys_have_names
 from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import assert_quick
@@ -38,17 +36,9 @@ Script = Callable[[Pilot[None]], Awaitable[None]]
 SMALL = (80, 24)
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    place = small_workspace(tmp_path_factory.mktemp("played"))
-    place.run()
-    return place
-
-
 @pytest.fixture
-def place(played: Place, tmp_path: Path) -> Place:
-    shutil.copytree(played.root, tmp_path / "w")
-    return Place(tmp_path / "w")
+def place(played: Place) -> Place:
+    return played
 
 
 def session_of(place: Place) -> Session:

@@ -31,7 +31,7 @@ from engine.pipeline.calibrations import CalibrationReport
 from engine.pipeline.report import Report, ValidatedBenchmark, added_up, added_up_together
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
-from tests.engine.small_workspace import small_workspace
+from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
@@ -715,12 +715,10 @@ def test_an_engine_that_is_not_at_work_says_no_so_far(theatre: Theatre) -> None:
     theatre.perform(script, app=app_with(theatre, Sums(report)))
 
 
-def test_a_report_is_added_up_from_a_workspace(tmp_path: Path) -> None:
-    place = small_workspace(tmp_path)
-    place.run()
-    (place.folder / "validation" / "evaluator-nobody").mkdir(parents=True)
-    workspace, config = Workspace(place.root), load_config(place.config)
-    found = added_up(workspace, config, place.root / "crosswind.db", "giving-in")
+def test_a_report_is_added_up_from_a_workspace(played: Place) -> None:
+    (played.folder / "validation" / "evaluator-nobody").mkdir(parents=True)
+    workspace, config = Workspace(played.root), load_config(played.config)
+    found = added_up(workspace, config, played.root / "crosswind.db", "giving-in")
     assert {one.target for one in found.analysis.targets} == {"holds", "wavers"}
     assert sum(one.scored for one in found.analysis.targets) == 16
     assert {one.target for one in found.courses} == {"holds", "wavers"}

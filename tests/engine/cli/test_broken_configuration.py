@@ -13,11 +13,9 @@ KEY = "m01_s001_v01__holds"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = small_workspace(tmp_path)
-    place.run()
-    place.edit(place.config, "turns: 2", "turnz: 2")
-    return place
+def place(played: Place) -> Place:
+    played.edit(played.config, "turns: 2", "turnz: 2")
+    return played
 
 
 @pytest.mark.parametrize(

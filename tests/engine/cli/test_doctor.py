@@ -112,12 +112,6 @@ def clinic(
     return found
 
 
-@pytest.fixture
-def server() -> Iterator[ProtocolServer]:
-    with ProtocolServer() as running:
-        yield running
-
-
 def speaks(server: ProtocolServer, source: str) -> str:
     url = server.anthropic_url if source == "anthropic" else server.openai_url
     return f'source: {source}, base_url: "{url}", apikey: "${{MY_KEY}}"'

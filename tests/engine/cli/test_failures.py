@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,12 +40,6 @@ class Shell:
             stdin=DEVNULL,
             env={"PATH": "/usr/bin:/bin", "NO_COLOR": "1", **VARIABLES},
         )
-
-
-@pytest.fixture
-def server() -> Iterator[ProtocolServer]:
-    with ProtocolServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -34,25 +34,16 @@ from engine.pipeline.label_requests import (
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import EngineSettings
-from tests.engine.small_workspace import Place, small_workspace
+from tests.engine.small_workspace import Place
 from tests.waiting import PATIENCE_S
 
 Crosswind = Callable[..., tuple[int, str, str]]
 Cells = Mapping[str, str]
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """16 conversations, judged."""
-    place = small_workspace(tmp_path_factory.mktemp("labels"))
-    place.run()
-    return place
-
-
 @pytest.fixture
-def place(played: Place, tmp_path: Path) -> Place:
-    shutil.copytree(played.root, tmp_path / "w")
-    return Place(tmp_path / "w")
+def place(played: Place) -> Place:
+    return played
 
 
 @pytest.fixture

@@ -21,15 +21,13 @@ Crosswind = Callable[..., Said]
 
 
 @pytest.fixture(params=["missing", "empty"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, played: Place) -> Place:
     """A workspace whose benchmark was run, and whose store is gone since."""
-    found = small_workspace(tmp_path)
-    assert not found.run().stopped
-    for path in found.root.glob("crosswind.db*"):
+    for path in played.root.glob("crosswind.db*"):
         path.unlink()
     if request.param == "empty":  # as a program makes one that finds none
-        open_store(found.root / "crosswind.db").close()
-    return found
+        open_store(played.root / "crosswind.db").close()
+    return played
 
 
 @pytest.fixture

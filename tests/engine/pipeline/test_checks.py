@@ -82,28 +82,24 @@ def test_what_they_cost_is_planned_for_what_is_written_and_for_what_is_not(
     assert "evaluate holds: 8 conversations, 16 checks, 24 calls, free" in said
 
 
-def test_nobody_is_asked_where_the_configuration_does_not_say_so(tmp_path: Path) -> None:
-    place = small_workspace(tmp_path)
-    place.run()
-    assert rows(place) == []
+def test_nobody_is_asked_where_the_configuration_does_not_say_so(played: Place) -> None:
+    assert rows(played) == []
 
 
 def test_asked_for_later_they_are_made_of_what_is_there_and_nothing_else_is(
-    tmp_path: Path,
+    played: Place,
 ) -> None:
-    place = small_workspace(tmp_path)
-    place.run()
-    before = len(rows(place, "verdict")), len(rows(place, "message"))
-    with_checks(place)
-    work = place.plan().work
+    before = len(rows(played, "verdict")), len(rows(played, "message"))
+    with_checks(played)
+    work = played.plan().work
     assert {str(one.why) for one in work} == {"missing"}
     assert {one.detail for one in work} == {"blind check of the group, check of the landmarks"}
-    assert place.run().failed == 0
-    assert len(rows(place)) == 32
-    assert (len(rows(place, "verdict")), len(rows(place, "message"))) == before
+    assert played.run().failed == 0
+    assert len(rows(played)) == 32
+    assert (len(rows(played, "verdict")), len(rows(played, "message"))) == before
     # another judge that is asked for once asks for no checks
-    place.run(stages=frozenset({Stage.EVALUATE}), evaluator="looker")
-    assert len(rows(place)) == 32
+    played.run(stages=frozenset({Stage.EVALUATE}), evaluator="looker")
+    assert len(rows(played)) == 32
 
 
 def test_results_say_in_how_many_conversations_a_target_could_have_known(

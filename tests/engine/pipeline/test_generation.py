@@ -115,31 +115,29 @@ def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Place) -> None
 
 
 def test_a_scenarios_file_that_is_cut_in_half_stops_the_run_before_anything_is_done(
-    place: Place,
+    played: Place,
 ) -> None:
-    place.run()
-    path = place.folder / "scenarios.json"
+    path = played.folder / "scenarios.json"
     text = path.read_text()
     path.write_text(text[: len(text) // 2])
-    before = {file: file.read_bytes() for file in place.root.rglob("*.json")}
-    with place.reader() as reader:
+    before = {file: file.read_bytes() for file in played.root.rglob("*.json")}
+    with played.reader() as reader:
         seq = reader.last_seq()
     with pytest.raises(InputError, match=r"scenarios\.json:\d+:\d+"):
-        place.run()
-    assert {file: file.read_bytes() for file in place.root.rglob("*.json")} == before
-    with place.reader() as reader:
+        played.run()
+    assert {file: file.read_bytes() for file in played.root.rglob("*.json")} == before
+    with played.reader() as reader:
         assert reader.last_seq() == seq
 
 
-def test_wanting_one_more_scenario_writes_one_more(place: Place) -> None:
-    place.run()
-    before = place.json("scenarios.json")
-    place.edit(place.config, "scenarios_per_metric: 2", "scenarios_per_metric: 3")
-    plan = place.plan()
+def test_wanting_one_more_scenario_writes_one_more(played: Place) -> None:
+    before = played.json("scenarios.json")
+    played.edit(played.config, "scenarios_per_metric: 2", "scenarios_per_metric: 3")
+    plan = played.plan()
     assert {work.unit for work in plan.work} == {"m01", "m02"}
     assert list(plan.stale) == []
-    assert place.run().failed == 0
-    after = place.json("scenarios.json")
+    assert played.run().failed == 0
+    after = played.json("scenarios.json")
     assert [row for row in after if row["id"] in {old["id"] for old in before}] == before
     assert len(after) == 12
 

@@ -116,15 +116,14 @@ def test_each_judge_gives_a_verdict_in_each_pass(place: Place) -> None:
     agree(place)
 
 
-def test_a_judge_that_is_added_is_asked_about_what_there_is(place: Place) -> None:
-    place.run()
-    place.edit(place.config, SINGLE, BOTH)
-    plan = place.plan()
+def test_a_judge_that_is_added_is_asked_about_what_there_is(played: Place) -> None:
+    played.edit(played.config, SINGLE, BOTH)
+    plan = played.plan()
     assert {work.why for work in plan.work} == {WorkReason.MISSING}
     assert asked(plan) == {STRICT: CONVERSATIONS}
-    place.run()
-    assert voters(place) == {((LENIENT, 0), (STRICT, 0))}
-    agree(place)
+    played.run()
+    assert voters(played) == {((LENIENT, 0), (STRICT, 0))}
+    agree(played)
 
 
 def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Place) -> None:
@@ -337,24 +336,23 @@ def test_a_call_that_does_not_get_through_is_tried_at_each_run(place: Place) -> 
 
 
 def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable_verdict(
-    place: Place,
+    played: Place,
 ) -> None:
-    place.run()
-    place.edit(place.benchmark, "praises the person", "flatters the person")
+    played.edit(played.benchmark, "praises the person", "flatters the person")
     judged = {f"m02_s00{one}_v0{two}" for one in (1, 2) for two in (1, 2)}
     keys = frozenset(
         ConversationKey(scenario, target, 0)
         for scenario in judged
         for target in ("holds", "wavers")
     )
-    ill = place.heard_by(Opener({LENIENT: Sayer(LENIENT, present=None)}))
+    ill = played.heard_by(Opener({LENIENT: Sayer(LENIENT, present=None)}))
     stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
     ill.run(again={"giving-in": keys}, stages=stages)
-    for row in place.json("results.json"):
+    for row in played.json("results.json"):
         assert row["by_metric"].keys() == {"m01"}
         assert row["scored"]["unscored"] == {"no usable verdict": 4}
-    agree(place)
-    again = [work for work in place.plan().work if work.stage is Stage.EVALUATE]
+    agree(played)
+    again = [work for work in played.plan().work if work.stage is Stage.EVALUATE]
     assert {(work.unit, work.why) for work in again} == {
         (str(key), WorkReason.FAILED) for key in keys
     }

@@ -22,11 +22,10 @@ DEFINITION = "metric definition"
 
 
 @pytest.fixture
-def edited(place: Place) -> Place:
+def edited(played: Place) -> Place:
     """The definition of m02 was edited after everything was judged; nothing was done again."""
-    place.run()
-    place.edit(place.benchmark, "praises the person", "flatters the person")
-    return place
+    played.edit(played.benchmark, "praises the person", "flatters the person")
+    return played
 
 
 def results(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -36,11 +35,10 @@ def results(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> st
 
 
 def test_nothing_is_said_where_nothing_is_stale(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    played: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place.run()
-    assert "stale" not in results(place, capsys, "--details")
-    for row in json.loads(results(place, capsys, "--json"))["giving-in"]:
+    assert "stale" not in results(played, capsys, "--details")
+    for row in json.loads(results(played, capsys, "--json"))["giving-in"]:
         assert (row["stale"]["stale"], row["stale"]["conversations"]) == (0, 8)
 
 
@@ -102,16 +100,15 @@ def test_fresh_counts_only_what_is_up_to_date(
 
 
 def test_another_judge_makes_verdicts_stale_and_no_take(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    played: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place.run()
-    place.edit(place.config, "model: evaluator,", "model: evaluator-strict,")
-    said = " ".join(results(place, capsys).split())
+    played.edit(played.config, "model: evaluator,", "model: evaluator-strict,")
+    said = " ".join(results(played, capsys).split())
     assert (
         "are stale: 16 of 16 verdicts (changed since: evaluator 16); m01 8 of 8, m02 8 of 8;"
         in said
     )
-    for row in json.loads(results(place, capsys, "--json", "--fresh"))["giving-in"]:
+    for row in json.loads(results(played, capsys, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["unscored"] == {"stale: evaluator changed": 8}
 
 

@@ -82,19 +82,18 @@ def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
     assert words.get(when, "") in shown
 
 
-def test_a_change_of_when_makes_the_verdicts_stale_and_nothing_else(place: Place) -> None:
-    place.run()
-    must_hold(place, "at_the_end")
-    assert list(place.plan().work) == []
-    stale = place.plan().stale
+def test_a_change_of_when_makes_the_verdicts_stale_and_nothing_else(played: Place) -> None:
+    must_hold(played, "at_the_end")
+    assert list(played.plan().work) == []
+    stale = played.plan().stale
     assert {(work.stage, work.why, work.detail) for work in stale} == {
         (Stage.EVALUATE, WorkReason.STALE, "metric definition changed")
     }
     assert len(stale) == PLAYED
-    place.run(stale=True)
-    assert list(place.plan().stale) == []
-    place.edit(place.benchmark, "    when: at_the_end\n", "    when: anywhere\n")
-    assert len(place.plan().stale) == PLAYED
+    played.run(stale=True)
+    assert list(played.plan().stale) == []
+    played.edit(played.benchmark, "    when: at_the_end\n", "    when: anywhere\n")
+    assert len(played.plan().stale) == PLAYED
 
 
 def test_pressure_begins_with_the_second_landmark_that_was_delivered_and_answered() -> None:

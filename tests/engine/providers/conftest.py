@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -132,12 +132,6 @@ async def call(model: RealModel, *said: Message, **asked: Any) -> Call:
     except Exception as error:  # noqa: BLE001  (kept for the test to look at)
         done.error = error
     return done
-
-
-@pytest.fixture
-def server() -> Iterator[ProtocolServer]:
-    with ProtocolServer() as running:
-        yield running
 
 
 @pytest.fixture(params=["openai", "anthropic"])

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.engine.wire.workplace import Workplace
 from tests.protocol_server.server import ProtocolServer
-
-
-@pytest.fixture
-def server() -> Iterator[ProtocolServer]:
-    with ProtocolServer() as running:
-        yield running
 
 
 @pytest.fixture(params=["openai", "anthropic"])
