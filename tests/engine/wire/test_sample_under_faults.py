@@ -42,8 +42,9 @@ PASSING: Final = (
     Fault.STALL_WITH_PINGS,
 )
 SAMPLES: Final = {"openai": "sycophancy", "anthropic": "own-judgement"}
-# silence is watched for in real time, and a busy machine is not to be taken for a silent model
-WATCHFUL: Final = RetryPolicy(first_token_s=1.5, between_s=1.5, stalls=4)
+# silence is watched for in real time, and a busy machine, on which any answer may seem to be one,
+# is not to be taken for a silent model
+WATCHFUL: Final = RetryPolicy(first_token_s=1.5, between_s=1.5, stalls=100, trying_s=1e9)
 
 
 def sample(root: Path, like: Workplace) -> Workplace:
