@@ -205,12 +205,14 @@ def _serve(orders: Connection, tell: Connection, not_ours: Sequence[Connection])
     for one in not_ours:
         one.close()  # or it would never be seen that the other end is gone
     telling = _Telling(tell)
-    with suppress(EOFError):
-        while True:
-            order: _Order = orders.recv()
-            with closing(open_reader(order.store)) as reader:
-                _make(order, reader, telling)
-    telling.end()
+    try:
+        with suppress(EOFError):
+            while True:
+                order: _Order = orders.recv()
+                with closing(open_reader(order.store)) as reader:
+                    _make(order, reader, telling)
+    finally:
+        telling.end()  # whatever this one ends by, benchmarks before it are whole
 
 
 class _Telling:
