@@ -1,8 +1,9 @@
-"""A run on a real cluster whose workers are killed, one after the other."""
+"""A run on real workers that are killed, one after the other."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -33,15 +34,21 @@ class Chaos(NamedTuple):
     """Calls with them."""
 
 
-def workers_killed(root: Path, *, kills: int, rows: int, latency_ms: float) -> Chaos:
+def workers_killed(
+    root: Path, *, kills: int, rows: int, latency_ms: float, its_own: bool = False
+) -> Chaos:
     """A run of so many conversations whose workers are killed so often, held against one without
-    workers: fails where a fact differs."""
+    workers: fails where a fact differs. `its_own` are those that the run itself starts."""
     with ProtocolServer(Settings(latency_ms=latency_ms)) as server, ExitStack() as stack:
         alone, many = (_workplace(root / name, server, rows) for name in ("alone", "many"))
         with Engine(alone) as engine:
             assert engine.wait() == 0, engine.told
         usual = server.counters.calls
         server.reset()
+        if its_own:
+            engine = stack.enter_context(Engine(many, "--workers", str(WORKERS)))
+            killed = _kill(engine, engine.workers, server, kills)
+            return _held(engine, alone, many, server, killed, usual)
         folder = root / "cluster"
         assert main(["cluster", "init", "--out", str(folder)]) == 0
         scheduler = ClusterProcess(folder, "scheduler", "--port", "0", "--host", "127.0.0.1")
@@ -52,26 +59,41 @@ def workers_killed(root: Path, *, kills: int, rows: int, latency_ms: float) -> C
         ]
         scheduler.until_told(" has come", WORKERS)
         engine = stack.enter_context(Engine(many, "--cluster", str(folder)))
-        killed = _kill(engine, workers, server, kills)
-        assert engine.wait() == 0, engine.told
-        assert scores(many) == scores(alone)
-        with many.reader() as reader:
-            audit.check_store(reader, "bread")
-        return Chaos(killed, usual, server.counters.calls)
+
+        def making_calls() -> list[psutil.Process]:
+            return [process for worker in workers for process in worker.processes()[1:]]
+
+        killed = _kill(engine, making_calls, server, kills)
+        return _held(engine, alone, many, server, killed, usual)
 
 
-def _kill(engine: Engine, workers: list[ClusterProcess], server: ProtocolServer, most: int) -> int:
+def _held(
+    engine: Engine,
+    alone: Workplace,
+    many: Workplace,
+    server: ProtocolServer,
+    killed: int,
+    usual: int,
+) -> Chaos:
+    assert engine.wait() == 0, engine.told
+    assert scores(many) == scores(alone)
+    with many.reader() as reader:
+        audit.check_store(reader, "bread")
+    return Chaos(killed, usual, server.counters.calls)
+
+
+def _kill(
+    engine: Engine,
+    workers: Callable[[], list[psutil.Process]],
+    server: ProtocolServer,
+    most: int,
+) -> int:
     """Each time one that has calls in hand, once some more were answered: a call whose workers die
     again and again is taken for the reason of it, and fails."""
     chance, killed = random.Random(57), 0
 
     def busy() -> list[psutil.Process]:
-        return [
-            process
-            for worker in workers
-            for process in worker.processes()[1:]
-            if asks(process, server)
-        ]
+        return [process for process in workers() if asks(process, server)]
 
     while killed < most and engine.poll() is None:
         answered = server.counters.successes + BETWEEN
