@@ -44,7 +44,8 @@ def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_
         shown = on_screen(pilot)
         assert "2 speaking" in shown
         assert shown.count("It is late.") == shown.count("It is early.") == 1
-        assert "nothing is being said" in shown
+        assert shown.count("nothing is being said") == 1
+        assert "freeze" in shown.splitlines()[-1]
 
         theatre.speak(takes[0], 1, Speaker.TARGET, " Is it not?")
         await theatre.tick(pilot)
@@ -97,3 +98,16 @@ def test_it_is_held_still_and_leads_to_the_conversation_and_back(theatre: Theatr
         assert "Wall" in on_screen(pilot)
 
     theatre.perform(script, (80, 24))
+
+
+def test_a_wall_on_which_nothing_is_said_says_so_once_and_has_nothing_to_freeze(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_the_wall(theatre, pilot)
+        shown = on_screen(pilot)
+        assert shown.count("nothing is being said") == 1
+        assert "freeze" not in shown.splitlines()[-1]
+
+    theatre.perform(script)

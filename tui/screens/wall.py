@@ -90,7 +90,9 @@ class Pane(Vertical):
             for fact in facts
         )
 
-    def draw(self, watch: Watch, speaking: Sequence[Speech], seconds: float) -> None:
+    def draw(
+        self, watch: Watch, speaking: Sequence[Speech], seconds: float, *, first: bool
+    ) -> None:
         """`speaking` are those that no other pane shows."""
         if self._stale:
             self._load(watch)
@@ -99,7 +101,8 @@ class Pane(Vertical):
         awaited = self._dialogue is not None and awaits_verdict(self._dialogue, watch.progress)
         shown = self.follower.look(speaking, ended, seconds, awaited=awaited)
         if shown is None:
-            self._title.show([Piece("   nothing is being said", Ink.FAINT)])
+            said = "   nothing is being said" if first else ""
+            self._title.show([Piece(said, Ink.FAINT)])
             return
         if self._dialogue is None or self._dialogue.shown != shown:
             before = self._dialogue if ended else None
@@ -182,7 +185,11 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         self._arrange()
 
     def hint(self, action: str) -> str | None:
-        return FROZEN if action == "freeze" and self._missed is not None else None
+        if action != "freeze":
+            return None
+        if self._missed is not None:
+            return FROZEN
+        return None if any(pane.shown for pane in self._panes) else ""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         if self._missed is not None:
@@ -216,13 +223,14 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_panes(self, speaking: Sequence[Speech], seconds: float) -> None:
         """One that one pane shows is no other's."""
-        seen = [pane for pane in self._panes if pane.display]
+        seen, any_empty = [pane for pane in self._panes if pane.display], False
         taken = {(pane.shown.benchmark, pane.shown.key) for pane in seen if pane.shown}
         free = [speech for speech in speaking if (speech.benchmark, speech.key) not in taken]
         for pane in seen:
             own = pane.shown and (pane.shown.benchmark, pane.shown.key)
             mine = [speech for speech in speaking if (speech.benchmark, speech.key) == own]
-            pane.draw(self.watched, [*mine, *free], seconds)
+            pane.draw(self.watched, [*mine, *free], seconds, first=not any_empty)
+            any_empty |= pane.shown is None
             now = pane.shown and (pane.shown.benchmark, pane.shown.key)
             if now != own:
                 free = [speech for speech in free if (speech.benchmark, speech.key) != now]
