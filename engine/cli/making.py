@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 
 from engine.cli.console import out, tell
-from engine.cli.maintaining import run_repair
 from engine.cli.pipelines import planning, writing
+from engine.cli.repairing import run_repair
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.templates import init_workspace, new_benchmark

@@ -1,4 +1,4 @@
-"""The commands that look after the store: repair what is damaged, prune what nothing rests on."""
+"""The command that puts a damaged store right: repair."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from engine.cli.console import out, out_json, tell
@@ -16,9 +16,6 @@ from engine.cli.session import Session, open_session
 from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem, StoreError
 from engine.importing.repair import Examination, Repair, examine, repair
-from engine.store.database import open_store
-from engine.store.lock import hold_workspace
-from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
 from engine.store.reading import open_reader
 from engine.store.salvage import SavedTable
 
@@ -170,56 +167,3 @@ def _told(done: Repair) -> Iterator[str]:
             yield f"  {line}"
     else:
         yield "nothing that was done is missing"
-
-
-def run_prune(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
-    before = _before(arguments.older_than)
-    with session.reader() as reader:
-        plan = plan_prune(reader, before)
-    if plan.is_empty:
-        out("there is nothing to take away")
-        return DONE
-    if arguments.dry_run:
-        out(f"would be taken away: {plan}")
-        return DONE
-    if not (arguments.yes or _prune_agreed(plan)):
-        return STOPPED
-    return _prune(session, before)
-
-
-def _before(days: int | None) -> datetime | None:
-    if days is None:
-        return None
-    if not 0 <= days <= 36_500:
-        raise InputError(Problem(f"--older-than {days}: expected days, from 0 to 36500"))
-    return datetime.now(UTC) - timedelta(days=days)
-
-
-def _prune_agreed(plan: PrunePlan) -> bool:
-    if not sys.stdin.isatty():
-        raise InputError(
-            Problem(f"this takes away {plan}", hint="add `--yes`: there is nobody here to ask")
-        )
-    tell(f"this takes away {plan}, for good")
-    tell("go on? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
-
-
-def _prune(session: Session, before: datetime | None) -> int:
-    with (
-        hold_workspace(session.workspace.root) as hold,
-        open_store(session.store_path, engine=hold.engine) as store,
-    ):
-        plan = plan_prune(store.reader, before)
-        prune(store, plan)
-        out(f"taken away: {plan}")
-        freed = shrink(store)
-        if freed is None:
-            tell(
-                f"note: {store.path.name} keeps its size, as there is no room on the disk to write "
-                "it anew; what is free in it is used by the next runs"
-            )
-        else:
-            out(f"{store.path.name} is smaller by {freed / 1e6:.1f} MB")
-    return DONE

@@ -1,0 +1,67 @@
+"""The command that takes old things out of the store: prune."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime, timedelta
+
+from engine.cli.console import out, tell
+from engine.cli.session import Session, open_session
+from engine.errors import DONE, STOPPED, InputError, Problem
+from engine.store.database import open_store
+from engine.store.lock import hold_workspace
+from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
+
+
+def run_prune(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    before = _before(arguments.older_than)
+    with session.reader() as reader:
+        plan = plan_prune(reader, before)
+    if plan.is_empty:
+        out("there is nothing to take away")
+        return DONE
+    if arguments.dry_run:
+        out(f"would be taken away: {plan}")
+        return DONE
+    if not (arguments.yes or _agreed(plan)):
+        return STOPPED
+    return _prune(session, before)
+
+
+def _before(days: int | None) -> datetime | None:
+    if days is None:
+        return None
+    if not 0 <= days <= 36_500:
+        raise InputError(Problem(f"--older-than {days}: expected days, from 0 to 36500"))
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+def _agreed(plan: PrunePlan) -> bool:
+    if not sys.stdin.isatty():
+        raise InputError(
+            Problem(f"this takes away {plan}", hint="add `--yes`: there is nobody here to ask")
+        )
+    tell(f"this takes away {plan}, for good")
+    tell("go on? [y/N]")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _prune(session: Session, before: datetime | None) -> int:
+    with (
+        hold_workspace(session.workspace.root) as hold,
+        open_store(session.store_path, engine=hold.engine) as store,
+    ):
+        plan = plan_prune(store.reader, before)
+        prune(store, plan)
+        out(f"taken away: {plan}")
+        freed = shrink(store)
+        if freed is None:
+            tell(
+                f"note: {store.path.name} keeps its size, as there is no room on the disk to write "
+                "it anew; what is free in it is used by the next runs"
+            )
+        else:
+            out(f"{store.path.name} is smaller by {freed / 1e6:.1f} MB")
+    return DONE
