@@ -181,7 +181,8 @@ class Budget:
     @property
     def rest_usd(self) -> float:
         """What is expected to be spent still."""
-        rest = sum(left.rest_usd(refuted=self._refuted) for left in self._left.values())
+        # copied first: other threads ask while the loop adds to it
+        rest = sum(left.rest_usd(refuted=self._refuted) for left in list(self._left.values()))
         return self._expected_in_air + rest
 
     @property

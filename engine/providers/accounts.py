@@ -291,9 +291,10 @@ class Accounts:
 
     def at(self, wire: Wire, base_url: str) -> list[Account]:
         """The accounts that are open at this address."""
+        # copied first: other threads ask while the loop opens others
         return [
             account
-            for (at_wire, at_url, _), account in self._open.items()
+            for (at_wire, at_url, _), account in list(self._open.items())
             if (at_wire, at_url) == (wire, base_url)
         ]
 

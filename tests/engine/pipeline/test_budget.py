@@ -12,6 +12,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.pipeline.budget import Budget, BudgetLimit
+from engine.pipeline.budget import _Left as CallsLeft
 from engine.pipeline.control import StopRequested
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
@@ -41,6 +42,22 @@ def test_what_is_usual_is_the_95th_percentile_of_what_the_role_cost_so_far() -> 
             spend(number / 100)
     assert budget.usual_usd(Role.USER, "a") == pytest.approx(0.96)
     assert budget.usual_usd(Role.TARGET, "a") == 9.0
+
+
+def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by the board of a run, which whoever looks at it asks for."""
+    budget = Budget()
+    budget.expect("bread", {(Role.TARGET, "a"): (2.0, 3.0)})
+    alone = CallsLeft.rest_usd
+
+    def meanwhile(left: CallsLeft, *, refuted: bool) -> float:
+        budget.expect_more("bread", {(Role.USER, "b"): (1.0, 1.0)})
+        return alone(left, refuted=refuted)
+
+    monkeypatch.setattr(CallsLeft, "rest_usd", meanwhile)
+    assert budget.rest_usd == 6.0
 
 
 def test_without_a_limit_nothing_is_refused() -> None:

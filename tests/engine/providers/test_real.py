@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from engine.errors import ModelError
-from engine.providers.accounts import Accounts
-from engine.providers.endpoint import RequestParams
+from engine.providers.accounts import Account, Accounts
+from engine.providers.endpoint import RequestParams, Wire
 from engine.providers.model import Finish, Message, MessageRole, Model, TellsAttempts
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel
@@ -23,6 +24,7 @@ from tests.protocol_server.settings import Settings
 from tests.waiting import PATIENCE_S
 
 WORDS = "one word and then the next until all are said " * 2
+NOWHERE = "http://127.0.0.1:1/v1"
 SHORT = RetryPolicy(first_token_s=0.15, between_s=0.15, whole_s=3.0, ending_s=0.1)
 SHAPE = {
     "title": "judgement",
@@ -332,6 +334,29 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
 
     assert bench.play(run) == "429: rate limit, again in 12 s"
     assert bench.time.slept == [12.0]
+
+
+def test_accounts_are_told_of_on_another_thread_while_others_are_opened() -> None:
+    """As by the board of a run, which whoever looks at it asks for."""
+    accounts, account = Accounts(), cast("Account", None)
+
+    class Meanwhile(str):
+        """An address: while it is compared, another account is opened."""
+
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            accounts._open[Wire.OPENAI, f"{len(accounts._open)}", b""] = account
+            return str.__eq__(self, other)
+
+    async def run() -> None:
+        nonlocal account
+        account = await accounts.account(Wire.OPENAI, NOWHERE, "any")
+        assert accounts.at(Wire.OPENAI, Meanwhile(NOWHERE)) == [account]
+        await accounts.close()
+
+    accounts, account = Accounts(), cast("Account", None)
+    asyncio.run(run())
 
 
 async def answered_meanwhile(bench: Bench, within_s: float) -> bool:
