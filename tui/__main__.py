@@ -24,6 +24,8 @@ def _command(arguments: argparse.Namespace) -> int:
     if arguments.command in COMMANDS:
         return _from(*COMMANDS[arguments.command])(arguments)
     if opens_app(arguments):
+        if arguments.command == "demo":  # its workspace is made before there is a first frame
+            tell("making the demo: sample benchmarks on scripted models, without a key or a cost")
         return _from("tui.launch", "open_app")(arguments)
     why = why_no_app(arguments)
     if why is not None:

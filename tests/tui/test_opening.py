@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sqlite3
 import subprocess
@@ -25,6 +26,7 @@ from tests.engine.small_workspace import BENCHMARK, CONFIG
 from tests.tui.idle import Gate
 from tests.tui.terminal import Terminal
 from tests.tui.theatre import Theatre, on_screen
+from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.format import READING
 from tui.services.ticker import Ticker
@@ -287,3 +289,23 @@ def test_a_terminal_that_cannot_place_text_is_told_why_there_is_no_app(tmp_path:
         assert b"no app here: TERM says that this terminal cannot place text" in said
         assert (b"this goes on here, in lines" in said) is bool(words)
         assert b"\x1b[" not in terminal.shown
+
+
+def test_the_demo_says_what_it_does_before_there_is_an_app(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before: list[str] = []
+
+    def opening(arguments: argparse.Namespace) -> int:
+        assert arguments.command == "demo"
+        before.append(capsys.readouterr().err)
+        return 0
+
+    monkeypatch.setattr("tui.__main__.opens_app", lambda _: True)
+    monkeypatch.setattr("tui.__main__._from", lambda *_: opening)
+    with pytest.raises(SystemExit) as left:
+        main(["demo"])
+    assert left.value.code == 0
+    assert before == [
+        "making the demo: sample benchmarks on scripted models, without a key or a cost\n"
+    ]
