@@ -69,6 +69,7 @@ def play(
                 await script(pilot)
 
     asyncio.run(perform())
+    wait_for_files()
 
 
 async def press(pilot: Pilot[None], *keys: str) -> str:
@@ -189,7 +190,6 @@ def test_what_was_written_when_the_editor_was_cut_off_is_there_again(
     play(place, script)
     assert states(place)["m01_s001"] == "waits"
     play(place, later)
-    wait_for_files()
     assert "A lighthouse." not in seen[0]
     assert "A lighthouse." in seen[1]
     assert list((place.root / "drafts").rglob("*.yaml")) == []
