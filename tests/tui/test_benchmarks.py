@@ -20,19 +20,12 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 
 
-async def at_benchmarks(theatre: Theatre, pilot: Pilot[None]) -> None:
-    await theatre.tick(pilot)
-    await pilot.press("1")
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-
-
 def test_it_says_how_far_each_is_and_how_its_targets_stand(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare(4)
         for scenario in (1, 2, 3):
             await theatre.judge(await theatre.play(scenario), passed=scenario > 1)
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         shown = on_screen(pilot)
         assert "1 benchmark" in shown
         assert BENCHMARK in shown
@@ -55,7 +48,7 @@ def test_it_says_how_far_each_is_and_how_its_targets_stand(theatre: Theatre) -> 
 def test_failures_and_the_end_are_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         theatre.link.state = EngineState.STOPPED
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         assert "nothing yet" in on_screen(pilot)
         await theatre.move(Stage.GEN_METRICS, "m01", State.DONE)
         await theatre.tick(pilot)
@@ -77,7 +70,7 @@ def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: The
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         await pilot.press("down", "enter")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
@@ -94,7 +87,7 @@ def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: The
 def test_b_has_the_engine_do_what_is_missing(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         await pilot.press("b")
         await theatre.answered(pilot)
         order = Order(benchmarks=(BENCHMARK,))
@@ -112,7 +105,7 @@ def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         await pilot.press("b")
         await theatre.answered(pilot)
         assert len(started) == 1
@@ -134,7 +127,7 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         await pilot.press("o", *BENCHMARK, "enter")
         assert isinstance(pilot.app.screen, NameScreen)
         assert "there is one of that name" in on_screen(pilot)
@@ -171,7 +164,7 @@ def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:
     theatre.watch.benchmarks = []
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         assert "There is no benchmark in this workspace yet" in on_screen(pilot)
         await pilot.press("b", "B", "enter")
         assert theatre.link.requests == []
@@ -188,7 +181,7 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare(4)
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         assert "weakest" not in on_screen(pilot)
         assert asked == []
         await pilot.press("W")
@@ -227,7 +220,7 @@ def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play(), passed=False)
-        await at_benchmarks(theatre, pilot)
+        await theatre.open(pilot, "1")
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert "line 3: not a list" in shown

@@ -26,13 +26,6 @@ async def some_failures(theatre: Theatre) -> None:
     await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], SHAPELESS)
 
 
-async def at_problems(theatre: Theatre, pilot: Pilot[None]) -> None:
-    await theatre.tick(pilot)
-    await pilot.press("5")
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-
-
 def row_of(scenario: int, target: str) -> WorkRow:
     return WorkRow(BENCHMARK, f"m01_s{scenario:03d}_v01__{target}")
 
@@ -40,7 +33,7 @@ def row_of(scenario: int, target: str) -> WorkRow:
 def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         shown = on_screen(pilot)
         assert "3 rows failed" in shown
         assert "▾ 2 the provider has too much to do" in shown
@@ -69,7 +62,7 @@ def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons
         ]
         row = moved(Stage.EVALUATE, f"m01_s001_v01__{TARGETS[1]}", State.FAILED, None, SHAPELESS)
         await theatre.write(replace(row, benchmark="another"))
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
         at = f"✗ evaluate m01_s001_v01__{TARGETS[1]} "
         places = {line.removeprefix(at).split()[0] for line in lines if line.startswith(at)}
@@ -89,7 +82,7 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
             target = TARGETS[number % 3 == 0]
             await theatre.move(Stage.SIMULATE, unit, State.FAILED, target, "a: 429: rate limit")
         await theatre.move(Stage.EVALUATE, "m01_s001_v01__a", State.FAILED, None, SHAPELESS)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
         third = -(-FOLDED_FROM // 3)
         whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
@@ -112,7 +105,7 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
 def test_enter_opens_the_conversation_that_failed_and_q_leads_back(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         await pilot.press("j", "enter")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, ConversationScreen)
@@ -145,7 +138,7 @@ def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -
                 )
             )
         await theatre.end(take, StopReason.TARGET_FAILED)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         await pilot.press("down")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
@@ -167,7 +160,7 @@ def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -
 def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         first, second = row_of(1, TARGETS[0]), row_of(2, TARGETS[0])
         third = row_of(1, TARGETS[1])
 
@@ -196,7 +189,7 @@ def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None
 def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         await pilot.press("j", "j")
         unit = row_of(1, TARGETS[0]).unit
         await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
@@ -213,7 +206,7 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         assert f"‖ {TARGETS[0]}  parked: 401" in on_screen(pilot)
         await pilot.press("a")
         await theatre.answered(pilot)
@@ -225,7 +218,7 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
 def test_nothing_failed_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         assert "0 rows failed" in on_screen(pilot)
         assert "Nothing has failed." in on_screen(pilot)
         await pilot.press("a", "A", "m", "enter", "j")
@@ -239,7 +232,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await at_problems(theatre, pilot)
+        await theatre.open(pilot, "5")
         await pilot.press("A")
         await theatre.tick(pilot)
         assert f"crosswind run {BENCHMARK}" in " ".join(on_screen(pilot).split())

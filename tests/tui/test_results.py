@@ -153,15 +153,8 @@ def app_with(theatre: Theatre, report: Callable[[str], Report]) -> CrosswindApp:
     )
 
 
-async def at_results(theatre: Theatre, pilot: Pilot[None]) -> None:
-    await theatre.tick(pilot)
-    await pilot.press("4")
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-
-
 async def at_section(theatre: Theatre, pilot: Pilot[None], name: str) -> None:
-    await at_results(theatre, pilot)
+    await theatre.open(pilot, "4")
     for _ in range(SECTIONS.index(name)):
         await pilot.press("right_curly_bracket")
     await pilot.press("tab")
@@ -177,7 +170,7 @@ def text_of(rows: Sequence[SheetRow]) -> list[str]:
 
 def test_each_target_has_its_rate_its_interval_and_what_they_rest_on(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         shown = on_screen(pilot)
         assert "46 of 48 rows, 12 scenarios" in shown
         line = next(line for line in shown.splitlines() if HELD in line)
@@ -236,7 +229,7 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
     report = a_labelled_report()
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         for name in SECTIONS:
             assert f"[{name}]" in on_screen(pilot)
             assert expected[name] in on_screen(pilot), name
@@ -278,7 +271,7 @@ def test_what_labels_say_stands_in_a_section_that_is_not_there_without_any(
     theatre.perform(script, app=app_with(theatre, Sums(a_labelled_report())))
 
     async def without(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "labels" not in on_screen(pilot)
 
     theatre.perform(without, app=app_with(theatre, Sums(Report(an_analysis()))))
@@ -320,7 +313,7 @@ def test_all_sections_can_be_looked_at_in_any_terminal(
     theatre: Theatre, size: tuple[int, int]
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         for _ in SECTIONS:
             await pilot.press("right_curly_bracket", "tab", "down", "pagedown")
             await theatre.tick(pilot)
@@ -333,7 +326,7 @@ def test_all_sections_can_be_looked_at_in_any_terminal(
 
 def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         shown = on_screen(pilot)
         assert "passes more often than pushover" in shown
         assert "[target]" in shown
@@ -344,7 +337,7 @@ def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) ->
 
 def test_both_ends_of_the_header_are_seen_when_the_terminal_shrinks(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         for width in (80, 60):
             await pilot.resize_terminal(width, 24)
             await theatre.tick(pilot)
@@ -360,7 +353,7 @@ def test_names_that_are_terminal_commands_do_nothing(theatre: Theatre) -> None:
     pictures = {evil: SIDES[HELD], CAVED: SIDES[CAVED]}
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         for _ in SECTIONS:
             assert "\x1b" not in on_screen(pilot)
             assert "\x07" not in on_screen(pilot)
@@ -441,7 +434,7 @@ async def opened_line(theatre: Theatre, pilot: Pilot[None]) -> str:
 def test_enter_on_a_target_leads_to_its_verdicts_and_q_leads_back(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await played(theatre)
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         await pilot.press("down")
         assert f"target:{CAVED}" in await opened_line(theatre, pilot)
         assert len(pilot.app.screen.query_one(WideTable).rows) == 1
@@ -470,7 +463,7 @@ def test_a_cell_of_the_heat_map_leads_to_its_verdicts(theatre: Theatre) -> None:
 def test_a_key_reads_what_failed_of_a_target_or_a_metric(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await played(theatre)
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         await pilot.press("down", "W")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
@@ -559,7 +552,7 @@ def test_what_is_judged_is_added_up_again_now_and_then_and_only_while_seen(
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare(3)
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert len(sums.asked) == 1
         await theatre.judge(await theatre.play(1))
         await theatre.tick(pilot, 1)
@@ -589,7 +582,7 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
     sums = Sums("the scenarios of this benchmark cannot be read")
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "the scenarios of this benchmark cannot be read" in on_screen(pilot)
         await theatre.tick(pilot, 60)
         assert len(sums.asked) == 1
@@ -615,7 +608,7 @@ def test_what_is_worked_on_is_shown_before_what_has_nothing_judged(
     theatre.watch.benchmarks = [other, *theatre.watch.benchmarks]
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert f"{BENCHMARK} 2 of 2" in on_screen(pilot)
         await pilot.press("left_square_bracket")  # which is remembered
         await theatre.tick(pilot)
@@ -635,7 +628,7 @@ def test_brackets_step_through_benchmarks(theatre: Theatre) -> None:
     sums = Sums(Report(an_analysis()))
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "1 of 2" in on_screen(pilot)
         await pilot.press("right_square_bracket")
         await theatre.tick(pilot)
@@ -663,12 +656,12 @@ def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_p
         )
 
     async def choose(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         await pilot.press("right_square_bracket", "left_curly_bracket")
         await pilot.pause()
 
     async def come_back(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "other 2 of 2" in on_screen(pilot)
         assert "[validation]" in on_screen(pilot)
 
@@ -681,7 +674,7 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
     nothing = {HELD: {METRICS[0]: "????"}, CAVED: {METRICS[0]: "????"}}
 
     async def unscored(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "Nothing is scored yet" in on_screen(pilot)
         assert "nothing scored yet" in on_screen(pilot)
         await pilot.press("right_curly_bracket", "right_curly_bracket", "tab")
@@ -689,12 +682,12 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
         assert "—" in on_screen(pilot)
 
     async def no_means(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert f"`crosswind results {BENCHMARK}`" in on_screen(pilot)
 
     async def empty(pilot: Pilot[None]) -> None:
         theatre.watch.benchmarks = []
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "There is no benchmark in this workspace yet" in on_screen(pilot)
         await pilot.press("enter", "right_square_bracket", "u", "right_curly_bracket")
 
@@ -708,7 +701,7 @@ def test_an_engine_that_is_not_at_work_says_no_so_far(theatre: Theatre) -> None:
     report = Report(an_analysis({HELD: {METRICS[0]: "++?+"}, CAVED: {METRICS[0]: "+---"}}))
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "7 of 8 scored" in on_screen(pilot)
         assert "so far" not in on_screen(pilot)
 
@@ -783,7 +776,7 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         return Report(together() if name == ALL else an_analysis())
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "O together" in on_screen(pilot).splitlines()[-1]
         await pilot.press("O")
         await theatre.tick(pilot)
@@ -816,7 +809,7 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
 
 def test_one_benchmark_alone_is_put_together_with_nothing(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await at_results(theatre, pilot)
+        await theatre.open(pilot, "4")
         assert "together" not in on_screen(pilot).splitlines()[-1]
         await pilot.press("O")
         await theatre.tick(pilot)

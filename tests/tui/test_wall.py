@@ -23,13 +23,6 @@ def test_there_are_as_many_panes_as_have_room(
     assert panes_for(*size) == panes
 
 
-async def at_the_wall(theatre: Theatre, pilot: Pilot[None]) -> None:
-    await theatre.tick(pilot)
-    await pilot.press("w")
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-
-
 def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_ended(
     theatre: Theatre,
 ) -> None:
@@ -39,7 +32,7 @@ def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_
         for take, text in zip(takes, ("It is late.", "It is early."), strict=True):
             await theatre.said(take, 1, Speaker.USER, "What time is it?")
             theatre.speak(take, 1, Speaker.TARGET, text)
-        await at_the_wall(theatre, pilot)
+        await theatre.open(pilot, "w")
         assert isinstance(pilot.app.screen, WallScreen)
         shown = on_screen(pilot)
         assert "2 speaking" in shown
@@ -83,7 +76,7 @@ def test_it_is_held_still_and_leads_to_the_conversation_and_back(theatre: Theatr
         await theatre.prepare()
         take = await theatre.begin()
         theatre.speak(take, 1, Speaker.USER, "It is late.")
-        await at_the_wall(theatre, pilot)
+        await theatre.open(pilot, "w")
         await pilot.press("space")
         theatre.speak(take, 1, Speaker.USER, " Is it not?")
         await theatre.finish(take)
@@ -105,7 +98,7 @@ def test_a_wall_on_which_nothing_is_said_says_so_once_and_has_nothing_to_freeze(
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await at_the_wall(theatre, pilot)
+        await theatre.open(pilot, "w")
         shown = on_screen(pilot)
         assert shown.count("nothing is being said") == 1
         assert "freeze" not in shown.splitlines()[-1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import CostOrigins
-from engine.cli.main import main
+from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.settings import Settings
@@ -30,28 +30,20 @@ def prepared(place: Workplace) -> None:
     place.stage("bread", [scenario(1)])
 
 
-def tool(place: Workplace, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    main([*words, "--workspace", str(place.root)])
-    return capsys.readouterr().out
-
-
-def test_it_is_the_cost_wherever_costs_are_told(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
     place.server.settings = Settings(cost=0.25)
     assert place.run("bread").failed == 0
     kept = audit.attempts(place.root / "crosswind.db")
     assert [(one["cost_usd"], one["reported"]) for one in kept] == [(0.25, 1)] * 5
     words = "The calls cost $1.25, all of it as the providers reported it."
-    status = json.loads(tool(place, capsys, "status", "--json"))
+    status = json.loads(crosswind(place.root, "status", "--json").out)
     assert status["benchmarks"]["bread"]["targets"]["alpha"]["cost_usd"] == 1.25
-    assert "$1.25" in tool(place, capsys, "status")
-    assert words in " ".join(tool(place, capsys, "results").split())
-    [row] = json.loads(tool(place, capsys, "results", "--json"))["bread"]
+    assert "$1.25" in crosswind(place.root, "status").out
+    assert words in " ".join(crosswind(place.root, "results").out.split())
+    [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     page = place.root / "page.html"
-    tool(place, capsys, "results", "--html", str(page))
+    crosswind(place.root, "results", "--html", str(page))
     assert words in page.read_text("utf-8")
     costs = audit.mirrored_json(place.folder("bread"))["runs/alpha/cost.json"]
     assert (costs["simulate"]["cost"], costs["evaluate"]["cost"]) == (1.0, 0.25)
@@ -60,12 +52,10 @@ def test_it_is_the_cost_wherever_costs_are_told(
     assert ours["cost_note"] == "The calls cost $1.00, all of it as the providers reported it."
 
 
-def test_beside_what_is_worked_out_from_prices_each_part_is_told(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_beside_what_is_worked_out_from_prices_each_part_is_told(place: Workplace) -> None:
     assert place.run("bread").failed == 0
-    assert "The calls cost" not in tool(place, capsys, "results")
-    [before] = json.loads(tool(place, capsys, "status", "--json"))["benchmarks"].values()
+    assert "The calls cost" not in crosswind(place.root, "results").out
+    [before] = json.loads(crosswind(place.root, "status", "--json").out)["benchmarks"].values()
     computed = before["targets"]["alpha"]["cost_usd"]
     assert 0 < computed < 5
     assert "cost_note" not in json.dumps(audit.mirrored_json(place.folder("bread")))
@@ -78,7 +68,7 @@ def test_beside_what_is_worked_out_from_prices_each_part_is_told(
     assert (
         f"The calls cost ${reported + worked_out:,.2f}: ${reported:,.2f} as the providers reported "
         f"it, ${worked_out:,.2f} worked out from prices."
-    ) in " ".join(tool(place, capsys, "results").split())
+    ) in " ".join(crosswind(place.root, "results").out.split())
 
 
 @pytest.mark.parametrize("cost", [0.0, -1.0, 1_000.5, 1e30, math.nan, math.inf])

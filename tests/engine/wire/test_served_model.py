@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role, Stage, State
-from engine.cli.main import main
 from engine.facts import Noted, NoteKind
 from engine.store.reader import Reader
+from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.faults import Detail, Fault, When, always
@@ -48,12 +48,6 @@ def warnings(reader: Reader) -> list[str]:
     ]
 
 
-def tool(place: Workplace, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    main([*words, "--workspace", str(place.root)])
-    return capsys.readouterr().out
-
-
 def test_replies_of_another_model_are_kept_as_that_models(place: Workplace) -> None:
     one_target(place, rows=2)
     answers_as(place, "mock-beta")
@@ -75,62 +69,57 @@ def test_replies_of_another_model_are_kept_as_that_models(place: Workplace) -> N
     assert board.served_by_others == "4 of 4 replies came from mock-beta"
 
 
-def test_everything_that_shows_the_numbers_says_who_spoke(
-    place: Workplace, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_everything_that_shows_the_numbers_says_who_spoke(place: Workplace, tmp_path: Path) -> None:
     one_target(place)
     answers_as(place, "mock-beta")
     place.run("bread")
     words = "2 of 2 replies of alpha came from mock-beta, not from steadfast"
-    assert f"! {words}" in tool(place, capsys, "results")
-    [row] = json.loads(tool(place, capsys, "results", "--json"))["bread"]
+    assert f"! {words}" in crosswind(place.root, "results").out
+    [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     assert row["served_by_others"] == {"replies": {"mock-beta": 2}, "of": 2}
     page = tmp_path / "page.html"
-    tool(place, capsys, "results", "--html", str(page))
+    crosswind(place.root, "results", "--html", str(page))
     assert words in page.read_text("utf-8")
-    [line] = csv.DictReader(io.StringIO(tool(place, capsys, "results", "--csv")))
+    [line] = csv.DictReader(io.StringIO(crosswind(place.root, "results", "--csv").out))
     assert line["served_by_others"] == words
-    assert "! bread, target alpha: 2 of 2 replies came from mock-beta, not from steadfast" in tool(
-        place, capsys, "status"
+    assert (
+        "! bread, target alpha: 2 of 2 replies came from mock-beta, not from steadfast"
+        in crosswind(place.root, "status").out
     )
-    status = json.loads(tool(place, capsys, "status", "--json"))
+    status = json.loads(crosswind(place.root, "status", "--json").out)
     told = status["benchmarks"]["bread"]["targets"]["alpha"]
     assert (told["replies"], told["served_by_others"]) == (2, {"mock-beta": 2})
 
 
-def test_a_conversation_says_which_of_its_messages_came_from_whom(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_conversation_says_which_of_its_messages_came_from_whom(place: Workplace) -> None:
     one_target(place)
     answers_as(place, "mock-beta", when=When(lambda count: count == 2))
     place.run("bread")
     name = "m01_s001_v01__alpha"
-    shown = tool(place, capsys, "show", name)
+    shown = crosswind(place.root, "show", name).out
     assert "  ! 1 of 2 replies of the target came from mock-beta, not from steadfast" in shown
     assert "2 target (from mock-beta)" in shown
     assert "1 target\n" in shown
-    [take] = json.loads(tool(place, capsys, "show", name, "--json"))["takes"]
+    [take] = json.loads(crosswind(place.root, "show", name, "--json").out)["takes"]
     assert [said["served_by"] for said in take["transcript"]] == [None, None, None, "mock-beta"]
 
 
-def test_it_is_exported_in_every_format(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_exported_in_every_format(place: Workplace) -> None:
     one_target(place)
     answers_as(place, "mock-beta")
     answers_as(place, "mock-judge", of="evaluator")
     place.run("bread")
-    whole = json.loads(tool(place, capsys, "export", "bread", "--format", "jsonl"))
+    whole = json.loads(crosswind(place.root, "export", "bread", "--format", "jsonl").out)
     assert [said.get("served_by") for said in whole["transcript"]] == [None, "mock-beta"] * 2
     assert whole["verdicts"][0]["served_by"] == "mock-judge"
     [line] = csv.DictReader(
-        io.StringIO(tool(place, capsys, "export", "bread", "--format", "csv"), newline="")
+        io.StringIO(crosswind(place.root, "export", "bread", "--format", "csv").out, newline="")
     )
     assert line["target_served_by"] == '{"mock-beta": 2}'
     assert (line["user_served_by"], line["judge_served_by"]) == ("", "mock-judge")
     folder = place.root / "documents"
-    tool(place, capsys, "export", "bread", "--format", "md", "--out", str(folder))
+    crosswind(place.root, "export", "bread", "--format", "md", "--out", str(folder))
     [document] = folder.rglob("*.md")
     text = document.read_text("utf-8").replace("\\", "")
     words = "2 of 2 replies of the target came from mock-beta, not from steadfast"
@@ -193,9 +182,7 @@ def test_a_fallback_under_the_same_name_is_another_model(place: Workplace) -> No
         assert reader.snapshot().target("bread", "alpha").others == {"a fallback of steadfast": 2}
 
 
-def test_a_judge_and_a_user_model_of_another_name_are_said_once(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_and_a_user_model_of_another_name_are_said_once(place: Workplace) -> None:
     one_target(place, rows=2)
     answers_as(place, "mock-user", of=Role.USER, headers={"x-other": "1"})
     answers_as(place, "mock-judge", of=Role.EVALUATOR, headers={"x-other": "1"})
@@ -206,7 +193,7 @@ def test_a_judge_and_a_user_model_of_another_name_are_said_once(
         "the evaluator: mock-judge answered in place of evaluator",
         "the user model: mock-user answered in place of user",
     ]
-    shown = tool(place, capsys, "results")
+    shown = crosswind(place.root, "results").out
     assert "! 4 of 4 messages of the user model came from mock-user, not from user" in shown
     assert "! 2 of 2 verdicts of evaluator came from mock-judge, not from evaluator" in shown
 

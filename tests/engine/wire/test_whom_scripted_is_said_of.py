@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.cli.main import main
 from engine.cli.session import describe_benchmarks
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.scripted import scripted_note
+from tests.engine.commands import crosswind
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 
@@ -34,12 +34,6 @@ def run(place: Workplace, **roles: Any) -> None:
     assert place.run("bread").failed == 0
 
 
-def tool(place: Workplace, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    main([*words, "--workspace", str(place.root)])
-    return capsys.readouterr().out
-
-
 def files(place: Workplace, name: str) -> Any:
     return json.loads((place.folder("bread") / name).read_text("utf-8"))
 
@@ -50,9 +44,7 @@ def scripts(place: Workplace) -> tuple[bool, str | None]:
     return info.scripted, info.scripts
 
 
-def test_a_generator_that_is_a_script_is_the_only_one_it_is_said_of(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_generator_that_is_a_script_is_the_only_one_it_is_said_of(place: Workplace) -> None:
     run(place, generator_model=offline("generator"))
     words = "the generator is a script, not a language model"
     assert scripts(place) == (True, words)
@@ -63,17 +55,17 @@ def test_a_generator_that_is_a_script_is_the_only_one_it_is_said_of(
     [score] = files(place, "runs/alpha/scores.json")[:1]
     assert (score["_crosswind"]["scripted"], score["_crosswind"]["note"]) == (False, words)
     assert "_crosswind" not in files(place, "runs/alpha/cost.json")["simulate"]
-    assert "cript" not in tool(place, capsys, "results")
-    assert "script" not in tool(place, capsys, "show", f"{name}__alpha").split("ended")[0]
+    assert "cript" not in crosswind(place.root, "results").out
+    assert "script" not in crosswind(place.root, "show", f"{name}__alpha").out.split("ended")[0]
     page = place.root / "page.html"
-    tool(place, capsys, "results", "--html", str(page))
+    crosswind(place.root, "results", "--html", str(page))
     assert "Scripted models took part" not in page.read_text("utf-8")
-    exported = json.loads(tool(place, capsys, "export", "bread").splitlines()[0])
+    exported = json.loads(crosswind(place.root, "export", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported.get("note")) == (False, None)
 
 
 def test_a_user_model_that_is_a_script_is_named_beside_a_target_that_is_none(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
+    place: Workplace,
 ) -> None:
     place.stage("bread", [scenario(1)])
     run(place, user_model=offline("user"))
@@ -84,20 +76,23 @@ def test_a_user_model_that_is_a_script_is_named_beside_a_target_that_is_none(
     cost = files(place, "runs/alpha/cost.json")
     assert cost["simulate"]["_crosswind"] == {"scripted": False, "note": words}
     assert "_crosswind" not in cost["evaluate"]
-    assert f"{words[0].upper()}{words[1:]}." in " ".join(tool(place, capsys, "results").split())
-    assert f"user model offline:user · {words}" in tool(place, capsys, "show", "m01_s001_v01__al")
+    assert f"{words[0].upper()}{words[1:]}." in " ".join(
+        crosswind(place.root, "results").out.split()
+    )
+    assert (
+        f"user model offline:user · {words}"
+        in crosswind(place.root, "show", "m01_s001_v01__al").out
+    )
     page = place.root / "page.html"
-    tool(place, capsys, "results", "--html", str(page))
+    crosswind(place.root, "results", "--html", str(page))
     text = page.read_text("utf-8")
     assert "say nothing about any assistant" not in text
     assert "offline:user. They are not language models. steadfast is no script" in text
-    exported = json.loads(tool(place, capsys, "export", "bread").splitlines()[0])
+    exported = json.loads(crosswind(place.root, "export", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported["note"]) == (True, words)
 
 
-def test_where_all_are_scripts_it_is_said_of_all(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_all_are_scripts_it_is_said_of_all(place: Workplace) -> None:
     place.stage("bread", [scenario(1)])
     place.configure(
         [{"id": "alpha", **offline("steadfast")}],
@@ -111,7 +106,7 @@ def test_where_all_are_scripts_it_is_said_of_all(
     assert ours["note"] == "made with scripted models, which are not language models"
     assert files(place, "runs/alpha/cost.json")["simulate"]["_crosswind"]["scripted"] is True
     assert "Scripted models took part; they are not language models." in " ".join(
-        tool(place, capsys, "results").split()
+        crosswind(place.root, "results").out.split()
     )
 
 
