@@ -29,7 +29,7 @@ from engine.jury import People
 from engine.link import EngineState
 from engine.pipeline.calibrations import CalibrationReport
 from engine.pipeline.report import Report, ValidatedBenchmark, added_up, added_up_together
-from engine.report.scale import RATES
+from engine.report.scale import RATES, scale_of
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
@@ -47,7 +47,7 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import PreferencesFile
 from tui.text.ink import Ink, length
-from tui.text.plot import Curve, Whiskers, load, plot, whiskers
+from tui.text.plot import Curve, Whiskers, load, plot, tick_line, whiskers
 from tui.widgets.grids import HeatCell
 from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable
@@ -850,3 +850,17 @@ def test_a_gap_says_over_how_many_scenarios_and_rows(width: int, over: str) -> N
     lines = [line for line in text_of(people_rows(an_analysis(), HELD, width)) if " > " in line]
     assert any(over in line for line in lines), lines
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, "−100     −50        0       +50     +100"),
+        (20, "−100      0     +100"),
+        (9, "−100 +100"),
+        (4, "−100"),
+    ],
+)
+def test_a_scale_says_how_far_it_reaches_before_what_lies_between(width: int, shown: str) -> None:
+    [line] = tick_line(scale_of((-1.0, 1.0)), width)
+    assert line.text.rstrip() == shown

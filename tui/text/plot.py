@@ -132,16 +132,17 @@ class Whiskers:
 
 
 def tick_line(scale: Scale, width: int) -> Line:
-    """The labels of its ticks, each where there is room for it, in as many cells as `width`."""
+    """The labels of its ticks, each where there is room for it, in as many cells as `width`; those
+    of both ends first, which say how far it reaches."""
     text = [" "] * width
-    free = 0
-    for tick in scale.ticks:
+    first, *between, last = scale.ticks
+    for tick in (first, last, *between):
         label = scale.label(tick)
-        most = width - len(label)
+        most = max(width - len(label), 0)
         start = min(max(_cell(scale, tick, width) - len(label) // 2, 0), most)
-        if start >= free:
-            text[start : start + len(label)] = label
-            free = start + len(label) + 1
+        end = start + len(label)
+        if not "".join(text[max(start - 1, 0) : end + 1]).strip():
+            text[start:end] = label
     return [Piece("".join(text)[:width], Ink.FAINT)]
 
 
