@@ -1,5 +1,4 @@
-"""The commands that hand what is stored to others: export, datasette-metadata, and site; and
-what is not for the public, wherever it turns up on a page."""
+"""The commands that hand the store to other programs: export, datasette-metadata."""
 
 from __future__ import annotations
 
@@ -7,15 +6,10 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
-from html import escape
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from itertools import chain
-from pathlib import PurePath
 from typing import Final
-from urllib.parse import quote, urlsplit
 
 from engine.benchmark import ConversationKey, Metric
 from engine.branches import Branch
@@ -23,13 +17,8 @@ from engine.cli.console import out, tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
-from engine.config.secrets import VARIABLE, Environment
-from engine.config.values import texts_with_variables
 from engine.display import plural
-from engine.doctor.models import ModelInUse, models_in_use
 from engine.errors import InputError, Problem
-from engine.pipeline.results import counted_of
-from engine.pipeline.validation import report_of, validations
 from engine.report.conversation import (
     Conversation,
     conversations,
@@ -39,8 +28,6 @@ from engine.report.conversation import (
     takes,
 )
 from engine.report.inspect_log import LogOf, eval_file, json_file
-from engine.report.site.build import CountedBenchmark, refuse_others, write_site
-from engine.report.site.transcripts import as_json
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.reader import Reader
 
@@ -190,79 +177,3 @@ def _write(arguments: argparse.Namespace, lines: Iterable[str]) -> None:
 
 def _path(one: Conversation) -> str:
     return f"{one.benchmark}/{one.take.key}.md"
-
-
-_SHORTEST: Final = 12
-"""Characters of a key that is looked for; `ollama` and `EMPTY` are words of every transcript."""
-_HIDDEN: Final = "[hidden]"
-
-
-def site(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
-    names = session.benchmarks(arguments.benchmarks)
-    refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
-    refuse_others(arguments.out)
-    with session.reader() as reader:
-        built = write_site(
-            arguments.out,
-            _counted_benchmarks(session, reader, names),
-            reader,
-            session.config.jury,
-            datetime.now(UTC),
-            unpublished(session, reader, names),
-        )
-    tell(f"{plural(built.conversations, 'conversation')} in {plural(built.files, 'file')}")
-    out(str(arguments.out / "index.html"))
-    return 0
-
-
-def _counted_benchmarks(
-    session: Session, reader: Reader, names: Sequence[str]
-) -> Iterator[CountedBenchmark]:
-    for name in names:
-        definition = load_definition(session.workspace.definition_path(name))
-        found = counted_of(definition, session.config, reader)
-        begun = validations(session.workspace, session.config, name)
-        reports = [report_of(one, reader) for one in begun]
-        yield CountedBenchmark(definition, found.analysis, found.outcomes, reports)
-
-
-def unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
-    """Keys, and paths of this machine that models are named by, with what stands in their place."""
-    environment = Environment(session.workspace.root)
-    models = models_in_use(session.config, environment)
-    labels = {model.spec.label for model in models}
-    for name in names:
-        for (_, label), served in reader.served_names(name).items():
-            labels |= {label, *served}
-    shown = {path: PurePath(path).name for path in labels if _is_path(path)}
-    for secret in {key for model in models for key in _keys_of(model, environment)}:
-        if len(secret) >= _SHORTEST:
-            # as it stands in a page, in a script and in a link
-            spellings = {secret, as_json(secret)[1:-1], _as_html(secret), quote(secret, safe="")}
-            shown |= dict.fromkeys(spellings, _HIDDEN)
-    # what holds another text goes first
-    return dict(sorted(shown.items(), key=lambda one: -len(one[0])))
-
-
-def _as_html(text: str) -> str:
-    """As templates escape it."""
-    return escape(text, quote=False).replace('"', "&#34;").replace("'", "&#39;")
-
-
-def _is_path(label: str) -> bool:
-    return label.startswith(("/", "~/", "./", "../")) and bool(PurePath(label).name)
-
-
-def _keys_of(model: ModelInUse, environment: Environment) -> Iterator[str]:
-    """Everything that this model comes with and nobody else is to know."""
-    if model.endpoint is not None:
-        yield urlsplit(model.endpoint.base_url).password or ""
-        with suppress(InputError):  # a variable that is not set holds no key
-            yield model.endpoint.key()
-        with suppress(InputError):
-            yield from model.endpoint.headers().values()
-    written = [*texts_with_variables(model.spec.extra_body), model.spec.base_url or ""]
-    for name in {name for text in written for name in VARIABLE.findall(text)}:
-        if environment.holds(name):
-            yield environment.resolve(f"${{{name}}}", where="site")

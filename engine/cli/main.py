@@ -76,7 +76,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "evaluate": ("running", "evaluate"),
     "simulate": ("running", "simulate"),
     "results": ("reporting", "results"),
-    "site": ("exporting", "site"),
+    "site": ("publishing", "site"),
     "lint": ("linting", "lint"),
     "review": ("reviewing", "review"),
     "pilot": ("piloting", "run_pilot"),

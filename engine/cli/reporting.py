@@ -178,7 +178,7 @@ def _is_ours(path: Path) -> bool:
 
 def unpublished_words(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
     # 77 ms for what knows of models and keys, which a table does without
-    from engine.cli.exporting import unpublished
+    from engine.cli.publishing import unpublished
 
     return unpublished(session, reader, names)
 
