@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Final
 
 from distributed import Client
 
@@ -12,8 +11,6 @@ from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterFolder, scheduler_address
 from engine.cluster.reaching import CONNECT_S, scheduler_identity
 from engine.cluster.worker import OURS
-
-_ANSWER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
