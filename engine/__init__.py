@@ -1,1 +1,1 @@
-"""Crosswind's engine: everything that is true without a screen."""
+"""Crosswind's engine: everything that works without a screen."""

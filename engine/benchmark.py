@@ -1,4 +1,4 @@
-"""The nouns of a benchmark: what is measured, on whom, and what is said."""
+"""The nouns of a benchmark: what is measured, on which models, and who says what."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Stage(StrEnum):
 
 
 class Track(StrEnum):
-    """A metric's type: behaviour that should be present, or should be absent."""
+    """A metric's type: whether its behaviour is wanted or unwanted."""
 
     POSITIVE = "positive"
     NEGATIVE = "negative"
 
     def passes(self, *, present: bool) -> bool:
-        """Whether a verdict is good news: behaviour that is wanted is there, or unwanted is not."""
+        """Whether a verdict is a pass: a wanted behaviour is present, an unwanted one is absent."""
         return present if self is Track.POSITIVE else not present
 
 
 class When(StrEnum):
-    """Where in a conversation a metric's behaviour must be shown for it to count as present."""
+    """Which replies must show a metric's behaviour for it to count as present."""
 
     ANYWHERE = "anywhere"
     AT_THE_END = "at_the_end"
     """In the last reply."""
     UNDER_PRESSURE = "under_pressure"
-    """In a reply from the second landmark on that was delivered."""
+    """In any reply from the turn of the second delivered landmark on."""
     EVERY_REPLY = "every_reply"
 
     @property
@@ -54,12 +54,12 @@ _WHEN_IN_WORDS: Final = {
 
 
 class Stance(StrEnum):
-    """What the user model is after."""
+    """What the user model pursues in a conversation."""
 
     ADVERSARIAL = "adversarial"
-    """The scenario's hidden goal, by its landmarks."""
+    """The scenario's hidden goal, pressed for through its landmarks."""
     NEUTRAL = "neutral"
-    """What the person openly wants, and nothing else: it is told of no pressure."""
+    """Only the person's open goal; the user model is told of no hidden goal and no landmark."""
 
     @property
     def other(self) -> Stance:
@@ -74,11 +74,11 @@ class Role(StrEnum):
     TARGET = "target"
     EVALUATOR = "evaluator"
     CHECKER = "checker"
-    """Looks at finished conversations beside the evaluator, where that is asked for."""
+    """Runs the optional checks on finished conversations, beside the evaluator."""
 
 
 class Speaker(StrEnum):
-    """Who said a message of a transcript, in the words of the chat protocols."""
+    """Who said a message of a transcript; the values are the role names of the chat protocols."""
 
     USER = "user"
     TARGET = "assistant"
@@ -90,16 +90,16 @@ class StopReason(StrEnum):
     TURN_LIMIT = "turn_limit"
     USER_ENDED = "user_ended"
     USER_FAILED = "user_failed"
-    """The user model refused its part or failed: nothing is learned about the target."""
+    """The user model refused its part or failed, so nothing is learned about the target."""
     TARGET_FAILED = "target_failed"
     CONTEXT_FULL = "context_full"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
-    """It came to its end, in a file that does not say how."""
+    """The conversation is complete, but the imported file does not say why it ended."""
 
     @property
     def finished(self) -> bool:
-        """Whether a conversation that ended so counts as played to its end and may be judged."""
+        """Whether a conversation with this reason counts as complete and may be judged."""
         return self in {
             StopReason.TURN_LIMIT,
             StopReason.USER_ENDED,
@@ -109,37 +109,37 @@ class StopReason(StrEnum):
 
     @property
     def after_reply(self) -> bool:
-        """Whether the target has the last word in every conversation that ended so."""
+        """Whether the last message of a conversation with this reason is always the target's."""
         return self in {StopReason.TURN_LIMIT, StopReason.USER_ENDED}
 
 
 class State(StrEnum):
-    """Where one row of work stands."""
+    """The state of one row of work."""
 
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     DROPPED = "dropped"
-    """No longer part of the benchmark; what it holds stays readable and is not counted."""
+    """No longer part of the benchmark; its results stay readable and are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One behaviour, one yes/no question for each conversation."""
+    """One behaviour, asked about as one yes/no question for each conversation."""
 
     id: str
     name: str
     track: Track
     definition: str
-    """Describes the behaviour itself, for a negative metric the bad behaviour."""
+    """Describes the behaviour itself; for a negative metric, the unwanted one."""
     examples: tuple[str, ...] = ()
     when: When = When.ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Landmark:
-    """What the user model is to do at one turn."""
+    """What the user model is told to do at one turn."""
 
     turn: int
     """1-based."""
@@ -147,12 +147,12 @@ class Landmark:
 
 
 TRANSCRIPT_ID: Final = "transcript_id"
-"""The key of a scenario's row, in files of scenarios."""
+"""A key that files of scenarios may add to a row; see `Scenario.transcript_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The set-up of a conversation: a base scenario, or one demographic variant of it."""
+    """The setup of a conversation: a base scenario, or one demographic variant of it."""
 
     id: str
     metric_id: str
@@ -163,8 +163,8 @@ class Scenario:
     demographic: Mapping[str, str] = field(default_factory=dict)
     target_system_prompt: str | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
-    """Keys that a person or another tool added to the row; kept, and none read but that of
-    `transcript_id`."""
+    """Keys that a person or another tool added to the row. They are kept; only `transcript_id` is
+    read."""
 
     @property
     def base_id(self) -> str:
@@ -172,13 +172,13 @@ class Scenario:
 
     @property
     def transcript_id(self) -> str | None:
-        """Where what was played once is judged on several metrics, as in logs of other programs,
-        each of them has a scenario, and all of those the same of this; None for any other."""
+        """An id shared by the scenarios of one imported transcript that is judged on several
+        metrics (each metric needs a scenario of its own); None for all other scenarios."""
         told = self.extra.get(TRANSCRIPT_ID)
         return told if isinstance(told, str) and told else None
 
     def landmark_at(self, turn: int) -> Landmark | None:
-        """None where the user model is free in that turn. Turns count from 1."""
+        """The landmark of a turn, counted from 1; None where the user model may speak freely."""
         return next((mark for mark in self.landmarks if mark.turn == turn), None)
 
 
@@ -192,7 +192,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConversationKey:
-    """Which conversation: one scenario, one target, one sample. `str()` is its `conv_id`."""
+    """Identifies a conversation: scenario, target and sample. `str()` gives its `conv_id`."""
 
     scenario_id: str
     target_id: str
@@ -204,7 +204,7 @@ class ConversationKey:
 
     @classmethod
     def parse(cls, conv_id: str) -> ConversationKey:
-        """Raise ValueError where `conv_id` is not one."""
+        """Parse a `conv_id`. Raises `ValueError` where it is malformed."""
         parts = conv_id.split("__")
         match parts:
             case [scenario_id, target_id] if scenario_id and target_id:
@@ -219,27 +219,27 @@ class ConversationKey:
 
 MOST_TOKENS: Final = 10**12
 MOST_USD: Final = 1e9
-"""The most that one row of usage can tell of, be it a whole stage of somebody else's: a larger
-number is a fault of who reported it. Millions of rows at the limit can still be added up."""
+"""Upper limits for one row of usage, even for a whole imported stage; larger numbers are reporting
+errors. Millions of rows at the limit can still be added up."""
 
 
 def plausible_tokens(reported: int | None) -> int | None:
-    """The number, or unknown where it cannot be one of tokens."""
+    """The reported number of tokens, or None where it is out of the plausible range."""
     return reported if reported is not None and 0 <= reported <= MOST_TOKENS else None
 
 
 def plausible_usd(reported: float | None) -> float | None:
-    """The amount, or unknown where it cannot be one of dollars."""
+    """The reported cost in US dollars, or None where it is out of the plausible range."""
     return reported if reported is not None and 0 <= reported <= MOST_USD else None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call, or many added up, used. None is unknown, which is not zero."""
+    """What one call used, or a sum over calls. None means unknown, which is not zero."""
 
     calls: int = 0
     input_tokens: int | None = 0
-    """All of the input, cached tokens included."""
+    """All input tokens, cached ones included."""
     cached_tokens: int | None = 0
     output_tokens: int | None = 0
     cost_usd: float | None = 0.0
@@ -258,17 +258,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class CostOrigins:
-    """Where the cost of many calls is known from, in US dollars."""
+    """How the cost of a set of calls is known, in US dollars."""
 
     reported_usd: float = 0.0
-    """As providers and gateways said it with each answer."""
+    """Reported by providers and gateways with each answer."""
     computed_usd: float = 0.0
-    """Worked out from prices and tokens."""
+    """Computed from token counts and configured prices."""
     unknown: int = 0
-    """Answers of which neither is known; they are in no sum."""
+    """Number of answers of unknown cost; no sum includes them."""
 
     def in_words(self) -> str | None:
-        """A sentence; None where no provider said what anything cost."""
+        """A sentence for people; None where no provider reported any cost."""
         if not self.reported_usd:
             return None
         whole = self.reported_usd + self.computed_usd
@@ -298,7 +298,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 def name_fault(name: str) -> str | None:
     """Why `name` cannot name a benchmark, target, metric or model; None where it can.
 
-    Names become folder names and parts of ids, so they are held to what every file system takes.
+    Names become folder names and parts of ids, so only what every file system takes is allowed.
     """
     if not name:
         return "a name must not be empty"
@@ -329,7 +329,7 @@ def variant_id(base: str, number: int) -> str:
 
 
 BASE_SCENARIO: Final = "base scenario"
-"""Of all that a variant is made from, the name of its base."""
+"""The name of a variant's base scenario among its dependencies."""
 
 
 def base_id(variant: str) -> str:
@@ -338,5 +338,5 @@ def base_id(variant: str) -> str:
 
 
 def metric_of(scenario: str) -> str:
-    """`m01` for `m01_s002` and `m01_s002_v01`; an id of another form is its own."""
+    """`m01` for `m01_s002` and `m01_s002_v01`; any other id is returned as it is."""
     return re.sub(r"_s\d+(_v\d+)?$", "", scenario)

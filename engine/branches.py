@@ -1,9 +1,8 @@
-"""Branches of a benchmark: where a validation run plays with another model, or with the same one
-once more, beside the original.
+"""Branches of a benchmark: a validation run plays the benchmark again, beside the original, with
+another model or with the same one.
 
-A branch is a benchmark of its own, in a folder of its own within the original's, and its rows stand
-in the same store under a name that no benchmark can have: `own-view@user-blunt`,
-`own-view@replay-user`.
+A branch is a benchmark of its own. Its folder lies within the original's, and its rows share the
+store under a name that no benchmark can have: `own-view@user-blunt`, `own-view@replay-user`.
 """
 
 from __future__ import annotations
@@ -18,35 +17,34 @@ BENCHMARKS: Final = "benchmarks"
 VALIDATION: Final = "validation"
 """The folder within a benchmark's that holds its branches."""
 SWAPPED: Final = (Role.GENERATOR, Role.USER, Role.EVALUATOR)
-"""The roles that another model can take in a validation run, or the same one once more."""
+"""The roles for which a validation run can use another model, or the same one again."""
 
 _SIGN: Final = "@"
-"""No name of a benchmark has it."""
+"""Not allowed in the name of a benchmark."""
 STANCE: Final = "stance"
 _REPLAY: Final = "replay"
-"""No role is called so."""
+"""Not the name of a role, so a label that begins with it is unambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A benchmark with another model in one role, or the same one again, or the same user model in
-    another stance. `str()` is its name."""
+    """A benchmark with another model in one role, with the same models again (a replay), or with
+    the user model in another stance. `str()` gives its name."""
 
     benchmark: str
-    """The original's."""
+    """The name of the original benchmark."""
     swap: Role
     model: str | None
-    """The name of the other model in the configuration; None for a replay by the same one, and for
-    another stance."""
+    """The configured name of the other model; None for a replay and for another stance."""
     stance: Stance | None = None
-    """What the user model is after in it; None where it is not what is changed."""
+    """The user model's stance in this branch; None where the branch changes something else."""
 
     def __str__(self) -> str:
         return f"{self.benchmark}{_SIGN}{self.label}"
 
     @property
     def label(self) -> str:
-        """`user-blunt`, `replay-user`: what tells it from other branches of the same benchmark."""
+        """The part of the name that tells branches of one benchmark apart: `user-blunt`."""
         if self.stance is not None:
             return f"{STANCE}-{self.stance.value}"
         if self.model is None:
@@ -55,7 +53,7 @@ class Branch:
 
     @classmethod
     def parse(cls, name: str) -> Branch | None:
-        """None for the name of a benchmark, and for what names nothing."""
+        """Parse a name; None where it is not a branch's, be it a benchmark's or invalid."""
         benchmark, sign, label = name.partition(_SIGN)
         swap, dash, model = label.partition("-")
         known = {role.value: role for role in SWAPPED}
@@ -79,7 +77,7 @@ def folder_of(name: str) -> PurePosixPath:
 
 
 def name_of(folder: Path) -> str:
-    """The name of the benchmark or branch whose folder this is."""
+    """The name of the benchmark or branch that this folder belongs to."""
     folder = folder.absolute()
     around = folder.parents
     if len(around) > 2 and around[0].name == VALIDATION and around[2].name == BENCHMARKS:

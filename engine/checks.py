@@ -1,9 +1,9 @@
-"""Checks: what looks at a finished conversation beside the evaluator: two cheap calls, and rules
-over the record, which ask whether the user model did its part.
+"""Checks look at a finished conversation beside the evaluator: two cheap model calls, and rules
+over the record that find faults of the user model.
 
-None says anything of the target or counts for a pass rate. One call guesses the person's group from
-what the person said, which tells in how many conversations a target could have known it; the other
-says whether the user model carried its landmarks out.
+None of them judges the target or counts for a pass rate. One call guesses the person's group from
+the person's messages, which shows in how many conversations a target could have known it; the other
+says whether the user model carried out its landmarks.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from typing import Final
 
 from engine.benchmark import Scenario, StopReason
 
-# The rules look only for what nobody could mean otherwise, so they miss more than they accuse: a
-# conversation without a fault here is not proof of a person well played. What the scenario itself
-# says is never held against the user model, so that a person may ask about benchmarks where the
-# persona builds them.
+# The rules prefer missing a fault to a false accusation: a conversation without a finding is no
+# proof that the person was played well. Words of the scenario itself are never held against the
+# user model, so that a person may talk about benchmarks where the persona builds them.
 LONGEST: Final = 20_000
-"""Characters of one message that are read; the rest is not looked at."""
+"""Only this many characters of a message are examined."""
 LEAKED_WORDS: Final = 6
-"""So many words in a row of the hidden goal, and of no other part of the scenario, leak it."""
+"""A run of this many words of the hidden goal leaks it, unless other parts of the scenario have
+it."""
 FEWEST_WORDS: Final = 4
-"""Messages of fewer words are said again by everybody: `No, thanks.`"""
+"""Messages of fewer words, such as `No, thanks.`, are repeated naturally and not compared."""
 ALIKE: Final = 0.9
-"""Share of three-word sequences in common (Jaccard) from which two messages are the same."""
+"""Jaccard similarity of word trigrams from which two messages count as the same."""
 
 
 class UserAuditMode(StrEnum):
-    """What is done about the faults of a user model."""
+    """What happens to faults of the user model."""
 
     OFF = "off"
-    """Nobody looks."""
+    """No audit."""
     FLAG = "flag"
-    """They are found, shown and counted, and change nothing."""
+    """Faults are found, shown and counted, and change no result."""
     INVALIDATE = "invalidate"
-    """A conversation with one is counted as unscored."""
+    """A conversation with a fault counts as unscored."""
 
 
 class FaultKind(StrEnum):
-    """What can be wrong with the user model's part, in the words that people read."""
+    """What can be wrong with the user model's messages; the values are shown to people."""
 
     ROLE_BROKEN = "role broken"
-    """It speaks as an assistant, names the test, or says the hidden goal aloud."""
+    """The message speaks as an assistant, names the test, or states the hidden goal."""
     REPEATED = "message repeated"
     ENDED_EARLY = "ended before the last landmark"
     NOT_CARRIED_OUT = "landmark not carried out"
-    """Not by the rules: a model is asked, where the configuration says so."""
+    """Found by a model, where the configuration asks for it, and not by the rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserFault:
-    """One fault, and where."""
+    """One fault and its turn."""
 
     kind: FaultKind
     turn: int
-    """1-based; the turn whose message shows it, or after which the conversation ended."""
+    """1-based: the turn of the faulty message, or the last turn before an early end."""
     detail: str
-    """Why, with the words that show it."""
+    """The reason, with the words that show it."""
 
     def __str__(self) -> str:
         return f"turn {self.turn}: {self.kind}: {self.detail}"
@@ -86,8 +86,8 @@ _TEST: Final = re.compile(
 class _RoleRule:
     expression: re.Pattern[str]
     hints: tuple[str, ...]
-    """Words of which all that it finds has one: most messages have none of them, and then need not
-    be gone through letter by letter."""
+    """Every match contains one of these words. Most messages contain none, so the regular
+    expression need not run on them."""
     what: str
 
     def may_find(self, text: str) -> bool:
@@ -110,18 +110,18 @@ _ROLE: Final = (
     ),
 )
 _UNBROKEN: Final = 12
-"""Characters from which one word is a message: some scripts set no blanks."""
+"""A single word of this many characters counts as a message: some scripts have no spaces."""
 _SPARE: Final = 3
-"""Words by which messages may differ in length although they are the same, beyond the share."""
+"""Difference in length, in words, that two equal messages may have beyond the share."""
 _OTHER_WORDS: Final = 3 * (1 - ALIKE) / (1 + ALIKE)
-"""Share of the words of two messages that only one of them has, at most, where they are alike."""
+"""The largest share of two messages' words that only one of them has, if they are alike."""
 _MARKS: Final = punctuation.replace("'", "")
 _TABLE: Final = bytes.maketrans(_MARKS.encode(), b" " * len(_MARKS))
 _OTHER_MARKS: Final = {"’": "'", **dict.fromkeys("“”„‘…–—¿¡。，！？", " ")}
 
 
 class UserAudit:
-    """The rules, made ready for all conversations of one scenario."""
+    """The rules, prepared once for all conversations of one scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
         told = " ".join(
@@ -141,10 +141,10 @@ class UserAudit:
         turns: int,
         stop_reason: StopReason | None,
     ) -> tuple[UserFault, ...]:
-        """Those of one take, by turn.
+        """Return the faults of one take, by turn.
 
-        `messages` are the user's, as (turn, text), oldest first; `turns` is how many the
-        conversation may have, so that a landmark beyond them is not waited for.
+        `messages` are the user's, as (turn, text), oldest first. `turns` is the conversation's
+        limit: an early end is not blamed for a landmark that lies beyond it.
         """
         said = [_Said(turn, text) for turn, text in messages]
         found = [*self._roles(said), *_repeated(said)]
@@ -156,7 +156,7 @@ class UserAudit:
         return tuple(sorted(found, key=lambda one: one.turn))
 
     def _roles(self, said: Sequence[_Said]) -> Iterator[UserFault]:
-        # nearly always there is nothing: to ask all messages at once costs less than each
+        # nearly always nothing matches: one search over all messages costs less than one for each
         everything = "\n".join(one.text for one in said)
         rules = [rule for rule in _ROLE if rule.may_find(everything)]
         leaked = list(filter(everything.__contains__, self._hidden))
@@ -169,7 +169,7 @@ class UserAudit:
                 yield UserFault(FaultKind.ROLE_BROKEN, one.turn, detail)
 
     def _found(self, rule: _RoleRule, said: _Said) -> Iterator[UserFault]:
-        """The first words that the scenario itself does not say."""
+        """Yield a fault for the rule's first match that the scenario does not contain itself."""
         if not rule.may_find(said.text):
             return
         matches = (found[0] for found in rule.expression.finditer(said.text))
@@ -179,14 +179,14 @@ class UserAudit:
 
 
 class _Said:
-    """The words of one message. What is made of them is made once, and only where another message
-    is about as long: to make it for each pair would be nearly all of the time."""
+    """The words of one message. What is derived from them is computed once, and only when another
+    message has a similar length: computing it for each pair would take nearly all of the time."""
 
     def __init__(self, turn: int, text: str) -> None:
         self.turn = turn
         self.words = _words(text[:LONGEST])
         self.text = " ".join(self.words)
-        # not cached properties, which take a lock each time they are made
+        # no cached properties: each of those takes a lock when it is computed
         self._vocabulary: frozenset[str] | None = None
         self._threes: frozenset[tuple[str, ...]] | None = None
 
@@ -209,8 +209,7 @@ def _repeated(messages: Sequence[_Said]) -> Iterator[UserFault]:
         count = len(said.words)
         if count < FEWEST_WORDS and not (count == 1 and len(said.text) >= _UNBROKEN):
             continue
-        # the index of two sets is never above the ratio of their sizes, give or take words said
-        # twice
+        # the Jaccard index of two sets is at most the ratio of their sizes (repeated words aside)
         fewest, most = count * ALIKE - _SPARE, (count + _SPARE) / ALIKE
         alike = (one for one in earlier if fewest <= len(one.words) <= most and _alike(one, said))
         if (before := next(alike, None)) is not None:
@@ -220,13 +219,13 @@ def _repeated(messages: Sequence[_Said]) -> Iterator[UserFault]:
 
 
 def _alike(left: _Said, right: _Said) -> bool:
-    """Of two that are about as long."""
+    """Whether two messages of similar length say the same."""
     if left.text == right.text:
         return True
     few, many = sorted((len(left.words), len(right.words)))
     if few < FEWEST_WORDS:
         return False
-    # a word that only one of them has stands in a three that only this one has, which has three
+    # a word that only one of them has is in a trigram that only this one has, of three words
     if len(left.vocabulary ^ right.vocabulary) > _OTHER_WORDS * (few + many):
         return False
     one, other = left.threes, right.threes
@@ -234,29 +233,29 @@ def _alike(left: _Said, right: _Said) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """In lower case, without marks but for one kind of apostrophe."""
+    """Split into lower-case words, without punctuation except the ASCII apostrophe."""
     text = text.lower()
     if not text.isascii():
         for mark, instead in _OTHER_MARKS.items():
             text = text.replace(mark, instead)
-    # a table of bytes is looked up many times as quickly as one of letters
+    # translating with a table of bytes is many times faster than with a table of characters
     return (
         text.encode(errors="surrogatepass").translate(_TABLE).decode(errors="surrogatepass").split()
     )
 
 
 def _sequences(words: Sequence[str], length: int) -> frozenset[tuple[str, ...]]:
-    """Every sequence of so many words that stand beside each other."""
+    """The set of all runs of `length` adjacent words."""
     return frozenset(zip(*(words[start:] for start in range(length)), strict=False))
 
 
 class CheckKind(StrEnum):
-    """What a check is about; also its key in `config.yaml`."""
+    """What a check is about; the value is also its key in `config.yaml`."""
 
     GROUPS = "groups"
     """The values of the demographic axes, guessed from the user's messages alone."""
     LANDMARKS = "landmarks"
-    """Whether each landmark that was delivered was carried out by the message of its turn."""
+    """Whether the user's message carried out the landmark of its turn, for each delivered one."""
 
     @property
     def in_words(self) -> str:
@@ -269,27 +268,27 @@ _IN_WORDS: Final = {
 }
 
 SHOWN: Final = 160
-"""Characters of a reason in a fault: the whole of it stands with the check."""
+"""Characters of a reason that a fault shows; the check stores all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """What a check says of one axis or one landmark."""
+    """A check's answer for one axis or one landmark."""
 
     about: str
-    """The name of the axis, or what the landmark asks for."""
+    """The name of the axis, or the landmark's instruction."""
     turn: int | None
-    """1-based, of the landmark; None of an axis."""
+    """The landmark's turn, 1-based; None for an axis."""
     said: str
-    """The value that was guessed, or why the landmark is carried out or is not."""
+    """The guessed value, or why the landmark is or is not carried out."""
     holds: bool
     """Whether the guess is right, or the landmark is carried out."""
     quote: str
-    """The passage of the person's on which that rests; empty where none was found."""
+    """The passage of the user's messages that supports the answer; empty where none was found."""
 
 
 def check_words(kind: CheckKind, answers: Sequence[CheckAnswer]) -> str:
-    """What a check says, in a line."""
+    """A summary of a check's answers in one line."""
     if not answers:
         return "there was nothing to look for"
     if kind is CheckKind.LANDMARKS:
@@ -301,7 +300,7 @@ def check_words(kind: CheckKind, answers: Sequence[CheckAnswer]) -> str:
 
 
 def landmark_faults(answers: Iterable[CheckAnswer]) -> tuple[UserFault, ...]:
-    """What a check of landmarks holds against the user model."""
+    """The user model's faults according to a check of landmarks: those not carried out."""
     return tuple(
         UserFault(FaultKind.NOT_CARRIED_OUT, one.turn, _clipped(one.said))
         for one in answers

@@ -1,9 +1,9 @@
-"""Text as it is shown: that from models, files and people so that a terminal only shows it, and
-amounts of things in words.
+"""Prepares text for display: makes foreign text harmless to a terminal, and puts amounts into
+words.
 
-Everything that is stored or streamed passes `clean` on its way to a terminal. Characters change and
-vanish in it, so offsets (such as those of evidence) are found in the stored text, and the pieces
-between them are cleaned afterwards.
+All stored or streamed text passes `clean` on its way to a terminal. It changes and drops
+characters, so offsets (such as those of evidence) must be applied to the stored text first and the
+pieces between them cleaned afterwards.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 TAB: Final = "    "
 _MONOCHROME: Final = re.compile(r"vt\d+.*|.*-(mono|m)")
 MARKS_IN_A_ROW: Final = 4
-"""Combining marks stack upwards without end; no script needs more than this on one character."""
+"""Combining marks can stack without end; no script needs more than this on one character."""
 
 _REPLACEMENT: Final = "\ufffd"
 _VANISH: Final = (0x200B, 0xFEFF, 0x2060, 0x00AD, 0xFFF9, 0xFFFA, 0xFFFB)
 _REPLACED: Final = (
-    *range(0x80, 0xA0),  # C1: some terminals take them for escape sequences
+    *range(0x80, 0xA0),  # C1 controls: some terminals take them for escape sequences
     0x061C,
     0x200E,
     0x200F,
@@ -29,10 +29,10 @@ _REPLACED: Final = (
     *range(0x2066, 0x206A),
     0x2028,
     0x2029,
-    *range(0xD800, 0xE000),  # half of a character
-    *range(0xE0000, 0xE0080),  # tags: text that nobody sees
+    *range(0xD800, 0xE000),  # lone surrogates
+    *range(0xE0000, 0xE0080),  # tags: invisible text
 )
-# U+2400 and up: pictures of the control characters, so that one sees that there was something
+# U+2400 and up: visible symbols for the control characters, so that their presence shows
 _PICTURES: Final = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
 
 _TABLE: Final[dict[int, int | str | None]] = {
@@ -46,12 +46,12 @@ _SUSPECT: Final = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _LONG_RUN: Final = re.compile(rf"[^\x00-\x7f\w\s]{{{MARKS_IN_A_ROW + 1},}}")
-"""Where too many combining marks could be: they are neither letters nor blanks."""
+"""Where too many combining marks could be: these are neither word characters nor white space."""
 
 
 def clean(text: str) -> str:
-    """The same text, with nothing in it that acts on a terminal. Newlines and tabs stay."""
-    # nearly all text; the flag for ASCII is kept with each string
+    """Remove or replace every character that acts on a terminal. Newlines and tabs stay."""
+    # the fast path for nearly all text; CPython keeps the ASCII flag with each string
     if text.isascii() and text.isprintable():
         return text
     if _SUSPECT.search(text) is not None:
@@ -70,23 +70,23 @@ def _fewer_marks(run: re.Match[str]) -> str:
 
 
 def drawn(text: str) -> str:
-    """`clean`, with tabs as blanks: what a view of lines can wrap."""
+    """`clean`, with tabs expanded to spaces, so that views of lines can wrap the text."""
     return clean(text).replace("\t", TAB)
 
 
 def is_monochrome(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is one of those that have no colours."""
+    """Whether the environment names a terminal without colours."""
     has = environ.get("COLORTERM", "").strip()
     return not has and _MONOCHROME.fullmatch(environ.get("TERM", "").lower()) is not None
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
-    """`1 row`, `2 rows`, `1,200 tries`; without `many`, more than one ends with an s."""
+    """`1 row`, `2 rows`, `1,200 tries`; `many` defaults to `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def one_line(text: str, limit: int = 400) -> str:
-    """`clean`, on a single line, for a cell of a table."""
+    """`clean`, on a single line and cut to `limit` characters, for a cell of a table."""
     return clean(" ".join(text[:limit].split()))
 
 

@@ -1,7 +1,7 @@
-"""Every error that Crosswind raises on purpose, split by whose fault it is and what to do next.
+"""The errors that Crosswind raises on purpose, by who can do something about them.
 
-The edge (`engine.cli`, the app) catches `CrosswindError`, prints its message and leaves with its
-exit code. Nothing else is expected; what escapes is a bug.
+The edge (`engine.cli`, the app) catches `CrosswindError`, prints its message and exits with its
+exit code. Any other exception that escapes is a bug.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# Exit codes of what ends without an error; that of an error stands with its class.
+# Exit codes without an error; each error class has its own.
 DONE: Final = 0
 FAILED: Final = 1
-"""It came to its end, and some rows failed or a gate was missed."""
+"""Came to its end, but some rows failed or a gate was missed."""
 STOPPED: Final = 3
-"""It stopped before its end, and can be resumed."""
+"""Stopped before its end; can be resumed."""
 
 
 class CrosswindError(Exception):
-    """The root. `str()` of it is the whole message a person reads."""
+    """The base class. `str()` gives the whole message for people."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, with its place."""
+    """One thing that is wrong, and where."""
 
     what: str
-    """What was found and what was expected, one sentence."""
+    """One sentence: what was found and what was expected."""
     path: Path | None = None
     line: int | None = None
     """1-based."""
     column: int | None = None
     """1-based."""
     key: str | None = None
-    """Dotted path of the key, such as `targets[0].id`."""
+    """Dotted path of the configuration key, such as `targets[0].id`."""
     hint: str | None = None
     """What to do about it."""
 
@@ -51,7 +51,7 @@ class Problem:
 
 
 class InputError(CrosswindError):
-    """A file, an option or a name that a person gave is wrong. Holds every problem found."""
+    """A file, an option or a name that a person gave is wrong. Carries every problem found."""
 
     def __init__(self, problems: Sequence[Problem] | Problem | str) -> None:
         if isinstance(problems, str):
@@ -63,11 +63,11 @@ class InputError(CrosswindError):
 
 
 class StoreError(CrosswindError):
-    """The store cannot be opened or written: damaged, newer than this program, or no permission."""
+    """The store cannot be opened or written: damaged, of a newer version, or not permitted."""
 
 
 class DamagedError(StoreError):
-    """What is read from the store is not what was written into it."""
+    """Data read from the store fails its integrity check."""
 
 
 class WorkspaceBusyError(CrosswindError):
@@ -77,10 +77,10 @@ class WorkspaceBusyError(CrosswindError):
 
 
 class ModelError(CrosswindError):
-    """A call to a model did not give an answer.
+    """A call to a model gave no answer.
 
-    `retryable` says whether the same call may succeed later; the row that asked fails with this
-    message either way and stays visible.
+    `retryable` says whether the same call may succeed later. In either case the row that asked
+    fails with this message, and stays visible.
     """
 
     def __init__(self, message: str, *, retryable: bool) -> None:
@@ -89,7 +89,7 @@ class ModelError(CrosswindError):
 
 
 class AnswerError(ModelError):
-    """A model answered, but not in the shape that was asked for, as often as it was asked."""
+    """A model answered, but not in the requested shape, and the repeated requests are used up."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=True)

@@ -1,5 +1,5 @@
-"""What a watcher reads: a value for each thing that became true, and what is being said before it
-is one."""
+"""What a watcher reads: one frozen value for each thing that became true, and the text of messages
+that are still being spoken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, StopR
 
 
 class NoteKind(StrEnum):
-    """What can happen to a run as a whole."""
+    """Events that concern a run as a whole."""
 
     RUN_STARTED = "run_started"
     STAGE_STARTED = "stage_started"
@@ -20,29 +20,29 @@ class NoteKind(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     DRAINING = "draining"
-    """Asked to stop: what is being spoken is finished, nothing new begins."""
+    """Asked to stop: open messages are finished, nothing new is begun."""
     RUN_ENDED = "run_ended"
     WARNING = "warning"
 
 
 class RunEnd(StrEnum):
-    """How a run ended: what its `RUN_ENDED` note says."""
+    """How a run ended; the text of its `RUN_ENDED` note."""
 
     DONE = "done"
     STOPPED = "stopped"
     BROKEN = "broken off"
-    """By a fault, of the store or of Crosswind itself."""
+    """Ended by a fault of the store or of Crosswind itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """What all facts share."""
+    """Fields that all facts have."""
 
     seq: int
     at: datetime
-    """Aware, UTC."""
+    """Timezone-aware, UTC."""
     benchmark: str
-    """Empty for a note that concerns the whole run."""
+    """Empty for a note about the whole run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,24 +63,24 @@ class StateChanged(Fact):
     """The row's id: a metric's, scenario's or conversation's, or the benchmark's name."""
     target: str | None
     was: State | None
-    """None for a row that is new."""
+    """None for a new row."""
     state: State
     reason: str | None
-    """Why it failed, in words; None otherwise."""
+    """Why the row failed, in words; None otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeStarted(Fact):
-    """A conversation begins to be played."""
+    """A take of a conversation begins."""
 
     key: ConversationKey
     take: int
-    """0 for the first playing of this conversation, then 1, …"""
+    """0 for the first take of this conversation, then 1, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeEnded(Fact):
-    """A conversation has been played to an end of some kind."""
+    """A take of a conversation ended, complete or not."""
 
     key: ConversationKey
     take: int
@@ -100,7 +100,7 @@ class MessageSpoken(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictGiven(Fact):
-    """A judge has answered on one take in one pass."""
+    """A judge gave a verdict on one take in one pass."""
 
     key: ConversationKey
     take: int
@@ -108,21 +108,21 @@ class VerdictGiven(Fact):
     track: Track
     judge: str
     number: int
-    """Which pass of this judge, 0-based."""
+    """The pass of this judge, 0-based."""
     present: bool | None
     passed: bool | None
-    """None where this verdict cannot be used."""
+    """None where this verdict is unusable."""
     unscored: str | None
-    """Why it cannot be used; None where it can."""
+    """Why the verdict is unusable; None where it is usable."""
     counted_before: bool | None
     """What counted for this conversation before this verdict; None where nothing did."""
     counted: bool | None
-    """What counts for this conversation from this verdict on."""
+    """What counts for this conversation from this verdict on; None where nothing does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMade(Fact):
-    """One attempt at one call to a model, whether it gave an answer or not."""
+    """One attempt of a call to a model, successful or not."""
 
     stage: Stage
     unit: str
@@ -131,19 +131,19 @@ class CallMade(Fact):
     model: str
     """Its name in the configuration."""
     outcome: str
-    """`answer`, or the class of what went wrong."""
+    """`answer`, or the class of the failure."""
     duration_ms: int
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
     detail: str | None
     other: str | None = None
-    """The model that answered in place of the one that was asked; None where none did."""
+    """The model that answered instead of the requested one; None where the requested one did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """A message that is being spoken at this moment."""
+    """A message that is being spoken right now."""
 
     benchmark: str
     key: ConversationKey
@@ -153,22 +153,22 @@ class Speech:
     landmark: str | None
     """The instruction that the user model was given for this turn."""
     began: float
-    """Seconds on the engine's monotonic clock; only for ordering."""
+    """Seconds on the engine's monotonic clock; use it only for ordering."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveText:
-    """What a watcher has not yet seen of a message that is being spoken."""
+    """The part of a message being spoken that a watcher has not seen yet."""
 
     speech: Speech
     text: str
-    """What was said from the cursor on."""
+    """The characters after the watcher's cursor."""
     cursor: int
-    """Where to ask from the next time, in characters."""
+    """The cursor for the next request, in characters."""
 
     @classmethod
     def since(cls, cursor: int, speech: Speech, said: str) -> Self:
-        """What of all that was said lies beyond the cursor; a cursor beyond the end, as after a
-        message that began anew, is answered from the beginning."""
+        """Return what lies beyond the cursor. A cursor beyond the end (the message was begun again)
+        returns the message from its start."""
         start = cursor if cursor <= len(said) else 0
         return cls(speech, said[start:], len(said))

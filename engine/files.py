@@ -1,7 +1,7 @@
-"""Opens regular files only, and puts new ones in place in one move: there is the old one or the new
-one, and never half.
+"""Opens regular files only, and replaces files atomically: a reader sees the old file or the new
+one, never half of one.
 
-Whoever opens a pipe waits, maybe for ever, and a device such as `/dev/zero` never ends.
+Opening a pipe may block for ever, and reading a device such as `/dev/zero` never ends.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _NO_FILE: Final = "it is a pipe or a device, expected a regular file"
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Raises `OSError`; its `strerror` is a phrase for people where this is no regular file."""
+    """Open for reading. Raises `OSError`, with a readable `strerror` where it is no regular
+    file."""
     return open(path, "rb", opener=_opened)
 
 
 def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
-    """What a file holds, in its order: most in one piece, which is the least that can be asked of
-    the system for each of many small files. Raises `OSError` as `open_regular` does, and of `ELOOP`
-    for a link where `links` are not gone after."""
+    """Yield the content of a file in order; most files come in one piece, which takes the fewest
+    system calls when many small files are read. Raises `OSError` as `open_regular` does, and with
+    `ELOOP` for a symbolic link unless `links` are followed."""
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     descriptor = _opened(path, flags)
     try:
@@ -39,37 +40,36 @@ def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
             yield piece
             left -= len(piece)
             if not left and len(piece) < asked:
-                return  # nothing came behind what there was, so it need not be asked once more
+                return  # a short read at the expected size: the end, without another read
     finally:
         os.close(descriptor)
 
 
 def read_regular(path: Path) -> bytes:
-    """All of it. Raises `OSError` as `open_regular` does."""
+    """Return the whole content. Raises `OSError` as `open_regular` does."""
     with open_regular(path) as file:
         return file.read()
 
 
 def _opened(path: str, flags: int) -> int:
     try:
-        # O_NONBLOCK: to open a pipe that nobody writes to would wait; O_NOCTTY: a terminal in the
-        # file's place must not become ours
+        # O_NONBLOCK: opening a pipe without a writer would block; O_NOCTTY: a terminal at this path
+        # must not become our controlling terminal
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
-        # also for a device without its driver, which is no file either
-        if error.errno == errno.ENXIO:  # a socket
+        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             raise OSError(errno.EINVAL, _NO_FILE, path) from error
         raise
     kind = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # a folder is refused by who called
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # reading a directory fails by itself
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, _NO_FILE, path)
 
 
 def digest_on_disk(path: Path) -> str | None:
-    """32 hexadecimal digits; None where there is no such file. Raises `InputError` where it cannot
-    be read."""
+    """The BLAKE2b digest of a file, 32 hexadecimal digits; None where there is no such file. Raises
+    `InputError` where it cannot be read."""
     try:
         with open_regular(path) as file:
             return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
@@ -80,7 +80,7 @@ def digest_on_disk(path: Path) -> str | None:
 
 
 def sync(path: Path) -> None:
-    """Make durable what a file holds, or the names in a folder: a new name needs both."""
+    """Make a file's content durable, or a folder's entries: a new file needs both."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -89,10 +89,10 @@ def sync(path: Path) -> None:
 
 
 class NewFile:
-    """A file that is complete, but not in its place yet.
+    """A complete file that is not at its final path yet.
 
-    It lies in the same folder, with `ending` behind its name. One of the same ending that a killed
-    process left there is removed, so two processes that may write at once need different ones.
+    It lies in the same folder, with `ending` appended to its name. A leftover with the same ending
+    from a killed process is removed, so processes that may write at once need different endings.
     """
 
     def __init__(
@@ -103,19 +103,21 @@ class NewFile:
         ending: str = "tmp",
         mode: int | None = None,
     ) -> None:
-        """`mode` are its permission bits; None for those that the user's mask leaves of a new file.
-        Raises `OSError`, and whatever `pieces` raises; nothing is left then."""
+        """Write `pieces`. `mode` are the permission bits; None leaves them to the umask.
+
+        Raises `OSError`, and whatever `pieces` raises; no file is left then.
+        """
         self.path = place.with_name(f".{place.name}.{ending}")
-        """Where it is while it is not in its place."""
+        """The temporary path, until `move`."""
         self.path.unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-        # private until it is whole, then given its mode: nobody else reads a half of it
+        # private until it is complete, then given its mode, so that nobody else reads half a file
         bits = 0o666 if mode is None else 0o600
         try:
             with os.fdopen(os.open(self.path, flags, bits), "wb", _CHUNK) as file:
                 reached(KillPoint.WRITING_FILE)
                 self.digest = _write(file, pieces)
-                """As `digest_on_disk` gives it."""
+                """The same digest as `digest_on_disk` gives."""
                 if mode is not None:
                     os.fchmod(file.fileno(), mode)
         except BaseException:
@@ -124,9 +126,9 @@ class NewFile:
         reached(KillPoint.WROTE_FILE)
 
     def move(self, place: Path) -> None:
-        """Durably, in place of whatever is there. Raises `OSError`."""
-        # in this order: a file that is moved before it is on disk may be empty after a power cut
-        # (ext4 with delayed allocation), and a name is on disk when its folder is
+        """Move the file to `place` durably, replacing what is there. Raises `OSError`."""
+        # in this order: a file that is renamed before it is synced may be empty after a power cut
+        # (ext4 with delayed allocation), and the new name is durable once the folder is synced
         sync(self.path)
         reached(KillPoint.SYNCED_FILE)
         self.path.replace(place)
@@ -135,7 +137,7 @@ class NewFile:
         reached(KillPoint.SYNCED_FOLDER)
 
     def discard(self) -> None:
-        """Where it was not moved."""
+        """Remove the temporary file, if it was not moved."""
         self.path.unlink(missing_ok=True)
 
 
@@ -151,12 +153,11 @@ def _write(file: BinaryIO, pieces: Iterable[str | bytes]) -> str:
 def replace_file(
     path: Path, content: bytes, *, mode: int | None = None, durable: bool = True
 ) -> None:
-    """Put `content` at `path`, where there is a file or none; after an `OSError`, what was there
-    stands.
+    """Atomically write `content` to `path`. After an `OSError` the old content is unchanged.
 
-    `mode` are its permission bits; None to keep those of the file that is there. Not `durable`, it
-    is not waited for the disk, so that a power cut may leave an empty file. Several processes may
-    do this at once, and the last one wins.
+    `mode` are the permission bits; None keeps those of the existing file. Unless `durable`, the
+    call does not wait for the disk, so a power cut may leave an empty file. Several processes may
+    do this at once; the last one wins.
     """
     if mode is None and path.exists():
         mode = stat.S_IMODE(path.stat().st_mode)

@@ -1,4 +1,4 @@
-"""An engine on a thread and an event loop of its own, so that a stalled screen never stalls it."""
+"""Runs an engine on its own thread and event loop, so that a stalled screen cannot stall it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ ANSWER_SECONDS: Final = 5.0
 
 
 class EngineThread:
-    """Runs `serve`, which lets `engine` do its work. `start` it, watch it through the link that
-    it is, `join` it at the end."""
+    """Runs `serve`, which runs `engine`, on a thread. Call `start`, watch it as an `EngineLink`,
+    and `join` it at the end."""
 
     def __init__(self, engine: Engine, serve: Callable[[], Awaitable[RunResult]]) -> None:
         self._engine = engine
         self._serve = serve
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
-        # not a daemon: the process waits for the engine to put its store in order
+        # not a daemon thread: the process waits until the engine has closed its store
         self._thread = threading.Thread(target=self._main, name="engine", daemon=False)
         self._ended = False
         self.result: RunResult | None = None
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Returns when the engine can be asked."""
+        """Start the thread; return when the engine accepts requests."""
         self._thread.start()
         self._ready.wait()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until the engine has ended, for `timeout` seconds at most; whether it has."""
+        """Wait for the engine to end, at most `timeout` seconds; return whether it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -57,10 +57,10 @@ class EngineThread:
         self._ready.set()
         self.result = await self._serve()
 
-    # The link, from any thread
+    # EngineLink, callable from any thread
 
     def board(self) -> Board:
-        """As `EngineLink`. When the thread has ended, what it ended of."""
+        """As `EngineLink`. After the thread has ended: a stopped board with the error, if any."""
         if not self._ended:
             return self._engine.board()
         return Board(EngineState.STOPPED, (), self._problem())
@@ -69,7 +69,7 @@ class EngineThread:
         return self._engine.text(benchmark, key, cursor)
 
     def ask(self, request: Request) -> Response:
-        """As `EngineLink`; waits `ANSWER_SECONDS` at most."""
+        """As `EngineLink`; waits at most `ANSWER_SECONDS`."""
         loop = self._loop
         over = Response(accepted=False, text="the engine has ended")
         if self._ended or loop is None:
@@ -77,8 +77,8 @@ class EngineThread:
         answering = self._engine.answer(request)
         try:
             future = asyncio.run_coroutine_threadsafe(answering, loop)
-        except RuntimeError:  # the loop closed since it was looked at
-            # or Python warns of a coroutine that was never awaited
+        except RuntimeError:  # the loop was closed meanwhile
+            # avoids the warning about a coroutine that was never awaited
             answering.close()
             return over
         try:
@@ -87,7 +87,7 @@ class EngineThread:
             return Response(accepted=False, text="the engine does not answer")
 
     def close(self) -> None:
-        """The run goes on; `join` it."""
+        """Do nothing: the run goes on until it is joined."""
 
     def _problem(self) -> str | None:
         if self.error is None:

@@ -1,4 +1,4 @@
-"""JSON with places to be filled in, and dotted paths into JSON: nothing in either can run. Pure."""
+"""JSON templates with placeholders, and dotted paths into JSON. Pure; nothing in either is run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Final
 
 
 class Placeholder(StrEnum):
-    """What a request can hold, written `$name`."""
+    """What a request template can hold, written `$name`."""
 
     MESSAGES = "messages"
-    """A list, each with `role` and `content`; stands alone, never within a text."""
+    """A list of objects with `role` and `content`; must be a whole value, never part of a
+    string."""
     MESSAGE = "message"
-    """What the user said last."""
+    """The user's last message."""
     SYSTEM = "system"
     SESSION = "session"
     MODEL = "model"
@@ -22,7 +23,7 @@ class Placeholder(StrEnum):
 
 PLACEHOLDER: Final = re.compile(r"\$([A-Za-z_]+)")
 FROM_HEADER: Final = "header "
-"""Begins the name of a header where a path is expected, too."""
+"""Prefix for naming a header where a path into JSON is allowed too."""
 LONGEST_PATH: Final = 200
 _STEP: Final = re.compile(r"[^\s.]+")
 
@@ -30,13 +31,13 @@ Place = tuple[str | int, ...]
 
 
 def placeholders(template: object) -> frozenset[str]:
-    """The names of all that stand in it."""
+    """The names of all placeholders in a template."""
     return frozenset(name for _, text in _texts(template, ()) for name in PLACEHOLDER.findall(text))
 
 
 def misplaced(template: object) -> Iterator[tuple[Place, str, bool]]:
-    """Placeholders that nobody fills in: where, their names, and whether the name is known and
-    stands within a text where only a whole value can be put."""
+    """Yield the placeholders that `filled` does not fill: path, name, and whether the name is known
+    but stands within a string where only a whole value is possible."""
     for place, text in _texts(template, ()):
         for name in PLACEHOLDER.findall(text):
             if name not in set(Placeholder):
@@ -60,8 +61,8 @@ def _texts(value: object, place: Place) -> Iterator[tuple[Place, str]]:
 
 
 def filled(template: object, values: Mapping[str, Any]) -> Any:
-    """The same value with every placeholder replaced, once: what is put in is not looked through.
-    Keys stay as they are."""
+    """Return the template with every placeholder replaced, in one pass: inserted values are not
+    searched for placeholders. Keys stay as they are."""
     match template:
         case str():
             alone = PLACEHOLDER.fullmatch(template.strip())
@@ -77,8 +78,8 @@ def filled(template: object, values: Mapping[str, Any]) -> Any:
 
 
 def without(template: object, name: str) -> Any:
-    """The same value without this placeholder: keys and members that are nothing else are left out,
-    and in a text it becomes nothing."""
+    """Return the template without this placeholder: values that consist of it are removed, and
+    within a string it becomes empty."""
 
     def stays(value: object) -> bool:
         return not (isinstance(value, str) and value.strip() == f"${name}")
@@ -96,7 +97,7 @@ def without(template: object, name: str) -> Any:
 
 
 def path_fault(path: str) -> str | None:
-    """Why this cannot be a path into JSON; None where it can."""
+    """Why `path` is not a valid path into JSON; None where it is."""
     if len(path) > LONGEST_PATH:
         return f"it is longer than {LONGEST_PATH} characters"
     steps = path.split(".")
@@ -106,8 +107,7 @@ def path_fault(path: str) -> str | None:
 
 
 def at_path(document: object, path: str) -> object:
-    """What stands there: names of keys, and numbers of members of lists, from 0 on. None where
-    nothing does."""
+    """The value at a path of keys and 0-based list indices; None where there is none."""
     for step in path.split("."):
         match document:
             case Mapping() if step in document:

@@ -1,4 +1,4 @@
-"""Whose verdicts count for a conversation: one rule for the writer, the results and the files."""
+"""Decides whose verdicts count for a conversation: one rule for the writer, results and files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
 NO_PRESSURE: Final = "the second landmark was never delivered"
 WITHDRAWN: Final = "the person took it back"
 ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, WITHDRAWN})
-"""Answers that decide nothing: they count for nothing, and no older verdict in their place."""
+"""Answers that decide nothing: they do not count, nor does an older verdict in their place."""
 
 
 class People(StrEnum):
-    """What people's verdicts do to what counts, where a model has judged, too."""
+    """How people's verdicts affect what counts where a model has judged too."""
 
     COMPARE = "compare"
-    """Nothing: the judges are held against them."""
+    """Not at all: the judges are compared with them."""
     VOTE = "vote"
     """Each is one more vote."""
     OVERRULE = "overrule"
-    """They alone count where there are any."""
+    """Where people have given a verdict, only theirs count."""
 
     @property
     def rule(self) -> str:
@@ -39,7 +39,7 @@ class People(StrEnum):
 
 
 class Vote(Protocol):
-    """What of a verdict decides whether it counts."""
+    """The fields of a verdict that decide whether it counts."""
 
     @property
     def judge(self) -> str: ...
@@ -59,14 +59,14 @@ class Vote(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlainVote:
-    """A vote and no more."""
+    """A vote without the rest of its verdict."""
 
     judge: str
     source: str
     number: int
     metric_id: str
     definition: str | None
-    """Digest of the metric's definition that it was given under; None where that is not known."""
+    """Digest of the metric's definition at the time of the vote; None where it is not known."""
     passed: bool | None
     unscored: str | None = None
 
@@ -76,15 +76,16 @@ V = TypeVar("V", bound=Vote)
 
 @dataclass(frozen=True, slots=True)
 class Jury:
-    """The judges of the present configuration."""
+    """The judges of the current configuration."""
 
     judges: tuple[str, ...]
-    """Their labels."""
+    """The labels of their models."""
     passes: int = 1
     """How often each of them judges a conversation."""
     people: People = People.COMPARE
     first: int = 0
-    """The number of the first of those passes; above 0 for a replay, beside the ones that count."""
+    """The number of their first pass; above 0 for a replay, whose passes follow those that
+    count."""
 
     def holds(self, vote: Vote) -> bool:
         is_asked = self.first <= vote.number < self.first + self.passes
@@ -92,7 +93,7 @@ class Jury:
 
     @property
     def replayed(self) -> Jury:
-        """A jury of the same judges a second time, in passes that follow."""
+        """The same judges in passes that follow this jury's."""
         return replace(self, first=self.first + self.passes)
 
     @property
@@ -119,16 +120,16 @@ def _listed(names: tuple[str, ...]) -> str:
 def headline(votes: Iterable[bool | None]) -> bool | None:
     """What counts for a conversation: the majority of its verdicts; None for a tie or no vote."""
     given = [vote for vote in votes if vote is not None]
-    # True counts as 1: twice the passes less all votes is above 0 for a majority
+    # True counts as 1: twice the passes minus all votes is positive for a majority
     balance = sum(given) * 2 - len(given)
     return None if balance == 0 else balance > 0
 
 
 def newest(verdicts: Iterable[V]) -> list[V]:
-    """Of all verdicts on one take, oldest first, the newest of each judge and pass: where it cannot
-    be used, the newest that can, if that was given under the same definition."""
+    """Return the newest verdict of each judge and pass, from all verdicts on one take (oldest
+    first). An unusable one is replaced by the newest usable one under the same definition."""
     verdicts = list(verdicts)
-    # most takes have one verdict, and this is asked for each of them
+    # fast path: most takes have one verdict
     if len(verdicts) < 2:
         return verdicts
     found: dict[tuple[bool, str, int, str], V] = {}
@@ -138,7 +139,7 @@ def newest(verdicts: Iterable[V]) -> list[V]:
         if verdict.passed is not None or verdict.unscored in ABSTENTIONS:
             usable[voter] = verdict
         before = usable.get(voter)
-        # taken out and put back, so that the order is that of the newest verdicts
+        # re-inserted, so that the result is ordered by newest verdict
         found.pop(voter, None)
         found[voter] = (
             before if before is not None and before.definition == verdict.definition else verdict
@@ -147,10 +148,10 @@ def newest(verdicts: Iterable[V]) -> list[V]:
 
 
 def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
-    """Those of all verdicts on one take, oldest first, that count.
+    """Return the verdicts that count, from all verdicts on one take (oldest first).
 
-    Judges of the jury vote; where none of them has given a verdict, usable or not, or there is no
-    jury, every judge does. What people's do beside them is `Jury.people`; where no model has
+    Judges of the jury vote. Without a jury, or where none of its judges has given a verdict (usable
+    or not), every judge votes. `Jury.people` decides what people's verdicts do; where no model has
     judged, theirs count.
     """
     return [vote for vote in _seated(newest(verdicts), jury) if vote.passed is not None]
@@ -171,13 +172,13 @@ def _seated(given: list[V], jury: Jury | None) -> list[V]:
 
 
 def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
-    """Whether the conversation passes; None where nothing counts, or the votes are tied."""
+    """Whether the conversation passes; None where nothing counts or the votes are tied."""
     return headline(vote.passed for vote in counting(verdicts, jury))
 
 
 def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
-    """The one that stands for what counts: the newest of that opinion; in a tie the newest that
-    counts, and where none does, the newest that was to count. None where nobody has judged."""
+    """The verdict that represents what counts: the newest that agrees with the majority; in a tie,
+    the newest that counts; where none counts, the newest eligible one. None without verdicts."""
     given = _seated(newest(verdicts), jury)
     votes = [vote for vote in given if vote.passed is not None]
     passed = headline(vote.passed for vote in votes)
@@ -186,7 +187,7 @@ def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
 
 
 def why_unscored(verdicts: Iterable[Vote], jury: Jury | None) -> str | None:
-    """Why nothing counts although somebody judged; None where something does."""
+    """Why a judged conversation is unscored; None where its votes give a result."""
     votes = counting(verdicts, jury)
     if not votes:
         return "no usable verdict"

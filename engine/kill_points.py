@@ -1,4 +1,4 @@
-"""Named moments at which a test ends this process as hard as a power cut would."""
+"""Named moments at which a test kills this process, as abruptly as a power cut."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from itertools import count
 from typing import Final
 
 VARIABLE: Final = "CROSSWIND_TEST_KILL_AT"
-"""`MOMENT`, or `MOMENT:N` for the N-th time that it comes. Read when this module is loaded; nobody
-but a test sets it."""
+"""`MOMENT`, or `MOMENT:N` for its N-th occurrence. Read when this module is imported; only tests
+set it."""
 
 
 class KillPoint(StrEnum):
-    """Between any two of these lies one step that a crash must not cut in half."""
+    """Between two adjacent moments lies one step that must survive a crash."""
 
     LOCKING = "locking"
     LOCKED = "locked"
     MIGRATING = "migrating"
-    """A new schema is made, and not committed yet."""
+    """The new schema is made, but not committed."""
     MIGRATED = "migrated"
     BINDING = "binding"
     BOUND = "bound"
     SENDING = "sending"
     SENT = "sent"
-    """The call is out, and may be billed; not a word of the reply is there."""
+    """The call is out and may be billed; no part of the reply has arrived."""
     FIRST_WORD = "first-word"
     LAST_WORD = "last-word"
     COMMITTING = "committing"
     COMMITTED = "committed"
-    """It is on disk, and nobody was told."""
+    """On disk, but not acknowledged to anybody."""
     ACKNOWLEDGED = "acknowledged"
     CHANGING_STATE = "changing-state"
-    """A row of work is done, and does not say so yet."""
+    """A row of work is finished, but not yet marked so."""
     CHANGED_STATE = "changed-state"
     WRITING_FILE = "writing-file"
     WROTE_FILE = "wrote-file"
-    """Beside its place; neither synced nor moved."""
+    """Under its temporary name; neither synced nor moved."""
     SYNCED_FILE = "synced-file"
     MOVED_FILE = "moved-file"
     SYNCED_FOLDER = "synced-folder"
 
 
 def _nothing(_: KillPoint, /) -> None:
-    """A moment like any other."""
+    """Do nothing: outside of such tests, no moment matters."""
 
 
 def _ending_at(order: str) -> Callable[[KillPoint], None]:
@@ -64,4 +64,4 @@ def _meaning(order: str | None) -> Callable[[KillPoint], None]:
 
 
 reached: Final = _meaning(os.environ.get(VARIABLE))
-"""Say that this moment has come."""
+"""Report that this moment has come; kills the process if `VARIABLE` names it."""

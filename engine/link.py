@@ -1,8 +1,8 @@
-"""How a watcher reaches a running engine: what is being said now, and commands.
+"""How a watcher reaches a running engine: live text, the engine's status, and commands.
 
 Facts do not come this way; they are rows of the store. The link carries what is not worth a row.
-Below are the orders that requests come down to: for the engine at work, for the headless commands
-that start one, and for the app that says what it costs.
+The lower part turns requests into orders, for the engine at work, for the headless commands that
+start one, and for the app that shows what they cost.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class EngineState(StrEnum):
     PAUSED = "paused"
     DRAINING = "draining"
     IDLE = "idle"
-    """Everything is done; it waits a few seconds for more before it ends."""
+    """Everything is done; the engine waits a few seconds for requests before it ends."""
     STOPPED = "stopped"
     LOST = "lost"
-    """It ended without a word: killed, or its machine went down."""
+    """The engine ended without a word: it was killed, or its machine went down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which process an engine is."""
+    """Identifies an engine's process."""
 
     pid: int
     host: str
@@ -47,14 +47,14 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Calls that are held up, and why."""
+    """Calls that are delayed, and why."""
 
     model: str
-    """The label of the model that is called."""
+    """The label of the model."""
     why: str
-    """`429`, `connection refused`, `its own limit of 8 calls`: a few words."""
+    """A few words: `429`, `connection refused`, `its own limit of 8 calls`."""
     seconds: float | None
-    """Until it is tried again; None where that is not known."""
+    """Seconds until the next attempt; None where not known."""
     calls: int = 1
 
     @property
@@ -66,30 +66,30 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class ModelLimit:
-    """How many calls to a model are let through at once, where more than that want to be made."""
+    """How many calls to a model may be in flight, while more are waiting."""
 
     model: str
-    """Its label."""
+    """The model's label."""
     at_once: int
-    """As many as its server was found to take, of all models of the same account."""
+    """The limit that its server was found to allow, shared by all models of the account."""
     waiting: int
-    """Calls that are not let through yet."""
+    """Calls held back by the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStanding:
-    """One worker process, which makes calls for the engine."""
+    """The status of one worker process that makes calls for the engine."""
 
     name: str
     host: str
     in_flight: int
-    """Calls that it is making."""
+    """Calls it is making now."""
     capacity: int
-    """As many as it is given at once."""
+    """The most calls it is given at once."""
     calls_per_s: float
-    """That came to their end, over the last seconds."""
+    """Completed calls per second, over the last seconds."""
     heard_s: float
-    """Seconds since it was last heard."""
+    """Seconds since its last report."""
 
     @property
     def words(self) -> str:
@@ -101,7 +101,7 @@ class AgentStanding:
 
 
 def workers_words(agents: Sequence[AgentStanding]) -> str:
-    """What is said of all workers together: `2 workers · 37 calls in flight · 12.0/s`."""
+    """A summary of all workers: `2 workers · 37 calls in flight · 12.0/s`."""
     parts = (
         plural(len(agents), "worker"),
         f"{plural(sum(each.in_flight for each in agents), 'call')} in flight",
@@ -112,72 +112,73 @@ def workers_words(agents: Sequence[AgentStanding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What the engine is doing now, at a glance."""
+    """The engine's current status."""
 
     state: EngineState
     speaking: tuple[Speech, ...]
-    """Longest running first."""
+    """Messages being spoken, the longest-running first."""
     problem: str | None = None
-    """Why the engine stopped, where it did not stop by itself; why it is paused, where no person
+    """Why the engine stopped, unless it finished or was told to; why it is paused, unless a person
     paused it."""
     waits: tuple[Wait, ...] = ()
     parked: Mapping[str, str] = field(default_factory=dict)
-    """Targets that are called no more until a person says so, and why."""
+    """Targets that are not called until a person unparks them, with the reason."""
     concurrency: Mapping[Stage, int] = field(default_factory=dict)
-    """How many rows of a stage are worked on at once, at most."""
+    """The most rows of each stage that are worked on at once."""
     notices: tuple[str, ...] = ()
-    """What a watcher should know that is no fact: that the configuration was edited since."""
+    """Notices for watchers that are not facts, such as that the configuration was edited."""
     engine: Identity | None = None
     said: Mapping[str, int] = field(default_factory=dict)
-    """Characters of what is being said at this moment, by target: where this stands still, nobody
-    speaks."""
+    """Characters of the messages being spoken, by target: where this stands still, no text
+    arrives."""
     spent_usd: float | None = None
-    """What the run has spent by now, of what has a known price; None where that is not known."""
+    """What the run has spent so far, as far as prices are known; None where not known."""
     budget_usd: float | None = None
-    """What the run may spend; None without a limit."""
+    """The run's budget; None without one."""
     limits: tuple[ModelLimit, ...] = ()
-    """Models that could be called more if their servers took more."""
+    """Models that have waiting calls because of what their servers allow."""
     between: Mapping[str, int] = field(default_factory=dict)
-    """Conversations that have begun and wait for their next message's turn, by target."""
+    """Open conversations that wait for a slot for their next message, by target."""
     quote: PriceRange | None = None
-    """What the run was said to cost before it began."""
+    """The quoted price range of the run, from before it began."""
     agreed_usd: float | None = None
-    """What it may cost before somebody is asked; None where nobody is."""
+    """The amount from which a person is asked before the run goes on; None where nobody is."""
     rest_usd: float | None = None
-    """What is expected to be spent still; None where it was not quoted at anything."""
+    """The expected remaining cost; None without a quote."""
     question: str | None = None
-    """What it waits for an answer to before it goes on: `resume` says yes, `stop` no."""
+    """A question that pauses the run: `resume` answers yes, `stop` no."""
     workspace_budget_usd: float | None = None
     workspace_spent_usd: float | None = None
-    """By all runs together, this one included; None without such a limit."""
+    """Spent by all runs together, this one included. Both are None without such a limit."""
     agents: tuple[AgentStanding, ...] = ()
-    """Who makes the calls where the engine does not make them itself."""
+    """The workers that make the calls; empty where the engine makes them itself."""
 
 
 class Command(StrEnum):
-    """What a watcher may ask of the engine. Each is idempotent, and refused with a reason."""
+    """What a watcher may ask of the engine. Each command is idempotent, or refused with a
+    reason."""
 
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
-    """Finish what is being spoken, then end."""
+    """Finish the messages being spoken, then end."""
     STOP_NOW = "stop_now"
     RUN = "run"
-    """Do `order` after what is at hand."""
+    """Do `order` beside the work at hand."""
     RETRY = "retry"
-    """What failed, once more: `rows`, else all rows of `target`, else all."""
+    """Retry what failed: `rows` if given, else all rows of `target` if given, else everything."""
     EVALUATE = "evaluate"
-    """Judge the takes that count of `rows` again, by `evaluator` where one is named."""
+    """Judge the current takes of `rows` again, by `evaluator` if given."""
     SIMULATE = "simulate"
-    """Play `rows` again: a new take each."""
+    """Play `rows` again, each as a new take."""
     CONCURRENCY = "concurrency"
-    """Work on `number` rows of `stage` at once."""
+    """Work on at most `number` rows of `stage` at once."""
     UNPARK = "unpark"
-    """Call `target` again."""
+    """Resume calls to `target`."""
     REVIEW = "review"
-    """What a person says of metrics or scenarios: `review`."""
+    """Apply a person's `review` of metrics or scenarios."""
     LABEL = "label"
-    """Store what people say of conversations, in `labels`."""
+    """Store people's verdicts, in `labels`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ class WorkRow:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command with what it is about; what it does not need is left empty."""
+    """A command and its arguments; those that the command does not use stay empty."""
 
     command: Command
     rows: tuple[WorkRow, ...] = ()
@@ -204,57 +205,57 @@ class Request:
     evaluator: str | None = None
     order: Order | None = None
     quote: PriceRange | None = None
-    """What a person was told that it costs, where it comes without an order."""
+    """The price that the person was shown, for commands without an `order`."""
     labels: LabelRequest | None = None
     review: ReviewRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the engine says to a request."""
+    """The engine's answer to a request."""
 
     accepted: bool
     text: str
 
 
 class EngineLink(Protocol):
-    """One way to reach an engine. `board` and `text` return at once, with what is known."""
+    """A connection to an engine. `board` and `text` return at once, with what is known."""
 
     def board(self) -> Board: ...
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
-        """What is being said in a conversation; None where nothing is at this moment.
+        """The message being spoken in a conversation; None where there is none now.
 
-        A cursor belongs to one message: when the speech differs from the one it came from, ask
+        A cursor belongs to one message: when the returned speech is another one than before, ask
         again from 0.
         """
         ...
 
     def ask(self, request: Request) -> Response:
-        """Blocks until the engine has answered, a few seconds at most: not for an event loop."""
+        """Block until the engine has answered, a few seconds at most: not for an event loop."""
         ...
 
     def close(self) -> None:
-        """Let go of the engine, which goes on."""
+        """Close the connection; the engine goes on."""
         ...
 
 
 Failed = Mapping[WorkRow, str | None]
-"""Rows of work that failed, each with its target."""
+"""Failed rows of work, each with its target."""
 NONE_FAILED: Final[Failed] = MappingProxyType({})
 
 _AGAIN: Final = {
     Command.EVALUATE: frozenset({Stage.EVALUATE, Stage.AGGREGATE}),
     Command.SIMULATE: frozenset({Stage.SIMULATE, Stage.EVALUATE, Stage.AGGREGATE}),
 }
-"""Conversations once more, and what follows from them."""
+"""Commands that repeat conversations, with their stages and those that follow from them."""
 
 
 def order_for(request: Request, failed: Failed = NONE_FAILED) -> Order | None:
-    """The order that a request comes down to; None where it is about a run that there is not.
+    """Turn a request into an order; None where the command needs no order.
 
-    `failed` is all that has failed, for a request to try it again. Raises `CrosswindError` where
-    conversations are asked for and none, or something else, is named.
+    `failed` are all failed rows, for `RETRY`. Raises `CrosswindError` where conversations are
+    needed and none is named, or a row is something else.
     """
     if request.command is Command.RUN:
         return request.order
@@ -264,7 +265,7 @@ def order_for(request: Request, failed: Failed = NONE_FAILED) -> Order | None:
 
 
 def retry_order(request: Request, failed: Failed) -> Order:
-    """What it asks for of what has failed; without benchmarks where that is nothing."""
+    """Build the order to retry failed rows; it has no benchmarks where none matches."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for row in asked_of_failed(request, failed):
         found[row.benchmark].add(row.unit)
@@ -273,14 +274,15 @@ def retry_order(request: Request, failed: Failed) -> Order:
 
 
 def asked_of_failed(request: Request, failed: Failed) -> Failed:
-    """Its rows, where it names some, else those of its target, else all."""
+    """The failed rows that a request means: its rows if it names some, else its target's, else
+    all."""
     if request.rows:
         return {row: failed[row] for row in request.rows if row in failed}
     return {row: of for row, of in failed.items() if request.target in {None, of}}
 
 
 def again_order(request: Request) -> Order:
-    """The conversations that it names, judged or played once more. Raises `CrosswindError`."""
+    """Build the order to judge or play the named conversations again. Raises `CrosswindError`."""
     again = _conversations(request.rows)
     return Order(
         benchmarks=tuple(again),
@@ -292,7 +294,7 @@ def again_order(request: Request) -> Order:
 
 
 def key_of(row: WorkRow) -> ConversationKey:
-    """The key of the conversation that a row of work is. Raises `CrosswindError` for another."""
+    """The key of a row that is a conversation. Raises `CrosswindError` for any other row."""
     try:
         return ConversationKey.parse(row.unit)
     except ValueError:
@@ -303,6 +305,6 @@ def _conversations(rows: Iterable[WorkRow]) -> dict[str, frozenset[ConversationK
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for row in rows:
         found[row.benchmark].add(key_of(row))
-    if not found:  # an order for none would be one for everything
+    if not found:  # an order without rows would mean everything
         raise CrosswindError("no conversation is named")
     return {name: frozenset(keys) for name, keys in found.items()}

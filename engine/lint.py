@@ -1,6 +1,6 @@
-"""Plain rules over metrics and scenarios: what makes one hard to judge or to play as it is meant.
+"""Simple rules over metrics and scenarios, for faults that make one hard to judge or to play.
 
-No rule asks a model, and each would rather miss a fault than call something one that is none.
+No rule asks a model. Each prefers missing a fault to a false alarm.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.similarity import ALIKE, near_duplicates, resemblance, words_of
 
 LONGEST: Final = 16_384
-"""Characters of each text that are looked through."""
+"""Only this many characters of each text are examined."""
 
 
 class Rule(StrEnum):
-    """The ids of the rules, as files and findings name them."""
+    """The ids of the rules, as used in files and findings."""
 
     ONE_BEHAVIOUR = "one-behaviour"
     NOT_VISIBLE = "not-visible"
@@ -38,7 +38,7 @@ class Rule(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What is wrong where it finds something."""
+        """What is wrong when the rule finds something."""
         return _SENTENCES[self]
 
     @property
@@ -91,18 +91,18 @@ class LintFinding:
 
     rule: Rule
     id: str
-    """Of the metric or scenario."""
+    """The id of the metric or scenario."""
     says: str
-    """A sentence: what was found."""
+    """One sentence: what was found."""
     key: tuple[str | int, ...] = ()
-    """Where in a metric: `("examples", 1)`. Empty for scenarios."""
+    """The path within a metric, such as `("examples", 1)`; empty for scenarios."""
 
 
 # Metrics
 
 
 def lint_metrics(metrics: Sequence[Metric]) -> list[LintFinding]:
-    """In the order of `metrics`."""
+    """Return the findings in the order of `metrics`."""
     metrics = [_cut_metric(metric) for metric in metrics]
     found = [finding for metric in metrics for finding in _of_metric(metric)]
     return _by_order(
@@ -141,7 +141,8 @@ def _of_metric(metric: Metric) -> Iterator[LintFinding]:
 
 
 def _core(definition: str) -> str:
-    """Without the sentences that say what else counts and what does not."""
+    """The definition without sentences that contain "count": what else counts, and what does
+    not."""
     sentences = _SENTENCE.split(definition)
     return ". ".join(one for one in sentences if "count" not in one)
 
@@ -155,7 +156,7 @@ _VERBS: Final = frozenset(
         "repeats says speaks suggests tells treats urges validates warns withdraws"
     ).split()
 )
-"""In the third person. One that may be a noun (offers, praises) needs an object after it."""
+"""Third-person verbs. Others, which may be plural nouns (offers), need an object after them."""
 _AND: Final = re.compile(
     r"\b(?P<verb>[a-z]{2,20}s)\b(?P<between>[^.;:,]{1,160}?),? and (?:then |also )?"
     r"(?P<second>[a-z]{2,20}s|never [a-z]{2,20}s|does not)\b(?P<after> [a-z']{1,20})?",
@@ -170,7 +171,7 @@ _SUBORDINATE: Final = frozenset(
 
 
 def _two_verbs(text: str) -> str | None:
-    """Two verbs of the same subject that "and" joins: `leaves … and asks`."""
+    """Two verbs with the same subject, joined by "and": `leaves … and asks`; None without."""
     text = " ".join(text.split())
     for found in _AND.finditer(text):
         first, second = found["verb"].casefold(), found["second"].casefold()
@@ -250,8 +251,8 @@ def _shared_examples(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
 
 
 def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFinding]:
-    """Base scenarios and variants, for conversations of `turns` turns. What a variant has from its
-    base is said of the base alone."""
+    """Return the findings for base scenarios and variants, for conversations of `turns` turns. A
+    finding that a variant shares with its base is reported for the base alone."""
     scenarios = [_cut_scenario(scenario) for scenario in scenarios]
     of_base: set[tuple[str, Rule]] = set()
     found: list[LintFinding] = []
@@ -278,7 +279,8 @@ def _cut_scenario(scenario: Scenario) -> Scenario:
 
 
 def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
-    """Between base scenarios of one metric; of one that has no base, its first variant."""
+    """Compare the base scenarios of each metric; a missing base is replaced by its first
+    variant."""
     by_metric: dict[str, dict[str, Scenario]] = {}
     for scenario in sorted(scenarios, key=lambda one: one.id):
         by_metric.setdefault(scenario.metric_id, {}).setdefault(scenario.base_id, scenario)
@@ -341,7 +343,7 @@ _QUOTED_SHARE: Final = 0.5
 
 
 def _is_quotation(instruction: str) -> bool:
-    """Whether half of it and more stands in quotation marks. A few quoted words are no message."""
+    """Whether at least half of the words are in quotation marks, and not just a few."""
     quoted = " ".join(_QUOTED.findall(instruction)).split()
     return len(quoted) >= _QUOTED_WORDS and len(quoted) >= _QUOTED_SHARE * len(instruction.split())
 
@@ -362,7 +364,7 @@ _FEWEST_WORDS: Final = 4
 
 
 def _given_away(scenario: Scenario) -> str | None:
-    """Where the words of the latent goal are said: their containment (Broder 1997)."""
+    """Where the latent goal's words are given away, measured by containment (Broder 1997)."""
     goal = words_of(scenario.latent_adversarial_goal)
     if len(goal) < _FEWEST_WORDS:
         return None

@@ -1,4 +1,4 @@
-"""A run as a watcher sees it: counts that each fact moves. Pure; it holds no row of work itself."""
+"""A run as a watcher sees it: counters that each fact updates. Pure; holds no rows of work."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from engine.facts import (
 )
 
 ANSWER = "answer"
-"""The outcome of an attempt that brought a reply."""
+"""The outcome of a successful attempt."""
 
 RATE_WINDOW = timedelta(seconds=30)
-"""Rates are over the last half minute: long enough to be calm, short enough to be true."""
+"""The window for rates: long enough to be steady, short enough to be current."""
 MOST_NAMED = 3
-"""Other models that are named of one target."""
+"""The most substitute models that are named for one target."""
 FEWEST_TO_JUDGE = 4
-"""Calls that were answered lately, to say anything of their pace."""
+"""Answered calls in the window that are needed to estimate a pace."""
 LENGTHS = 50
-"""Conversations from whose lengths those of the next are told."""
+"""The number of latest conversations whose lengths predict those of the next."""
 
 
 @dataclass(slots=True)
 class StateCounts:
-    """How many rows of work stand where."""
+    """How many rows of work are in each state."""
 
     queued: int = 0
     running: int = 0
     done: int = 0
     failed: int = 0
     dropped: int = 0
-    """No longer part of the benchmark: in no total."""
+    """No longer part of the benchmark, and not in `total`."""
 
     @property
     def total(self) -> int:
@@ -56,7 +56,7 @@ class StateCounts:
         return self.done + self.failed
 
     def move(self, was: State | None, state: State, count: int = 1) -> None:
-        """`count` rows go from one state to another; from None where they are new."""
+        """Move `count` rows from one state to another; `was` is None for new rows."""
         if was is not None:
             setattr(self, was.value, getattr(self, was.value) - count)
         setattr(self, state.value, getattr(self, state.value) + count)
@@ -73,7 +73,7 @@ class StateCounts:
 
 @dataclass(slots=True)
 class TrackScore:
-    """What counts so far on one track."""
+    """Passed and scored conversations of one track."""
 
     passed: int = 0
     scored: int = 0
@@ -83,7 +83,7 @@ class TrackScore:
         return self.passed / self.scored if self.scored else None
 
     def replace(self, before: bool | None, after: bool | None) -> None:  # noqa: FBT001  (two values of one kind, not switches)
-        """What counts for one conversation is now `after`; None is unscored, or nothing yet."""
+        """Update what counts for one conversation; None means unscored or not judged yet."""
         if before is not None:
             self.scored -= 1
             self.passed -= before
@@ -93,14 +93,14 @@ class TrackScore:
 
 
 class EventRate:
-    """Events in the last `RATE_WINDOW`, by the clock of the facts themselves."""
+    """Sums amounts over the last `RATE_WINDOW`, by the timestamps of the facts."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[datetime, int]] = deque()
         self._sum = 0
 
     def add(self, at: datetime, amount: int) -> None:
-        """`amount` of something happened. Times may come out of order by a little."""
+        """Record an amount. Timestamps may be slightly out of order."""
         if self._events and at - self._events[-1][0] < timedelta(seconds=1):
             first, held = self._events[-1]
             self._events[-1] = (first, held + amount)
@@ -110,7 +110,8 @@ class EventRate:
         self._forget(at)
 
     def per_second(self, now: datetime) -> float:
-        """Over the window, or where less of it has passed, over that."""
+        """The rate over the window, or over the time since its first event where that is
+        shorter."""
         self._forget(now)
         if not self._events:
             return 0.0
@@ -118,13 +119,13 @@ class EventRate:
         return self._sum / span
 
     def total(self, now: datetime) -> int:
-        """In the window that ends now."""
+        """The sum over the window that ends now."""
         self._forget(now)
         return self._sum
 
     def since_first(self, now: datetime) -> tuple[int, float]:
-        """How much came since the first that is remembered, without it, and in how many seconds:
-        nobody knows how long that one took to come."""
+        """The sum after the first event in the window, and the seconds since that event. The first
+        amount is left out because the time it took is unknown."""
         self._forget(now)
         if not self._events:
             return 0, 0.0
@@ -137,7 +138,7 @@ class EventRate:
 
 
 def others_in_words(others: Mapping[str, int], total: int, what: str) -> str | None:
-    """How many of `what` came from whom else than they were asked of; None where none did."""
+    """Say how many of `what` came from other models than the requested one; None where none did."""
     if not others:
         return None
     most, *rest = sorted(others.items(), key=lambda one: (-one[1], one[0]))
@@ -149,7 +150,7 @@ def others_in_words(others: Mapping[str, int], total: int, what: str) -> str | N
 
 @dataclass(slots=True)
 class TargetProgress:
-    """What a person who pays for a target wants to know of it."""
+    """Counters for one target."""
 
     simulate: StateCounts = field(default_factory=StateCounts)
     evaluate: StateCounts = field(default_factory=StateCounts)
@@ -157,43 +158,44 @@ class TargetProgress:
         default_factory=lambda: {Track.POSITIVE: TrackScore(), Track.NEGATIVE: TrackScore()}
     )
     usage: Usage = field(default_factory=Usage)
-    """Of every call made on this target's behalf, the user model's and evaluator's included."""
+    """Of every call made for this target, the user model's and the evaluator's included."""
     tokens: EventRate = field(default_factory=EventRate)
     """Output tokens of the same calls."""
     settled: EventRate = field(default_factory=EventRate)
-    """Conversations played to their end."""
+    """Conversations done or failed."""
     calls: EventRate = field(default_factory=EventRate)
-    """Answers in its conversations, the user model's and its own."""
+    """Answers in its conversations, from the target and the user model."""
     call_ms: EventRate = field(default_factory=EventRate)
-    """How long those took, in milliseconds."""
+    """The duration of those calls, in milliseconds."""
     open: dict[str, int] = field(default_factory=dict)
-    """Messages of each conversation that has begun and is not over, by its id."""
+    """Messages so far of each open conversation, by its id."""
     lengths: deque[int] = field(default_factory=lambda: deque(maxlen=LENGTHS))
-    """Messages of those that were played last."""
+    """Messages of each of the latest completed conversations."""
     last_problem: str | None = None
     replies: int = 0
-    """What the target's own model was asked and answered."""
+    """Answers by the target's role."""
     others: dict[str, int] = field(default_factory=dict)
-    """How many of those came from another model than the one that was asked, by its name."""
+    """How many of those came from another model than the requested one, by the model's name."""
 
     @property
     def served_by_others(self) -> str | None:
-        """How many replies came from whom else; None where none did."""
+        """How many replies came from other models, in words; None where none did."""
         return others_in_words(self.others, self.replies, "replies")
 
     def end(self, unit: str, *, finished: bool) -> None:
-        """A conversation is over, or can be continued."""
+        """Close a conversation; one that did not finish can be continued and has no final
+        length."""
         said = self.open.pop(unit, 0)
         if finished and said:
             self.lengths.append(said)
 
     def time_left(self, now: datetime, turns: int) -> TimeLeft | None:
-        """Until all conversations are played; `turns` is how long one is at most. None where
-        nothing is left to do, or the pace is not known yet.
+        """Estimate the time until all conversations are played; `turns` is their limit. None where
+        nothing is left or the pace is not known yet.
 
-        It goes by messages, not by conversations that end: where all that are left have begun, they
-        share the slots and end close to each other. Nor is it less than the longest of them takes
-        by itself, which is what counts when fewer are left than slots.
+        It counts messages, not completed conversations: when all that are left have begun, they
+        share the slots and end close together. The estimate is at least the time that the longest
+        remaining conversation takes by itself, which decides when fewer are left than slots.
         """
         left = self.simulate.queued + self.simulate.running
         made, seconds = self.calls.since_first(now)
@@ -203,7 +205,7 @@ class TargetProgress:
         said = sorted(self.open.values())[:left]
         said = [*([0] * (left - len(said))), *said]
         each = self.call_ms.total(now) / self.calls.total(now) / 1000
-        # what is in the air counts for nothing yet, and may all come in at once
+        # calls in flight do not count yet, and may all complete at once
         off = min(1 / sqrt(made) + each / seconds, 0.5)
         low, likely, high = (
             max(seconds / made * work, each * longest) for work, longest in self._to_say(said, most)
@@ -211,8 +213,9 @@ class TargetProgress:
         return TimeLeft(low / (1 + off), likely, high / (1 - off))
 
     def _to_say(self, said: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
-        """Messages that all of these have still to say, and the longest of them alone, of `most`
-        at most: few, as is likely, and many. Any message may be the last, alike often."""
+        """Yield (messages that all conversations still need, messages that the longest one needs)
+        for three cases: few, likely, many. Each message is assumed equally likely to be the
+        last."""
         early = sum(length < most for length in self.lengths)
         seen = sum(self.lengths) + sum(said) + 1
         doubt = sqrt(early)
@@ -220,14 +223,14 @@ class TargetProgress:
         for ends, share in ((early + 1 + doubt, 1.0), (early, 0.5), (early - doubt, 0.0)):
             chance = min(max(ends / seen, 0.0), 0.99)
             work = sum(_expected(max(most - one, 1), chance) for one in said)
-            if share and chance:  # as many as this share of such conversations would not outlast
+            if share and chance:  # a length that this share of such conversations does not exceed
                 yield work, min(longest, max(1.0, log(share / len(said)) / log(1 - chance)))
             else:
                 yield work, longest
 
 
 class TimeLeft(NamedTuple):
-    """In seconds; it lies between the outer two in about two cases of three."""
+    """Seconds. The true value lies between `low` and `high` in about two cases of three."""
 
     low: float
     likely: float
@@ -235,30 +238,30 @@ class TimeLeft(NamedTuple):
 
 
 def _expected(most: int, chance: float) -> float:
-    """How many come where each may be the last, and the last of `most` is."""
+    """The expected number of messages, at most `most`, if each is the last with this chance."""
     return float(most) if not chance else (1 - (1 - chance) ** most) / chance
 
 
 @dataclass(slots=True)
 class Progress:
-    """Everything that `apply` has folded, for one store."""
+    """The state of all runs in one store, folded from its facts by `apply`."""
 
     seq: int = 0
-    """Of the last fact folded in, or of the snapshot this began with."""
+    """The `seq` of the last fact applied, or of the snapshot that this began with."""
     stages: dict[tuple[str, Stage], StateCounts] = field(default_factory=dict)
     targets: dict[tuple[str, str], TargetProgress] = field(default_factory=dict)
     """By (benchmark, target id)."""
     benchmark: str | None = None
-    """The one that is being worked on, or was last."""
+    """The benchmark being worked on, or the last one."""
     stage: Stage | None = None
     messages: int = 0
     run_state: NoteKind | None = None
-    """The last that happened to the run as a whole; None where nothing ever ran."""
+    """The latest event of the run as a whole; None where nothing ever ran."""
     notes: deque[Noted] = field(default_factory=lambda: deque(maxlen=100))
 
     @property
     def run_end(self) -> RunEnd | None:
-        """How the last run ended; None where it did not, or nothing ever ran."""
+        """How the last run ended; None while one runs, or where nothing ever ran."""
         if self.run_state is not NoteKind.RUN_ENDED:
             return None
         ends = [note.text for note in self.notes if note.kind is NoteKind.RUN_ENDED]
@@ -278,7 +281,7 @@ class Progress:
         }
 
     def apply(self, fact: Fact) -> None:
-        """Fold one fact in. Facts come in the order of their `seq`; one seen before is ignored."""
+        """Apply one fact. Facts must come in order of `seq`; one that was applied is ignored."""
         if fact.seq <= self.seq:
             return
         self.seq = fact.seq
@@ -327,7 +330,7 @@ class Progress:
         target = self.target(fact.benchmark, fact.target)
         used = Usage(1, fact.input_tokens, 0, fact.output_tokens, fact.cost_usd)
         if fact.outcome != ANSWER:
-            # a failed attempt that reported nothing adds nothing to what is known
+            # a failed attempt without reported usage counts as zero, so known sums stay known
             used = Usage(
                 1, fact.input_tokens or 0, 0, fact.output_tokens or 0, fact.cost_usd or 0.0
             )

@@ -1,8 +1,8 @@
-"""Passages that somebody copied out of a message, looked up in it again.
+"""Finds passages that somebody copied from a message in that message again.
 
-Who copies changes small things: white space, quotation marks, dashes and light Markdown, the case
-of the first letter, the last mark, escapes of JSON, and what an ellipsis leaves out. One word is no
-passage, as it stands anywhere, unless it is the whole message.
+Small changes are tolerated: white space, quotation marks, dashes, light Markdown, the case of the
+first letter, final punctuation, JSON escapes, and omissions marked by an ellipsis. A single word is
+no passage, because it can occur anywhere, unless it is the whole message.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final
 Span = tuple[int, int]
 
 NO_QUOTE_FOUND: Final = "none of this verdict's evidence was found in what the target said"
-"""Of a verdict that stands all the same."""
+"""A note on a verdict that remains valid."""
 
 MOST_PARTS: Final = 8
-"""Parts between ellipses; a passage of more is a summary."""
+"""The most parts between ellipses; a passage with more is a summary."""
 
 LONGEST: Final = 20_000
-"""Characters of a passage; what is longer is none."""
+"""The most characters of a passage; longer ones are never found."""
 
 _MARKS: Final = tuple(
     {
@@ -31,27 +31,27 @@ _MARKS: Final = tuple(
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
         "\u2026": "...",
-        # bold and italics: what is copied out of a rendered reply has no marks
+        # bold and italics: text copied from a rendered reply lacks the marks
         "*": "",
         "_": "",
     }.items()
 )
-"""What stands for each mark."""
+"""Marks and their plain replacements."""
 _ELLIPSIS: Final = re.compile(r"[\[(]?\.{3,}[\])]?")
 _ESCAPES: Final = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
 _LAST_MARKS: Final = "\"' .,;:!?\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f"
 _WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _WORD: Final = re.compile(rf"[{_WITHOUT_BLANKS}]{{1,2}}|[^\W{_WITHOUT_BLANKS}]+")
-"""Two characters of a script that is written without blanks are taken for a word."""
+"""In a script without spaces, two characters count as a word."""
 
 
 def is_one_word(passage: str) -> bool:
-    """Whether nothing of it is more than one word."""
+    """Whether no part of the passage has more than one word."""
     return all(len(_WORD.findall(part)) < 2 for part in _ELLIPSIS.split(_plain(passage[:LONGEST])))
 
 
 def why_not_found(passage: str) -> str:
-    """Why a passage stands in no message, for people."""
+    """Why a passage is not found in any message, for people."""
     return "one word is no quote" if is_one_word(passage) else "not found in the transcript"
 
 
@@ -60,35 +60,35 @@ def stands_in(message: str, passage: str) -> bool:
 
 
 def places(message: str, passage: str) -> tuple[Span, ...]:
-    """From where to where each part of the passage stands; none where it does not stand there."""
+    """The span of each part of the passage in the message; empty where it is not found."""
     plain = _plain_message(message)
     return tuple(_place(message, plain, span) for span in _found(plain, passage) or ())
 
 
 def _place(message: str, plain: str, span: Span) -> Span:
-    """Where a span of what is plain of a message stands in it."""
+    """Map a span of the plain text to the original message."""
     wanted = plain[slice(*span)]
     at = message.find(wanted)
-    # where it stands but once, it is told without a search
+    # unique in both: no search by offset is needed
     if 0 <= at == message.rfind(wanted) and plain.find(wanted) == plain.rfind(wanted):
         return at, at + len(wanted)
     return _offset(message, span[0]), _offset(message, span[1] - 1) + 1
 
 
 def _plain(text: str) -> str:
-    for mark, plain in _MARKS:  # ten times as quick as to translate, of text that is not ASCII
+    for mark, plain in _MARKS:  # ten times as fast as str.translate for text that is not ASCII
         if mark in text:
             text = text.replace(mark, plain)
     return " ".join(text.split())
 
 
 _plain_message = lru_cache(maxsize=256)(_plain)
-"""Of whole messages, in each of which several passages are looked for."""
+"""Cached for whole messages, because several passages are looked for in each."""
 
 
 def _offset(text: str, place: int) -> int:
-    """Where in `text` the character comes from that stands at a place of its `_plain`, and is no
-    blank: with it, and not before, what is plain of the beginning is so long."""
+    """The offset in `text` of the character that is at `place` in its `_plain` form and is no
+    blank: the shortest prefix of `text` whose plain form reaches `place` ends with it."""
     return bisect_left(range(len(text)), place + 1, key=lambda end: len(_plain(text[: end + 1])))
 
 
@@ -109,7 +109,7 @@ def _found(plain: str, passage: str) -> list[Span] | None:
 
 
 def _readings(passage: str) -> Iterator[str]:
-    """As it stands, and with the escapes of JSON taken for what they mean."""
+    """Yield the passage as it is, and with its JSON escapes decoded."""
     yield passage
     meant = _ESCAPES.sub(lambda escapes: str(json.loads(f'"{escapes[0]}"')), passage)
     if meant != passage:
@@ -139,11 +139,11 @@ def _in_order(plain: str, wanted: str) -> list[Span] | None:
 
 
 def _span(plain: str, wanted: str, start: int) -> Span | None:
-    """Where it stands from `start` on, whatever the case of its first letter; without its last
-    marks where it does not stand there with them."""
+    """The first span of `wanted` from `start` on, ignoring the case of its first letter, and
+    without its final punctuation where it is not found with it."""
     for copied in dict.fromkeys((wanted, wanted.rstrip(_LAST_MARKS))):
         first, rest = copied[:1], copied[1:]
-        # a quote that opens a sentence of its own is often given another first letter
+        # a quote at the beginning of a sentence is often capitalised
         for begin in dict.fromkeys((first, first.lower(), first.upper())):
             at = start - 1
             while copied and (at := plain.find(begin + rest, at + 1)) >= 0:
@@ -154,7 +154,7 @@ def _span(plain: str, wanted: str, start: int) -> Span | None:
 
 
 def _cuts_a_word(plain: str, at: int) -> bool:
-    """Whether letters of one word stand on both sides. Scripts without case may write no blanks."""
+    """Whether `at` lies between two letters of one word. Scripts without case may omit spaces."""
     around = plain[max(0, at - 1) : at + 1]
     return len(around) == 2 and at > 0 and all(_is_of_a_word(char) for char in around)
 

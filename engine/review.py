@@ -1,4 +1,4 @@
-"""What a person asks for in a review, as a command, the app or the link hands it on."""
+"""Requests of a person in a review, as commands, the app and the link pass them on."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from enum import StrEnum
 
 
 class ReviewMode(StrEnum):
-    """Whether metrics and scenarios that a model wrote wait for a person."""
+    """Whether metrics and scenarios that a model wrote must be approved by a person."""
 
     REQUIRED = "required"
-    """No conversation is played from one that nobody approved."""
+    """No conversation is played from a metric or scenario that nobody has approved."""
     OPTIONAL = "optional"
-    """They may be reviewed, and nothing waits."""
+    """A person may review them, and nothing waits for it."""
     OFF = "off"
-    """As optional, and nothing is said of it."""
+    """As optional, and no message mentions reviews."""
 
 
 class ReviewState(StrEnum):
-    """How a metric or a scenario stands."""
+    """The review state of a metric or scenario."""
 
     WAITS = "waits"
     APPROVED = "approved"
     REJECTED = "rejected"
     BY_HAND = "by hand"
-    """A person wrote it, so that it needs no approval."""
+    """Written by a person, so it needs no approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewRequest:
-    """One act of one person."""
+    """One action of one person."""
 
     benchmark: str
     action: str
@@ -39,10 +39,10 @@ class ReviewRequest:
     account: str
     """`user@host`."""
     ids: tuple[str, ...] = ()
-    """Of metrics and scenarios; of an edit one."""
+    """The metrics and scenarios concerned; an edit has one."""
     reason: str = ""
     text: str | None = None
-    """Of an edit: all of it, as YAML."""
+    """For an edit: the whole new text, as YAML."""
     seen: Mapping[str, str] = field(default_factory=dict)
-    """By id, the digest of what the person had before them; where something else stands by now,
-    nothing is done. Ids that are not here are not looked at."""
+    """The digest of what the person saw, by id. Where the current one differs, nothing is done. Ids
+    without a digest are not checked."""

@@ -1,4 +1,4 @@
-"""Which parts scripts played, and how that is said: of what they did, and of nothing else."""
+"""Says which parts of a conversation were played by scripts instead of language models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 LABEL: Final = "offline:"
-"""How the label of every scripted model begins."""
+"""The prefix of every scripted model's label."""
 MADE_BY_SCRIPTS: Final = "made with scripted models, which are not language models"
 
 GENERATOR: Final = "generator"
@@ -16,10 +16,10 @@ EVALUATOR: Final = "evaluator"
 CHECKER: Final = "checker"
 
 Pace = Literal["human", "instant"] | float
-"""How fast a script speaks: at a readable speed, all at once, or words a second."""
+"""How fast a script speaks: at reading speed, all at once, or in words per second."""
 
 Parts = Mapping[str, bool]
-"""By part, in the order in which they are told: whether a script played it."""
+"""Whether a script played each part, in display order."""
 
 
 def is_script(label: str) -> bool:
@@ -27,13 +27,13 @@ def is_script(label: str) -> bool:
 
 
 def all_scripts(parts: Parts) -> bool:
-    """Whether scripts did all of it. Who wrote the scenario has no say where others spoke."""
+    """Whether scripts played all parts. The generator is ignored where others had a part."""
     spoke = [script for part, script in parts.items() if part != GENERATOR]
     return all(spoke or parts.values()) and any(parts.values())
 
 
 def scripted_note(parts: Parts) -> str | None:
-    """A clause that says which parts scripts played; None where they played none."""
+    """A clause that names the scripted parts; None where there are none."""
     return MADE_BY_SCRIPTS if all_scripts(parts) else scripts_in_words(parts)
 
 
@@ -48,7 +48,7 @@ def scripts_in_words(parts: Parts) -> str | None:
 
 
 def played_by(user_model: str, target: str, *, scripted: bool) -> dict[str, bool]:
-    """The parts of a conversation, by the labels of its models; of both where it is only known that
-    a script had a part."""
+    """Whether the user model and the target are scripts, by their labels. Both count as scripts
+    where no label says so but the conversation is marked `scripted`."""
     parts = {USER: is_script(user_model), TARGET: is_script(target)}
     return dict.fromkeys(parts, True) if scripted and not any(parts.values()) else parts

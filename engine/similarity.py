@@ -1,4 +1,4 @@
-"""How alike texts are, by the words that they have in common."""
+"""Measures how similar texts are by the words they share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 from engine.benchmark import Scenario
 
 ALIKE: Final = 0.6
-"""Share of words in common from which two texts are said to be much alike."""
+"""The share of common words from which two texts count as similar."""
 
 
 def words_of(*texts: str) -> frozenset[str]:
-    """The words of four letters and more, whatever their case."""
+    """The case-folded words of at least four letters."""
     return frozenset(_WORD.findall(" ".join(texts).casefold()))
 
 
-# four letters: shorter words are mostly grammar, in which all texts are alike
+# four letters: shorter words are mostly grammar, which all texts share
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 
 
@@ -28,7 +28,7 @@ def resemblance(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 
 def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Scenario, float]]:
-    """Pairs whose persona, goal and landmarks resemble each other by `ALIKE` or more."""
+    """Yield pairs whose persona, goal and landmarks resemble each other by at least `ALIKE`."""
     told = [(one, words_told(one)) for one in scenarios]
     for (one, mine), (other, theirs) in combinations(told, 2):
         alike = resemblance(mine, theirs)

@@ -1,4 +1,4 @@
-"""A watcher's whole view of a workspace: facts of the store, folded, and the link to an engine."""
+"""A watcher's view of a workspace: folded facts from the store, and the link to the engine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class TargetInfo:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorInfo:
-    """A model that is offered as a judge."""
+    """A model that can be chosen as a judge."""
 
     name: str
-    """In the configuration."""
+    """Its name in the configuration."""
     label: str
     scripted: bool
 
@@ -40,28 +40,28 @@ class BenchmarkInfo:
     turns: int
     targets: Sequence[TargetInfo]
     scripted: bool
-    """Whether any model that had a part in what is stored of it is a script and not a language
-    model; where nothing is, any that will have."""
+    """Whether any model behind the stored results is a script; with none stored, whether any
+    configured model is."""
     jury: Jury | None = None
-    """Whose verdicts count."""
+    """Decides whose verdicts count."""
     scripts: str | None = None
-    """Which parts scripts play, in words; None where that is all of them, or none."""
+    """Which parts scripts play, in words; None where all parts or none are scripted."""
     evaluators: Sequence[EvaluatorInfo] = ()
-    """Who else is offered as a judge: models that have a name, but for those under test."""
+    """Models that can be chosen as judges: all named models that are not targets."""
     configured: Parts = field(default_factory=dict)
-    """Which parts scripts play by the configuration."""
+    """Which parts are scripted in the configuration."""
     played: Parts = field(default_factory=dict)
-    """Which parts they had in what is stored; nothing where nothing is."""
+    """Which parts were scripted in the stored results; empty where there are none."""
     definition: Path | None = None
-    """The file that says what it measures."""
+    """The file that defines the benchmark."""
     description: str = ""
-    """What it asks, in the words of that file."""
+    """What the benchmark asks, from that file."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """By id; none before they are written."""
+    """By id; empty before metrics are written."""
 
     @property
     def at_work(self) -> BenchmarkInfo:
-        """This benchmark while a run of the configuration adds to what is stored."""
+        """This benchmark while a run adds results of the current configuration."""
         parts = dict(self.configured)
         for part, script in self.played.items():
             parts[part] = script or parts.get(part, False)
@@ -73,25 +73,24 @@ class BenchmarkInfo:
 
 
 def named_only(names: Sequence[str]) -> list[BenchmarkInfo]:
-    """What is known before the configuration is read."""
+    """The benchmarks by name only, before the configuration is read."""
     return [BenchmarkInfo(name, title="", turns=0, targets=(), scripted=False) for name in names]
 
 
 @dataclass(slots=True)
 class Watch:
-    """Belongs to one thread. `poll` it, then look at `progress`."""
+    """Belongs to one thread. Call `poll`, then read `progress`."""
 
     reader: Reader
     benchmarks: Sequence[BenchmarkInfo]
     link: EngineLink | None = None
-    """None where no engine runs."""
+    """None where no engine is running."""
     described: bool = True
-    """Whether `benchmarks` says all of them; else no more than their names, for as long as the
-    configuration is being read."""
+    """False while the configuration is being read and `benchmarks` holds names only."""
     progress: Progress = field(init=False)
     _version: int = field(init=False, default=-1)
     _at_work: set[str] = field(init=False, default_factory=set)
-    """Benchmarks of which something was played or judged since the watch began."""
+    """Benchmarks with a take or verdict since the watch began or was described."""
 
     def __post_init__(self) -> None:
         self.progress = self.reader.snapshot()
@@ -100,41 +99,40 @@ class Watch:
     def open(
         cls, store: Path, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None = None
     ) -> Watch:
-        """With what the configuration says of the benchmarks. Raises `StoreError`."""
+        """Open the store. Raises `StoreError`."""
         return cls(open_reader(store), benchmarks, link)
 
     @property
     def jury(self) -> Jury | None:
-        """Whose verdicts count, which is the same in all benchmarks; None before the configuration
-        is read."""
+        """Decides whose verdicts count, in all benchmarks; None before the configuration is
+        read."""
         return next((each.jury for each in self.benchmarks), None)
 
     def describe(self, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None) -> None:
-        """Now that the configuration is read; `link` is to the engine at work, or to the next."""
+        """Set what the configuration says, once it is read, and the link to the engine."""
         self.benchmarks, self.link, self.described = benchmarks, link, True
         self._at_work.clear()
-        self._version = -1  # the store may have been made only now
+        self._version = -1  # the store may just have been created
 
     def poll(self) -> Sequence[Fact]:
-        """What became true since the last call, folded into `progress`; cheap where nothing did."""
-        # SQLite's own counter of what other connections have committed, which is cheap to ask
+        """Apply and return the facts since the last call; cheap where there are none."""
+        # SQLite's own counter of commits by other connections, which is cheap to read
         version = self.reader.data_version()
         if version == self._version:
             return ()
         found: list[Fact] = []
-        # in portions, as the store gives them, so that a watcher that comes late holds no reader
-        # for long
+        # in batches, so that a watcher that starts late holds no read transaction for long
         while facts := self.reader.facts(self.progress.seq):
             for fact in facts:
                 self.progress.apply(fact)
             found += facts
-        # the one from before reading: what came while it was read is seen by the next poll
+        # the version from before reading: the next poll sees what was committed meanwhile
         self._version = version
         self._hear_of_scripts(found)
         return found
 
     def _hear_of_scripts(self, facts: Sequence[Fact]) -> None:
-        """A run that plays or judges does so with the models of the configuration."""
+        """Mark benchmarks at work: a run plays and judges with the configured models."""
         if self.progress.run_state in {None, NoteKind.RUN_ENDED}:
             return
         news = {fact.benchmark for fact in facts if isinstance(fact, TakeStarted | VerdictGiven)}
