@@ -1,4 +1,4 @@
-"""What each command takes."""
+"""The arguments and help texts of each command."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.branches import STANCE
 from engine.cli.cluster_arguments import add_cluster, add_workers
 
 AddCommand = Callable[..., argparse.ArgumentParser]
-"""Adds a command: its name, what it does, and what is said below its options."""
+"""Adds a command: its name, what it does, and the epilog below its options."""
 
 
 SHARED: Final = ("workspace", "plain", "slow", "no_mouse")
-"""What every command takes."""
+"""The options of every command, by their `dest`."""
 
 
 def add_shared(shared: argparse.ArgumentParser) -> None:
-    """Add what `SHARED` names, in a group of its own."""
+    """Add the options in `SHARED`, as a group of their own."""
     group = shared.add_argument_group("for every command")
     _option(
         group,
@@ -42,13 +42,13 @@ def _flag(command: argparse._ActionsContainer, name: str, text: str) -> None:
 def _option(
     command: argparse._ActionsContainer, name: str, metavar: str, text: str, **more: Any
 ) -> None:
-    """The help names a default that the parser itself fills in."""
+    """The help names the default where the parser fills one in."""
     told = f"{text} (default: %(default)s)" if more.get("default") else text
     command.add_argument(name, metavar=metavar, help=told, **more)
 
 
 def _several(command: argparse._ActionsContainer, name: str, metavar: str, text: str) -> None:
-    """An option that may be repeated; without it there is an empty list."""
+    """Add an option that may be repeated; its value is a list, empty by default."""
     command.add_argument(name, metavar=metavar, help=text, action="append", default=[])
 
 
@@ -319,7 +319,8 @@ def _lint(command: AddCommand) -> None:
 
 
 def dollars(text: str) -> float:
-    """Raises ValueError, of which argparse makes an error that names the option."""
+    """An amount such as `2.5` or `$2.5`. argparse turns a `ValueError` into an error that names
+    the option."""
     amount = float(text.removeprefix("$"))
     if not 0 < amount < inf:
         raise ValueError
@@ -629,7 +630,7 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "look after a workspace": (_doctor, _mirror, _import, _prune, _repair),
     "the app, and many machines": (_keys, _themes, add_cluster),
 }
-"""By what one is about, in the order in which `--help` lists them."""
+"""The commands by task, in the order in which `--help` lists them."""
 
 
 def _spending(command: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BarPrinter:
-    """One bar for each stage, and below it one for each target."""
+    """Draws one bar for each stage, and below it one for each target."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -44,7 +44,7 @@ class BarPrinter:
             self._progress.start()
 
     def _hide(self, name: str) -> None:
-        """The bars of a benchmark that is over make room for those of the next."""
+        """Remove the bars of a benchmark that is over, to make room for the next."""
         for key in [key for key in self._tasks if key[0] == name]:
             self._progress.remove_task(self._tasks.pop(key))
 
@@ -62,8 +62,8 @@ class BarPrinter:
 
 
 def _progress(*, of_bytes: bool) -> Progress:
-    """Of bytes, which leaves nothing behind, or of things, of which some may fail."""
-    # 23 ms for rich, where there are bars to draw
+    """Bars that count bytes and vanish at the end, or rows, with those that failed."""
+    # 23 ms to load rich, only where there are bars to draw
     from rich import console, progress
 
     return progress.Progress(
@@ -85,7 +85,7 @@ def bars() -> Iterator[BarPrinter]:
 
 
 class ImportBar:
-    """One bar, for the benchmark that is being read."""
+    """Draws one bar, for the benchmark that is being read."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -97,7 +97,7 @@ class ImportBar:
         self._task = self._progress.add_task(one_line(benchmark), total=size)
 
     def read(self, size: int) -> None:
-        """So many bytes more. From any thread."""
+        """Advance by `size` bytes. Safe to call from any thread."""
         if self._task is not None:
             self._progress.advance(self._task, size)
 

@@ -1,4 +1,4 @@
-"""What `crosswind cluster` does."""
+"""The actions of `crosswind cluster`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.config.secrets import read_dotenv
 from engine.errors import DONE, Problem
 
 _KEY_ENDINGS: Final = ("KEY", "TOKEN", "SECRET")
-"""Of names of variables that a worker says that it has."""
+"""Endings of the names of environment variables that a worker reports as keys."""
 
 
 def init(arguments: argparse.Namespace) -> int:
@@ -81,7 +81,8 @@ def worker(arguments: argparse.Namespace) -> int:
 
 
 def _given(path: Path) -> Mapping[str, str]:
-    """Raises `InputError`; a line that cannot be read is refused, and never shown."""
+    """The variables of an `--env` file. Raises `InputError` with the number of an unreadable line,
+    never its content."""
     read_kept(path, "lines of the form NAME=value")
     held = read_dotenv(path)
     if held.unreadable_lines:
@@ -92,7 +93,7 @@ def _given(path: Path) -> Mapping[str, str]:
 
 
 def _keys_told(given: Mapping[str, str], path: Path | None) -> str:
-    """Names alone."""
+    """The names of the keys that a worker has, without their values."""
     own = sorted(
         name for name, value in os.environ.items() if name.endswith(_KEY_ENDINGS) and value
     )

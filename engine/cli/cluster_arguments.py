@@ -1,4 +1,4 @@
-"""What `crosswind cluster` takes."""
+"""The arguments of `crosswind cluster`, and the options that choose who makes the calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER: Final = Path("crosswind-cluster")
 
 
 def add_workers(command: argparse.ArgumentParser) -> None:
-    """Who makes the calls of an engine that the command starts."""
+    """Add the options that choose who makes the calls of an engine that the command starts."""
     command.add_argument(
         "--workers",
         type=int,
@@ -126,7 +126,7 @@ def _address(parser: argparse.ArgumentParser) -> None:
 
 
 def port(text: str) -> int:
-    """Raises ValueError, of which argparse makes an error that names the option."""
+    """argparse turns a `ValueError` into an error that names the option."""
     number = int(text)
     if not 0 <= number <= 65535:
         raise ValueError
@@ -134,7 +134,7 @@ def port(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Raises ValueError, of which argparse makes an error that names the option."""
+    """argparse turns a `ValueError` into an error that names the option."""
     number = float(text)
     if not 0 < number <= 86_400:
         raise ValueError

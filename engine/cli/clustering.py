@@ -1,4 +1,4 @@
-"""`crosswind cluster`: a key for a cluster, its scheduler, its workers, and who is there."""
+"""`crosswind cluster`: makes a cluster's key, runs its scheduler and workers, and lists them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engine.cluster.extra import require_extra
 
 def cluster(arguments: argparse.Namespace) -> int:
     require_extra()
-    # what there is to tell is told by us, in sentences; the worker's process inherits it
+    # our own sentences replace Dask's log; the worker's process inherits this
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     os.environ.setdefault("DASK_LOGGING__ASYNCIO", "critical")
-    # that it found no network, for one: it goes on with this machine
+    # such as that it found no network: it goes on with this machine
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="distributed")
-    # only now: it may not be installed, and reads how to log when it is loaded
+    # imported here: Dask may not be installed, and reads its log settings on import
     from engine.cli.cluster_actions import ACTIONS
 
     return ACTIONS[arguments.action](arguments)

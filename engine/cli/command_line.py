@@ -1,4 +1,4 @@
-"""The command line as it is read: what a slip of the finger is met with, and what opens the app."""
+"""Parses the command line, suggests corrections for typos, and decides what opens the app."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ first steps: crosswind demo · crosswind init DIR · crosswind new NAME · cross
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose faults are ours to word, and that takes no half options."""
+    """An argument parser that raises `InputError` and takes no abbreviated options."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
@@ -37,8 +37,8 @@ class Parser(argparse.ArgumentParser):
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Leaves what every command takes out of a command's usage, as it is listed below, and wraps
-    each line of what is said below the options by itself."""
+    """Leaves the shared options out of a command's usage line, as they are listed below it, and
+    wraps each line of the description and the epilog by itself."""
 
     def add_usage(
         self,
@@ -58,13 +58,13 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class _CommandLine(Parser):
-    """All of `crosswind`. Its help lists the commands by what one is about, which argparse cannot
-    do for the commands of one parser."""
+    """The parser of `crosswind` itself. Its help groups the commands by task, which argparse
+    cannot do for the subcommands of one parser."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.command_groups: dict[str, Sequence[argparse.Action]] = {}
-        """What the help lists under each title."""
+        """The commands under each title of the help."""
 
     def format_help(self) -> str:
         formatter = self._get_formatter()
@@ -80,7 +80,7 @@ class _CommandLine(Parser):
 
 
 def _plain(message: str) -> str:
-    """argparse speaks of arguments; people think of what they typed."""
+    """argparse's message without its word "argument": people think of what they typed."""
     return message.replace("the following arguments are required:", "missing:").replace(
         "argument ", ""
     )
@@ -107,8 +107,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | None:
-    """What stands where the command belongs. An option before it that is not known would make its
-    value look like one, so that is said first."""
+    """The word in the place of the command. Raises `InputError` for an unknown option before it,
+    whose value would look like the command."""
     words = iter(argv)
     for word in words:
         if not word.startswith("-"):
@@ -122,7 +122,8 @@ def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | N
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """By their words; those of a command's own commands, such as `cluster init`, behind it."""
+    """The parsers by command, with a command's own subcommands, such as `cluster init`, behind
+    it."""
     found = dict[str, argparse.ArgumentParser]()
     for name, command in _own_commands(parser).items():
         found[name] = command
@@ -191,12 +192,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def opens_app(arguments: argparse.Namespace) -> bool:
-    """Whether this command is one that a person watches, on a terminal that can show it."""
+    """Whether this command opens the app on this terminal."""
     return _wants_app(arguments) and not _is_dumb()
 
 
 def why_no_app(arguments: argparse.Namespace) -> str | None:
-    """What to tell a person who would have been shown the app on another terminal."""
+    """Why the app does not open here, for a command that opens it on other terminals; else None."""
     if not (_wants_app(arguments) and _is_dumb()):
         return None
     goes_on = "" if arguments.command is None else "; this goes on here, in lines"

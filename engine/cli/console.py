@@ -1,4 +1,4 @@
-"""Where the headless commands speak: results to stdout, all else to stderr, as plain text."""
+"""The output of the headless commands: results to stdout, all else to stderr, as plain text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAINER: Final = str.maketrans(
 
 
 def _plainer(error: UnicodeError) -> tuple[str, int]:
-    """What a terminal of another encoding is shown in place of characters that it has not."""
+    """An encoding error handler: similar characters in place of those that a terminal lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end].translate(_PLAINER)
@@ -26,7 +26,7 @@ def _plainer(error: UnicodeError) -> tuple[str, int]:
 
 
 def take_any_encoding() -> None:
-    """Print what a terminal can show, and something like it for the rest, rather than fail."""
+    """Print similar characters, rather than fail, where the terminal cannot encode some."""
     # an error handler and not `errors="replace"`: a table of question marks cannot be read
     codecs.register_error("crosswind", _plainer)
     for stream in (sys.stdout, sys.stderr):
@@ -35,25 +35,25 @@ def take_any_encoding() -> None:
 
 
 def out(text: str = "") -> None:
-    """A line of the result."""
+    """Print a line of the result to stdout."""
     print(clean(text))  # noqa: T201  (the one place that writes results)
 
 
 def out_json(value: object) -> None:
-    """The result for a script: whatever a model said, escaped as JSON does it."""
+    """Print the result as JSON, in ASCII: text of models is escaped."""
     print(json.dumps(value, indent=2, ensure_ascii=True))  # noqa: T201
 
 
 def tell(text: str) -> None:
-    """A line for the person who watches."""
+    """Print a line about the command, not of its result, to stderr."""
     print(clean(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int]) -> str:
-    """Columns aligned by width, those in `right` to the right; two blanks between them."""
+    """A table with two blanks between columns; those in `right` are aligned to the right."""
 
     def width(text: str) -> int:
-        # by the standard library: rich would take longer to load than most commands take
+        # with the standard library: rich takes longer to load than most commands to run
         return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
     cells = [[clean(cell) for cell in row] for row in (head, *rows)]

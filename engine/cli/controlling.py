@@ -1,4 +1,4 @@
-"""Short words to the engine at work: pause, resume, stop."""
+"""The commands that control or follow the engine at work: pause, resume, stop, watch."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _say(arguments: argparse.Namespace, command: Command) -> int:
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    """Done, too, where there is nothing to stop."""
+    """Stop the engine. Without one, the exit code is 0, too."""
     handle = handle_of(arguments)
     if handle.holder() is None:
         tell(NOBODY.format(handle.workspace.root))
         return 0
     with closing(handle.link()) as link:
         answer = link.ask(Request(Command.STOP_NOW if arguments.now else Command.STOP))
-        # asked while it is open: whether nobody listened, or somebody who did not take it
+        # read while the link is open: tells an engine that refused from one that did not answer
         reached = link.is_connected
     if answer.accepted or reached:
         tell(accepted(answer).text)
@@ -53,13 +53,13 @@ def stop(arguments: argparse.Namespace) -> int:
 
 
 def _signal(handle: EngineHandle, why: str, *, now: bool) -> None:
-    """To an engine that holds the workspace and cannot be spoken to. Raises `RefusedError` where it
-    is not sure which process that is."""
+    """Stop, by a signal, an engine that holds the workspace and does not answer. Raises
+    `RefusedError` where its process is not this user's on this machine."""
     holder = handle.holder()
     if holder is None:
         tell(NOBODY.format(handle.workspace.root))
         return
-    # two that differ, of which none is taken for the other: the second one says at once
+    # two different signals, which cannot be merged: the second one means "at once"
     signals = (signal.SIGTERM, signal.SIGINT) if now else (signal.SIGTERM,)
     for number in signals:
         if holder.process is None or not send(number, holder.process):
@@ -69,8 +69,8 @@ def _signal(handle: EngineHandle, why: str, *, now: bool) -> None:
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    """Lines for as long as an engine is at work; the app does it where there is a terminal."""
-    # 0.13 s to read the configuration, which the other commands of this module do without
+    """Print progress while an engine is at work; on a terminal the app does this instead."""
+    # 0.13 s to read the configuration, which the other commands of this module do not need
     from engine.cli.session import open_session
 
     session = open_session(arguments)
@@ -86,7 +86,7 @@ def watch(arguments: argparse.Namespace) -> int:
                 _tell_failures(watched, news)
                 printer.show(watched)
                 time.sleep(POLL_SECONDS)
-        except KeyboardInterrupt:  # whoever watches may leave: that is no failure
+        except KeyboardInterrupt:  # leaving is no failure
             tell("the run goes on; `crosswind watch` shows it again")
             return 0
         _tell_failures(watched, news)

@@ -1,4 +1,4 @@
-"""The command that looks at everything and says what is wrong: doctor."""
+"""`crosswind doctor`: prints the findings of an examination."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.doctor.findings import Diagnostic, Severity, exit_code
 
 _MARKS: Final = {Severity.OK: "✓", Severity.NOTE: "·", Severity.PROBLEM: "✗"}
 _PLAIN_MARKS: Final = {Severity.OK: "+", Severity.NOTE: ".", Severity.PROBLEM: "!"}
-"""For a terminal that has no other letters, of which this command is to tell."""
+"""For a terminal that cannot show the others, which this command is there to find."""
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -40,8 +40,8 @@ def doctor(arguments: argparse.Namespace) -> int:
 def report(
     findings: Sequence[Diagnostic], encoding: str = "utf-8", width: int | None = None
 ) -> Iterator[str]:
-    """A line for each finding, one more for what to do, and a sum. Where `width` is known, what is
-    longer goes on under itself."""
+    """A line for each finding, one for its remedy, and a summary. Lines longer than `width` are
+    wrapped with a hanging indent."""
     marks = _MARKS if _takes(encoding, "✓·✗") else _PLAIN_MARKS
     arrow = "→" if _takes(encoding, "→") else "->"
     areas = max((len(finding.area) for finding in findings), default=0)
@@ -59,16 +59,16 @@ def report(
 
 
 _LONGEST: Final = 2_000
-"""Characters of a sentence; a path may be long."""
+"""The most characters of a sentence; a path may be long."""
 _NARROWEST: Final = 30
-"""Columns that are worth wrapping into."""
+"""The fewest columns that are worth wrapping into."""
 
 
 def _hanging(start: str, text: str, width: int | None) -> list[str]:
     text = one_line(text, _LONGEST)
     if width is None or width - len(start) < _NARROWEST:
         return [start + text]
-    # a command or a path that is broken in two cannot be copied
+    # a command or a path that is broken cannot be copied
     return wrap(
         text,
         width,

@@ -1,7 +1,7 @@
-"""The engine at work on a workspace, for commands that need no more than to speak to it.
+"""The engine at work on a workspace, for commands that only speak to it.
 
-Little is imported and the configuration is not read, so that they are quick, and work while
-somebody has a half-written `config.yaml` open.
+It imports little and does not read the configuration, so these commands are quick and work while
+`config.yaml` is half-written.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ NOBODY: Final = "no engine is at work in {}"
 
 
 class RefusedError(CrosswindError):
-    """An engine does not do what it was asked, and why."""
+    """An engine refused a request; the message is its reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineHandle:
-    """A workspace, and how its engine is spoken to."""
+    """A workspace, and the way to its engine."""
 
     workspace: Workspace
     store: Path | None = None
-    """Where its store is, for who has read the configuration."""
+    """The path of its store, where the caller has read the configuration."""
 
     def holder(self) -> Holder | None:
-        """Whose engine is at work on it, if anybody's. A deleted lock file hides none."""
+        """Who runs the engine at work on it, if any: also where the lock file was deleted."""
         holder = workspace_holder(self.workspace.root)
         if holder is not None:
             return holder
@@ -57,14 +57,14 @@ class EngineHandle:
         return holder
 
     def link(self) -> SocketLink:
-        """To the engine at work on it, or to the next one. To be closed."""
-        # 22 ms: the app shows what is stored before it speaks to anybody
+        """A link to the engine at work on it, or to the next one. The caller closes it."""
+        # 22 ms: the app shows what is stored before it speaks to an engine
         from engine.service.client import connect_to
 
         return connect_to(self.workspace.root, self.holder)
 
     def ask(self, request: Request) -> Response:
-        """What the engine says. Raises `RefusedError` with its reason."""
+        """The engine's answer. Raises `RefusedError` with its reason."""
         with closing(self.link()) as link:
             return accepted(link.ask(request))
 
@@ -79,19 +79,19 @@ class EngineHandle:
 
 
 def accepted(answer: Response) -> Response:
-    """What the engine said to a request. Raises `RefusedError` where it refused."""
+    """`answer`, if the engine accepted the request. Raises `RefusedError` if it refused."""
     if not answer.accepted:
         raise RefusedError(answer.text)
     return answer
 
 
 def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:
-    """The path of the configuration that a person names, or of the workspace's own."""
+    """The path of `--config`, or of the workspace's own configuration."""
     return getattr(arguments, "config", None) or workspace.config_path
 
 
 def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
-    """The names of every benchmark, and of the validation run that an engine works on."""
+    """The names of all benchmarks, and of any validation run that `run` works on."""
     at_work = () if run is None else run.benchmarks
     branches = [name for name in at_work if Branch.parse(name) is not None]
     return [*workspace.benchmark_names(), *branches]

@@ -1,5 +1,5 @@
-"""Has done what a command asks: by the engine at work, which alone writes, and followed to its
-end, or here without one."""
+"""Carries out a command: through the engine at work, which alone may write, and follows it to its
+end; or in this process where no engine is at work."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 def ask_and_follow(
     session: Session, request: Request, *, wait: bool, as_json: bool = False
 ) -> RunResult | None:
-    """Ask, say the answer, and print what comes of the rows; None where that is not waited for.
+    """Send a request, print the answer, and, with `wait`, print the outcome of each row.
 
-    Raises `RefusedError`.
+    Returns None without `wait`. Raises `RefusedError`.
     """
     infos = session.watched()
     with (
@@ -60,7 +60,7 @@ def _follow(
     at_work = {(row.benchmark, row.unit) for row in rows}
     failed, asked = 0, None
     while at_work:
-        board = link.board()  # asked before the facts: what it did last is not missed
+        board = link.board()  # read before the facts, so that the engine's last ones are not missed
         gone = board.state in GONE
         if board.question is not None and board.question != asked:
             tell(board.question)
@@ -82,7 +82,7 @@ def _follow(
 
 
 def _settled(fact: Fact) -> StateChanged | None:
-    """A row of work that is over, for good or ill: what is played is still to be judged."""
+    """The fact, if it ends a row of work. One that is only played still has to be judged."""
     if not isinstance(fact, StateChanged):
         return None
     if fact.state is State.DONE and fact.stage is not Stage.SIMULATE:
@@ -96,15 +96,15 @@ def _verdict(fact: VerdictGiven) -> str:
 
 
 PATIENCE_SECONDS: Final = 5.0
-"""For so long somebody else who stores a label, or an engine that begins or ends, is waited for."""
+"""How long to wait for another writer, or for an engine that starts or ends."""
 STEP_SECONDS: Final = 0.05
 
 
 def write_labels(session: Session, request: LabelRequest, *, with_files: bool = True) -> None:
-    """Returns when it is stored. An engine at work writes the files a moment later; without one
-    that is done here, `with_files`. Raises `InputError` for what
+    """Store labels; returns when they are stored. An engine at work writes the files a moment
+    later; without one, this process does so if `with_files`. Raises `InputError` for labels that
     cannot be stored, and `RefusedError`, `StoreError` and `WorkspaceBusyError` where nothing can
-    be now."""
+    be stored now."""
     by_engine_or_here(
         session,
         lambda: _write_here(session, request, with_files=with_files),
@@ -117,8 +117,9 @@ def by_engine_or_here(
     here: Callable[[], str],
     by_engine: Callable[[SocketLink], str | None],
 ) -> str:
-    """What either says; None of an engine that is about to end. Raises what they raise, and
-    `WorkspaceBusyError`."""
+    """Call `here` where no engine is at work, else `by_engine`, which returns None where the
+    engine is about to end: then it tries again, for `PATIENCE_SECONDS`. Raises what they raise,
+    and `WorkspaceBusyError`."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         holder = session.holder()
@@ -156,7 +157,7 @@ async def _store(pipeline: Pipeline, request: LabelRequest, *, with_files: bool)
 
 
 def _write_by_engine(link: SocketLink, request: LabelRequest) -> str | None:
-    """What was stored before is the same again."""
+    """Labels that are stored already are accepted again, so a request may be repeated."""
     said: str | None = ""
     for part in _parts(request):
         said = asked_of_engine(link, Request(Command.LABEL, labels=part))
@@ -166,8 +167,8 @@ def _write_by_engine(link: SocketLink, request: LabelRequest) -> str | None:
 
 
 def asked_of_engine(link: SocketLink, request: Request) -> str | None:
-    """What it says; None where it is about to end. Raises `InputError` with why it does not, and
-    `RefusedError` where it cannot be spoken to."""
+    """The engine's answer; None where it is about to end. Raises `InputError` where it refuses, and
+    `RefusedError` where it cannot be reached."""
     answer = link.ask(request)
     if answer.accepted:
         return answer.text

@@ -1,4 +1,4 @@
-"""The commands that hand the store to other programs: export, datasette-metadata."""
+"""The commands that export the store for other programs: export, datasette-metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from engine.report.writing import refuse_ours, refuse_taken, write_file, write_f
 from engine.store.reader import Reader
 
 Selection = Mapping[str, frozenset[ConversationKey] | None]
-"""By benchmark: these of its conversations, or None for all."""
+"""By benchmark, the chosen conversations, or None for all."""
 
 
 def export(arguments: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ _FOLDERS: Final = {
     "md": "one document a conversation",
     **dict.fromkeys(_LOGS, "one log for each benchmark and target"),
 }
-"""Formats of several files, and what each of these is."""
+"""The formats that write several files, each with what one file holds."""
 
 
 def _logs(
@@ -78,7 +78,7 @@ def _logs(
     counter: Counter[str],
     arguments: argparse.Namespace,
 ) -> Iterator[tuple[str, bytes]]:
-    """One after the other, so that never more than one is in memory."""
+    """The logs, one at a time, so that only one is in memory."""
     for name, keys in selection.items():
         path = session.workspace.definition_path(name)
         definition = load_definition(path) if path.is_file() else None
@@ -109,7 +109,7 @@ def _logs(
 
 
 def _failed(reader: Reader, benchmark: str) -> set[ConversationKey]:
-    """Of which a playing ended without being finished: for a log that has a place for errors."""
+    """The conversations with a take that failed: a log has a place for errors."""
     return {
         take.key
         for take in reader.takes(benchmark)
@@ -131,7 +131,7 @@ def _selection(reader: Reader, names: Iterable[str]) -> Selection:
     known = reader.benchmarks()
     given = list(names)
     if not given:
-        # a validation run has the ids of its original once more, so it must be named
+        # a validation run shares the ids of its original, so it must be named
         return dict.fromkeys(name for name in known if Branch.parse(name) is None)
     whole = [name for name in given if name in known]
     ids = [name for name in given if name not in known]
@@ -155,7 +155,7 @@ def _conversations(
 
 
 def _metrics(session: Session, name: str) -> dict[str, Metric]:
-    """None where the workspace has no definition of the benchmark any more."""
+    """The metrics by id; empty where the workspace has no definition of the benchmark any more."""
     path = session.workspace.definition_path(name)
     metrics = load_definition(path).metrics if path.is_file() else ()
     return {metric.id: metric for metric in metrics}

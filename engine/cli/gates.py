@@ -1,4 +1,4 @@
-"""Gates: bounds that pass rates are held to, and what the intervals say about them."""
+"""Gates (`--fail-under`): lower bounds for pass rates, and whether the intervals meet them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Gate:
 
 
 class Ruling(StrEnum):
-    """What an interval says about a bound."""
+    """How an interval stands to a bound."""
 
     MET = "met"
     MISSED = "missed"
     OPEN = "open"
-    """The interval holds the bound, or what is missing could turn it."""
+    """The interval contains the bound, or unscored conversations could change the ruling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """What the gates said, one line for each gate and target."""
+    """The results of all gates, one for each gate, benchmark and target."""
 
     judged: Sequence[GateResult]
 
@@ -81,7 +81,7 @@ class GateOutcome:
 
     @property
     def lines(self) -> Sequence[str]:
-        """What each gate came to, for people."""
+        """A line for each result, and one with their counts."""
         counts = [(sum(one.ruling is ruling for one in self.judged), ruling) for ruling in Ruling]
         total = ", ".join(f"{count} {ruling}" for count, ruling in counts if count)
         return [*(f"gate: {one}" for one in self.judged), f"gates: {total}"]
@@ -91,7 +91,7 @@ class GateOutcome:
 
 
 def parse_gates(words: Sequence[str]) -> tuple[Gate, ...]:
-    """From `positive=0.8`. Raises `InputError` with every word that is no gate."""
+    """Parse words such as `positive=0.8`. Raises `InputError` with every word that is no gate."""
     problems: list[Problem] = []
     gates: list[Gate] = []
     for word in words:
@@ -137,8 +137,8 @@ def judge_gates(
 ) -> GateOutcome:
     """Hold every target, or `targets`, to every gate whose track the benchmark has.
 
-    A gate is met where the whole interval lies at or above the bound, missed where it lies below;
-    and in either case only where what is unscored could not turn it.
+    A gate is met where the whole interval lies at or above the bound, missed where all of it lies
+    below, and open otherwise, or where unscored conversations could change that.
     """
     return GateOutcome(list(_judged(analysis, gates, targets)))
 
@@ -146,7 +146,8 @@ def judge_gates(
 def judge_all(
     analyses: Sequence[Analysis], gates: Sequence[Gate], targets: frozenset[str] | None = None
 ) -> GateOutcome:
-    """Over several benchmarks. Raises `InputError` for a gate that is about none of them."""
+    """As `judge_gates`, over several benchmarks. Raises `InputError` for a gate whose track none
+    of them has."""
     idle = [gate for gate in gates if not any(gate.track in one.tracks for one in analyses)]
     if idle and analyses:
         names = ", ".join(one.benchmark for one in analyses)
@@ -179,7 +180,7 @@ def _judged(
 def _ruling(estimate: Estimate, bound: float) -> Ruling:
     ruling = _ruling_of_interval(estimate, bound)
     worst, best = estimate.if_missing_failed, estimate.if_missing_passed
-    # what has no bounds is no evidence: neither met nor missed
+    # nothing was asked for, so there is no evidence: neither met nor missed
     if worst is None or best is None:
         return Ruling.OPEN
     if (ruling is Ruling.MET and worst < bound) or (ruling is Ruling.MISSED and best >= bound):
@@ -205,5 +206,5 @@ def _rate(estimate: Estimate) -> str:
 
 
 def _exact(rate: float) -> str:
-    """To a tenth of a per cent: an end of an interval must not be rounded onto the bound."""
+    """To a tenth of a per cent, so that an end of an interval is not rounded onto the bound."""
     return f"{round(rate * 100, 1):g}%"

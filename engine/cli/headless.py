@@ -37,7 +37,7 @@ class Printer(Protocol):
     def show(self, watch: Watch, *, last: bool = False) -> None: ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """While somebody is asked something on the same terminal."""
+        """A context in which nothing is drawn, while a question is asked on the same terminal."""
         ...
 
 
@@ -50,9 +50,9 @@ def run_headless(
     plain: bool,
     processes: LocalProcesses | None = None,
 ) -> RunResult:
-    """Run to the end in the foreground, with these as workers where they are begun already. The
-    first Ctrl-C finishes what is being spoken, the second stops now. On a terminal it asks before
-    it costs more than it was quoted at. Raises what the run raises."""
+    """Run to the end in the foreground; `processes` are workers that were started already. The
+    first Ctrl-C finishes the messages being written, the second stops at once. On a terminal it
+    asks before it costs more than its quote. Raises what the run raises."""
     began = datetime.now(UTC)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     with hosted(place, linger=0.0, processes=processes) as served:
@@ -66,7 +66,8 @@ def run_headless(
 
 
 def answer_on_terminal(engine: EngineThread) -> None:
-    """What the engine asks was printed as a note. Somebody may answer elsewhere meanwhile."""
+    """Answer the engine's question, which was printed as a note, unless it is answered elsewhere
+    first."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to it
     tell("go on? [y/N]")
     while engine.board().question is not None:
@@ -79,7 +80,7 @@ def answer_on_terminal(engine: EngineThread) -> None:
 
 
 def _pass_on(fact: Fact, news: FailureNews) -> None:
-    """What a person should know of a run, whoever looks at it."""
+    """Print warnings and failures of the run."""
     if isinstance(fact, Noted) and fact.kind is NoteKind.WARNING:
         tell(f"note: {fact.text}")
     failed = news.hear(fact)
@@ -96,8 +97,7 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
     with _printer(plain=plain) as printer, _signals(engine):
         engine.start()
         asked: str | None = None
-        # on a thread of its own, so that a terminal that does not read holds up this loop and no
-        # call
+        # the engine has its own thread: a blocked terminal holds up this loop, but no call
         while not engine.join(POLL_SECONDS):
             for fact in watch.poll():
                 _pass_on(fact, news)
@@ -120,7 +120,7 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
 
 @contextmanager
 def _signals(engine: EngineThread) -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP drain the run; a second one stops it now."""
+    """SIGINT, SIGTERM and SIGHUP drain the run; a second signal stops it at once."""
     asked = 0
 
     def stop(number: int, frame: FrameType | None) -> None:

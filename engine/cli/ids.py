@@ -1,4 +1,4 @@
-"""From an id, or the beginning of one, to what it names in the store."""
+"""Resolves an id, or the beginning of one, to what it names in the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.store.reader import Reader
 
 @dataclass(frozen=True, slots=True)
 class IdMatch:
-    """What an id names."""
+    """A metric, scenario or conversation that an id names."""
 
     benchmark: str
     id: str
@@ -31,20 +31,19 @@ class IdMatch:
 ALL: Final = -1
 """No limit."""
 NEAR: Final = 2_000
-"""Ids that are looked through for one that was meant: of those that begin alike, where there are
-more."""
+"""The most ids that are searched for a suggestion; of more, only those that begin alike are."""
 LONGEST: Final = 500
-"""Characters of an id: none that is longer was meant for one."""
+"""Characters: a longer text was not meant as an id."""
 
 
 def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
-    """The one thing that has this id, or whose id alone begins so.
+    """The one thing that has this id, or whose id alone begins with this text.
 
-    Raises `InputError` where there is none or more than one, and says what comes near.
+    Raises `InputError` where there is none, with a suggestion, or more than one.
     """
     begun = _beginning(reader, text, benchmark)
     exact = [one for one in begun if one.id == text]
-    # an id may be the beginning of others, as a metric's is of its scenarios'
+    # an id may be a prefix of others, as a metric's id is of its scenarios' ids
     found = exact or begun
     if len(found) == 1:
         return found[0]
@@ -61,7 +60,8 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
 def conversations(
     reader: Reader, texts: Sequence[str], *, benchmark: str | None = None
 ) -> dict[str, frozenset[ConversationKey]]:
-    """Every conversation that was played of the things with these ids, by benchmark."""
+    """By benchmark, every conversation that was played of the things with these ids. Raises
+    `InputError` for an id that names nothing, or nothing that was played."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for text in texts:
         matches = _played(reader, text, benchmark)
@@ -76,8 +76,9 @@ def conversations(
 def still_asked_for(
     session: Session, keys: Mapping[str, frozenset[ConversationKey]], named: Sequence[str] = ()
 ) -> dict[str, frozenset[ConversationKey]]:
-    """Without those of samples beyond `num_samples`, rejected scenarios, and metrics and targets
-    that were taken out, but for those that are `named` one by one."""
+    """Only those conversations that the configuration still asks for, and those whose own ids are
+    in `named`. Left out are samples beyond `num_samples`, rejected scenarios, and metrics and
+    targets that were removed."""
     found: dict[str, frozenset[ConversationKey]] = {}
     with session.reader() as reader:
         for name, of_benchmark in keys.items():
@@ -90,7 +91,8 @@ def still_asked_for(
 
 
 def _played(reader: Reader, text: str, benchmark: str | None) -> dict[str, set[ConversationKey]]:
-    """Of a conversation itself, of a scenario, of a base scenario's variants, of a metric."""
+    """By benchmark, the conversations of a conversation's, scenario's, base scenario's or metric's
+    id. Raises `InputError` where several benchmarks have it."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for one in _beginning(reader, text, benchmark):
         if one.kind != "conversation":
@@ -111,11 +113,11 @@ def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:
 
 
 def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = ALL) -> list[IdMatch]:
-    """What has an id that begins so. A validation run has the ids of its original once more, so it
-    must be named."""
+    """Everything whose id begins with this text. A validation run shares the ids of its original,
+    so it is searched only where `benchmark` names it."""
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes of a command line that are no text begin no id
+    except UnicodeEncodeError:  # bytes on the command line that are no text
         return []
     rows = reader.find_ids(text, limit)
     looked_at = {benchmark}
@@ -125,7 +127,7 @@ def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = AL
 
 
 def _nearest(reader: Reader, text: str, benchmark: str | None) -> str | None:
-    """Among all ids, or where those are too many, among those that begin alike."""
+    """The most similar id among all, or where those are too many, among those that begin alike."""
     ids: set[str] = set()
     for length in range(len(text) if len(text) <= LONGEST else 0):
         found = {one.id for one in _beginning(reader, text[:length], benchmark, NEAR)}

@@ -1,4 +1,4 @@
-"""The command that takes files into a store: import."""
+"""`crosswind import`: takes files of other workspaces and logs into the store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def import_files(arguments: argparse.Namespace) -> int:
     try:
         with (
             _found(arguments) as (found, logs),
-            # before the other, whose bar is drawn by a thread
+            # before the watcher, whose bar is drawn by a thread
             row_processes(() if arguments.dry_run else found.sources) as makers,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
         ):
@@ -55,7 +55,7 @@ def import_files(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _found(arguments: argparse.Namespace) -> Iterator[tuple[ImportableFolder, LogFolder | None]]:
-    """A folder, or what was made of logs, which is there only meanwhile. Raises `InputError`."""
+    """The folder to import, or a temporary one made from logs. Raises `InputError`."""
     places: list[Path] = arguments.place
     logs = [log for place in places for log in logs_in(place)]
     if not logs and len(places) == 1:
@@ -102,7 +102,7 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
 
 
 def report_lines(report: ImportReport) -> Iterator[str]:
-    """What was done, for a person."""
+    """What was imported, as text."""
     yield f"{report.kind}: {plural(len(report.benchmarks), 'benchmark')}"
     for one in report.benchmarks:
         yield f"{one.name}: {_done(one, dry=report.dry)}"

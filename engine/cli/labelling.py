@@ -1,4 +1,4 @@
-"""The commands with which people say what is there, and what that says of a judge: label,
+"""The commands with which people label conversations and compare a judge with those labels: label,
 adjudicate, calibrate."""
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def label(arguments: argparse.Namespace) -> int:
 
 
 def opened_sample(arguments: argparse.Namespace) -> PersonSample:
-    """What the command asks for. Raises `CrosswindError`."""
+    """The sample that the command asks for. Raises `CrosswindError`."""
     session = open_session(arguments)
     size = SAMPLE_SIZE if arguments.sample is None else arguments.sample
     words = (arguments.benchmark, arguments.by, size, arguments.seed or SAMPLE_SEED)
@@ -85,7 +85,7 @@ def opened_sample(arguments: argparse.Namespace) -> PersonSample:
 
 
 def _goes_on(one: LabellingProgress, arguments: argparse.Namespace) -> Iterator[str]:
-    """Where another sample was asked for than the one that is gone on with."""
+    """Notes for options that ask for another sample than the one that is continued."""
     sample = one.sample
     asked = {
         f"--sample {arguments.sample}": arguments.sample not in {None, len(sample.items)},
@@ -114,7 +114,7 @@ def _write_sheet(
 def _take_in(
     session: Session, definition: Definition, one: LabellingProgress, path: Path
 ) -> LabellingProgress:
-    """Every line of a table that came back, or none."""
+    """Store every line of a filled-in sheet, or none. Raises `InputError` with all faulty lines."""
     with session.reader() as reader:
         problems: list[Problem] = []
         new: list[NumberedLabel] = []
@@ -164,7 +164,8 @@ def _says_the_same(before: Verdict, now: Verdict) -> bool:
 def _said(
     row: LabelSheetRow, one: LabellingProgress, seen: dict[int, int]
 ) -> tuple[int, GivenLabel]:
-    """`seen` are the lines of the numbers before. Raises `InputError`."""
+    """The number and label of a row. `seen` has the line of each number before it, and gains this
+    one. Raises `InputError`."""
     if row.sample != str(one.sample.seq):
         raise InputError(
             Problem(
@@ -200,7 +201,7 @@ def _whole(text: str, column: str) -> int:
 
 
 def progress_lines(one: LabellingProgress, written: Path | None = None) -> Iterator[str]:
-    """How far a person has come, and what is next; `written` is where what is open stands."""
+    """A person's progress and the next step; `written` is the sheet that was exported, if any."""
     sample = one.sample
     yield (
         f"{sample.person} has labelled {len(one.given)} of {len(sample.items)} conversations of "
@@ -216,7 +217,7 @@ def progress_lines(one: LabellingProgress, written: Path | None = None) -> Itera
 
 
 def _as_json(one: LabellingProgress) -> dict[str, Any]:
-    """Nothing in it tells which conversations these are."""
+    """Contains nothing that identifies the conversations."""
     return {
         "benchmark": one.sample.benchmark,
         "person": one.sample.person,
@@ -248,7 +249,7 @@ def adjudicate(arguments: argparse.Namespace) -> int:
 
 
 def opened_disputes(arguments: argparse.Namespace) -> PersonDisputes:
-    """What the command asks for. Raises `CrosswindError`."""
+    """The disputes of the benchmark. Raises `CrosswindError`."""
     return PersonDisputes.open(open_session(arguments), arguments.benchmark, arguments.by)
 
 
@@ -372,7 +373,7 @@ def _calibration_as_json(one: Calibration, labelled: LabelledJudges) -> dict[str
         "disputed": len(labels.disputed),
         "replaced": labels.replaced,
     }
-    # of so few only counts are told, here as in words
+    # with so few labels only counts are reported, as in the text output
     few = {"accuracy": None, "agreement": None} if one.labels < LEAST_LABELS else {}
     return {
         **asdict(one),

@@ -1,5 +1,4 @@
-"""Progress as plain lines, for a log or a terminal that can do no more; and what failed, a line for
-each kind of failure."""
+"""Progress as plain lines, for a log or a simple terminal; and a line for each kind of failure."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _OF_PRICE: Final = ("this run will cost more", "`run.budget`", "`workspace_budge
 
 
 class LinePrinter:
-    """One line for each stage every few seconds, and whenever a stage ends."""
+    """Prints one line for each stage that changed, every `LINE_SECONDS` and at the end."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -49,7 +48,7 @@ class LinePrinter:
 
 
 def price_stop(progress: Progress) -> str | None:
-    """Why the last run stopped, where that was for its price."""
+    """Why the last run stopped, if its price was the reason."""
     found = None
     for note in progress.notes:
         if note.kind is NoteKind.RUN_STARTED:
@@ -60,12 +59,12 @@ def price_stop(progress: Progress) -> str | None:
 
 
 _COUNTED: Final = {Stage.GEN_SCENARIOS: " metrics and variants"}
-"""What the rows of a stage are, where one would take them for something else: here one is all base
-scenarios of a metric, or one rewrite."""
+"""The rows that a stage counts, where that is not obvious: here one row is all base scenarios of a
+metric, or one variant."""
 
 
 def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str | None:
-    """`sycophancy simulate 24/64 · a 8/32 · b 16/32 · 1 failed · 3.2/s · 12 s left`; None where
+    """`sycophancy simulate 24/64 · a 8/32 · b 16/32 · 1 failed · 3.2/s · 00:12 left`; None where
     there was nothing to do."""
     tally = progress.stages[name, stage]
     if not tally.total:
@@ -79,7 +78,7 @@ def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str |
             if stage is Stage.SIMULATE:
                 rate += one.settled.per_second(datetime.now(UTC))
                 mine_left = one.time_left(datetime.now(UTC), turns)
-                # targets run side by side: the slowest says when all are done
+                # targets run side by side: the slowest one decides when all are done
                 left = max(left, 0.0 if mine_left is None else mine_left.likely)
     parts.append(f"{tally.failed} failed")
     if tally.settled < tally.total and rate:
@@ -99,10 +98,10 @@ def _clock_text(seconds: float) -> str:
 
 
 NAMED: Final = 3
-"""Ids that stand in a line."""
+"""Ids that a line names."""
 NAMED_FOR_SCRIPTS: Final = 100
 REASON: Final = 200
-"""Characters of a reason that stand in a line."""
+"""Characters of a reason that a line shows."""
 
 
 def failed_rows(number: int) -> str:
@@ -126,7 +125,7 @@ def failure_lines(groups: Sequence[FailureGroup]) -> Iterator[str]:
 
 
 def what_next(groups: Sequence[FailureGroup], command: str) -> str:
-    """What trying again is good for, as it is or after something was changed."""
+    """Whether trying again may help as things are, or only after a change."""
     total = count_of(groups)
     passing = sum(len(group.units) for group in groups if group.kind.can_pass)
     if passing == total:
@@ -141,7 +140,7 @@ def what_next(groups: Sequence[FailureGroup], command: str) -> str:
 
 
 def tell_failures(groups: Sequence[FailureGroup], command: str) -> None:
-    """To whoever has run something: what failed, and what `command` would do about it."""
+    """Print what failed, and what `command` would do about it."""
     for line in failure_lines(groups):
         tell(line)
     if groups:
@@ -149,7 +148,7 @@ def tell_failures(groups: Sequence[FailureGroup], command: str) -> None:
 
 
 def failures_json(groups: Sequence[FailureGroup]) -> list[dict[str, Any]]:
-    """For a script: each kind, how many, the first ids, and what to do."""
+    """For JSON: each kind of failure with its count, first ids and remedy."""
     return [
         {
             "kind": group.kind.name.lower(),
@@ -168,8 +167,8 @@ def failures_json(groups: Sequence[FailureGroup]) -> list[dict[str, Any]]:
 
 
 class FailureNews:
-    """Says of each kind when it is met for the first time, and whenever it has become ten times as
-    many: a run in which all fails is not to fill the terminal."""
+    """Reports each kind of failure at its 1st, 10th, 100th … row, so that a run in which all fails
+    does not fill the terminal."""
 
     def __init__(self) -> None:
         self._counts: Counter[KnownFailure] = Counter()

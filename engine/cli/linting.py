@@ -1,4 +1,4 @@
-"""`crosswind lint`: what plain rules find in metrics and scenarios, with its place."""
+"""`crosswind lint`: what the lint rules find in metrics and scenarios, with file and line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from engine.pipeline.planner import Planner, total_words
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A finding with where it stands."""
+    """A finding with its file and line."""
 
     benchmark: str
     finding: LintFinding
@@ -37,7 +37,7 @@ class _Placed:
     """Relative to the workspace."""
     line: int | None
     reason: str | None
-    """Why the file silences it; None where it does not."""
+    """The reason for which `lint_ignore` silences it; None where it does not."""
 
     def __str__(self) -> str:
         rule = self.finding.rule
@@ -103,7 +103,8 @@ def lint(arguments: argparse.Namespace) -> int:
 def _read_by_model(
     session: Session, names: list[str], arguments: argparse.Namespace
 ) -> LintReading | None:
-    """None where nobody agrees to what it costs. Raises `InputError` and `StoreError`."""
+    """What the model finds; None where its price is declined. Raises `InputError` and
+    `StoreError`."""
     spec = session.config.model_named(arguments.model)
     order = Order(tuple(names))
     session.require_free()
@@ -129,7 +130,7 @@ def _read_by_model(
 
 
 def _not_read(failed: Sequence[str]) -> Iterator[str]:
-    """Rows that could not be read, those of one reason together."""
+    """A line for each reason why rows could not be read."""
     rows: dict[str, list[str]] = {}
     for one in failed:
         row, _, reason = one.partition(": ")
@@ -188,14 +189,14 @@ def _in_scenarios(
 
 
 def _beyond(plain: Sequence[LintFinding], read: Sequence[LintFinding]) -> Iterator[LintFinding]:
-    """What a model read that no plain rule has found there already."""
+    """The model's findings that no plain rule has reported for the same row."""
     said = {(base_id(one.id), one.rule) for one in plain}
     yield from (one for one in read if (base_id(one.id), one.rule) not in said)
 
 
 def _lines_of_ids(path: Path) -> Mapping[str, int]:
-    """Where each row says its id. A base scenario has no row there: it is where its first variant
-    is. Ids that share a line with other keys are not found."""
+    """The line of each row's `id`. A base scenario has no row, so it has the line of its first
+    variant. An id that shares its line with other keys is not found."""
     found: dict[str, int] = {}
     text = read_regular(path).decode("utf-8", "replace")
     for number, line in enumerate(text.split("\n"), start=1):
@@ -208,7 +209,8 @@ def _lines_of_ids(path: Path) -> Mapping[str, int]:
 
 
 def _reason(definition: Definition, finding: LintFinding) -> str | None:
-    """A scenario's silence holds for its variants, too."""
+    """Why `lint_ignore` silences a finding, or None. An entry for a base scenario holds for its
+    variants, too."""
     for name in (finding.id, base_id(finding.id)):
         reason = definition.lint_ignore.get(name, {}).get(finding.rule)
         if reason is not None:
@@ -217,7 +219,7 @@ def _reason(definition: Definition, finding: LintFinding) -> str | None:
 
 
 def _tell_idle(definition: Definition, document: YamlDocument, found: list[_Placed]) -> None:
-    """What is silenced and was not found is an old excuse, or a slip in an id."""
+    """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
     said = {(name, one.finding.rule) for one in found for name in _names(one.finding)}
     for name, rules in definition.lint_ignore.items():
         for rule in map(Rule, rules):

@@ -1,4 +1,4 @@
-"""One command, one function, one table that lists them."""
+"""The entry point: runs the function of a command and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def guarded(command: Callable[[], int]) -> int:
-    """The edge: an error becomes its message and its exit code."""
+    """Run a command; an error becomes its message on stderr and its exit code."""
     try:
         return command()
     except CrosswindError as error:
@@ -35,7 +35,7 @@ def guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         return _broken_pipe()
     except Exception as error:  # noqa: BLE001  (the edge)
-        # a bug: its traceback may hold what a model said, so it goes only where it is asked for
+        # a bug: its traceback may hold what a model said, so it is printed only on request
         if os.environ.get("CROSSWIND_DEBUG"):
             tell("".join(traceback.format_exception(error)))
         tell(f"crosswind: a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
@@ -44,8 +44,8 @@ def guarded(command: Callable[[], int]) -> int:
 
 
 def _broken_pipe() -> int:
-    """Whoever read our output has gone, as `| head` does: that is no fault."""
-    # or Python would fail once more at its end, when it flushes what is left
+    """The reader of our output has gone, as in `| head`: that is no error."""
+    # without this, Python fails again at exit, when it flushes what is left
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -100,5 +100,5 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "doctor": ("doctor", "doctor"),
     "cluster": ("clustering", "cluster"),
 }
-"""Which module of this room holds a command's function: each is loaded when it is called, so that
-`--help` does not wait for what it does not need."""
+"""The module of this package and the function of each command. A module is imported when its
+command is called, so that `--help` does not wait for it."""

@@ -66,7 +66,7 @@ def _edits(arguments: argparse.Namespace) -> EditPolicy:
 
 
 def _differences(session: Session, names: Sequence[str]) -> int:
-    """To show them changes nothing, and needs no engine to be gone."""
+    """Print the differences. This changes nothing, so an engine may be at work."""
     with planning(session) as planner:
         for name in names:
             definition = load_definition(session.workspace.definition_path(name))
@@ -105,10 +105,11 @@ def place_samples(folder: Path) -> None:
 
 
 def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
-    """The session to go on with, after the store was made again from its files, or a person chose
-    to begin anew. With `looks`, nothing is begun and it is only said.
+    """The session to continue with. If the store is gone and files hold earlier results, a person
+    on the terminal chooses to rebuild it from them or to start over; with `looks` there is only a
+    note.
 
-    Raises `InputError` where nobody can be asked, or nobody chose either.
+    Raises `InputError` where nobody can be asked, or neither is chosen.
     """
     words = session.unread()
     if words is None:
@@ -116,7 +117,7 @@ def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) ->
     if looks:
         tell(f"note: {words}")
         return session
-    # nobody is here to choose, and neither choice can be taken back
+    # neither choice can be undone, so only a person makes it
     if not sys.stdin.isatty():
         session.refuse_unread()
     tell(words)
@@ -136,14 +137,14 @@ def _chosen() -> str:
 
 
 def repair_now(arguments: argparse.Namespace) -> None:
-    """As `crosswind repair --yes` does."""
-    # what it says is no result of the command that was typed
+    """Do what `crosswind repair --yes` does, with all output on stderr."""
+    # its output is not the result of the command that was typed
     with redirect_stdout(sys.stderr):
         run_repair(argparse.Namespace(**{**vars(arguments), "yes": True, "json": False}))
 
 
 def offered(words: str, arguments: argparse.Namespace) -> None:
-    """Before the app opens: repair, or look at what little there is."""
+    """Offer to repair the store before the app opens."""
     tell(words)
     tell("r makes it again from them · Enter opens the app without [r/-]")
     if sys.stdin.readline().strip().lower()[:1] == "r":

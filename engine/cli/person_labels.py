@@ -1,5 +1,4 @@
-"""What one person labels, drawn, gone on with and stored; and what several disagree on, for one who
-decides."""
+"""The sample that one person labels, and the conversations on which several people disagree."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ from engine.pipeline.labels import (
 )
 
 PERSON: Final = "CROSSWIND_PERSON"
-"""The variable of the environment that says who sits here, in the app, too."""
+"""The environment variable with the person's name, in the commands and in the app."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonSample:
-    """What it does takes a while, and may be done on any thread."""
+    """A person's sample. Its methods block and may be called on any thread."""
 
     session: Session
     definition: Definition
@@ -51,8 +50,8 @@ class PersonSample:
     def open(
         cls, session: Session, benchmark: str, by: str | None, size: int, seed: str, *, new: bool
     ) -> PersonSample:
-        """The sample that this person is at; a new one where there is none, or where one is `new`
-        and the last is labelled. Raises `CrosswindError`."""
+        """The sample that this person is labelling. A new one is drawn where there is none, or,
+        with `new`, where the last is finished. Raises `CrosswindError`."""
         if not 1 <= size <= MOST_LABELS:
             raise InputError(Problem(f"--sample {size}: expected 1 to {MOST_LABELS}"))
         definition = definition_of(session, benchmark)
@@ -71,40 +70,40 @@ class PersonSample:
         return cls(session, definition, found)
 
     def now(self) -> LabellingProgress:
-        """How far the person has come by now. Raises `StoreError`."""
+        """The progress as it is stored now. Raises `StoreError`."""
         name, person = self.definition.name, self.labelling.sample.person
         with self.session.reader() as reader:
             judged = judged_conversations(self.definition, self.session.config, reader)
             return labelling(reader, name, person, judged) or self.labelling
 
     def item(self, number: int) -> BlindItem:
-        """Raises `InputError` and `StoreError`."""
+        """What the person sees of this number. Raises `InputError` and `StoreError`."""
         with self.session.reader() as reader:
             return blind_item(self.labelling, number, reader, self.definition)
 
     def is_replaced(self, number: int) -> bool:
-        """Whether it was played again since. Raises `InputError` and `StoreError`."""
+        """Whether it was played again since the draw. Raises `InputError` and `StoreError`."""
         take = self.labelling.item(number).take
         with self.session.reader() as reader:
             return not reader.counting_among([take])
 
     def store(self, labels: Sequence[NumberedLabel]) -> None:
-        """All of them or none; `write_files` is to follow. Raises `CrosswindError`."""
+        """Store all labels or none; call `write_files` afterwards. Raises `CrosswindError`."""
         given = LabelRequest(
             self.definition.name, sample=self.labelling.sample.seq, labels=tuple(labels)
         )
         write_labels(self.session, given, with_files=False)
 
     def write_files(self) -> None:
-        """Bring what was stored to the files of the benchmark, which takes longer the more there
-        is. Raises `CrosswindError`."""
+        """Bring the benchmark's files up to date, which takes longer the more there are. Raises
+        `CrosswindError`."""
         sample = self.labelling.sample.seq
         write_labels(self.session, LabelRequest(self.definition.name, sample=sample))
 
 
 @dataclass(frozen=True, slots=True)
 class PersonDisputes:
-    """What it does takes a while, and may be done on any thread."""
+    """The disputes of a benchmark. Its methods block and may be called on any thread."""
 
     session: Session
     definition: Definition
@@ -115,7 +114,7 @@ class PersonDisputes:
 
     @classmethod
     def open(cls, session: Session, benchmark: str, by: str | None) -> PersonDisputes:
-        """Raises `CrosswindError`."""
+        """The disputes as they are stored now. Raises `CrosswindError`."""
         definition = definition_of(session, benchmark)
         with session.reader() as reader:
             judged = judged_conversations(definition, session.config, reader)
@@ -123,11 +122,11 @@ class PersonDisputes:
         return cls(session, definition, person_named(by), found)
 
     def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None:
-        """Raises `CrosswindError`."""
+        """Store this person's decision. Raises `CrosswindError`."""
         self._ask(Decision(str(dispute.of.key), present, reason, self.person))
 
     def take_back(self, dispute: Dispute) -> None:
-        """What this person decided of it. Raises `CrosswindError`."""
+        """Take back this person's decision. Raises `CrosswindError`."""
         self._ask(Decision(str(dispute.of.key), None, "", self.person))
 
     def _ask(self, decision: Decision) -> None:
@@ -135,14 +134,14 @@ class PersonDisputes:
 
 
 def definition_of(session: Session, name: str) -> Definition:
-    """Raises `InputError`."""
+    """The definition of a benchmark. Raises `InputError`."""
     session.workspace.require_benchmarks([name])
     return load_definition(session.workspace.definition_path(name))
 
 
 def person_named(by: str | None) -> str:
-    """Who labels or reviews: as they say, by `CROSSWIND_PERSON`, or by the name of their account.
-    Raises `InputError`."""
+    """Who labels or reviews: `by`, else `CROSSWIND_PERSON`, else the name of their account. Raises
+    `InputError`."""
     said = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
     name = one_line(said).strip()
     if not 0 < len(name) <= LONGEST_PERSON:
@@ -152,5 +151,5 @@ def person_named(by: str | None) -> str:
 
 
 def this_account() -> str:
-    """Who uses this machine, as `user@host`."""
+    """The account and machine, as `user@host`."""
     return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,5 +1,5 @@
-"""`crosswind pilot`: a few conversations of every metric, and what they say against paying for all
-of them."""
+"""`crosswind pilot`: a few conversations of every metric, and the problems that they reveal before
+all of them are paid for."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from engine.pipeline.results import counted_of
 from engine.store.reader import Reader
 
 PILOT_SCENARIOS: Final = 2
-"""Of each metric."""
+"""Scenarios of each metric that are played by default."""
 PILOT_BUDGET: Final = 1.0
-"""In US dollars."""
+"""US dollars."""
 
 
 def run_pilot(arguments: argparse.Namespace) -> int:
@@ -65,12 +65,14 @@ def run_pilot(arguments: argparse.Namespace) -> int:
 
 
 def priced_pilot(session: Session, order: Order, budget: float = PILOT_BUDGET) -> PricedOrder:
-    """Raises `InputError` and `StoreError`."""
+    """A pilot's order with its price, limited to `budget` in US dollars. Raises `InputError` and
+    `StoreError`."""
     return _within(checked(session, order), budget)
 
 
 def _within(priced: PricedOrder, budget: float) -> PricedOrder:
-    """Kept to the budget, whoever says yes. Raises `InputError` where it is not expected to do."""
+    """The order with `budget` as its binding limit, `--yes` or not. Raises `InputError` where it is
+    expected to cost more."""
     quote = priced.order.quote
     if quote is None:
         return priced
@@ -129,7 +131,8 @@ def _piloted(session: Session, reader: Reader, name: str) -> Pilot:
 
 
 def _costs(reader: Reader, name: str) -> dict[ConversationKey, float | None]:
-    """Of each conversation with its verdicts, whatever was tried; None where it is not known."""
+    """US dollars by conversation, for it and its verdicts, failed attempts included; None where a
+    price is not known."""
     found: dict[ConversationKey, float | None] = {}
     for stage in (Stage.SIMULATE, Stage.EVALUATE):
         for unit, usage in reader.usage_by_unit(name, stage).items():
@@ -142,17 +145,17 @@ def _costs(reader: Reader, name: str) -> dict[ConversationKey, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class PilotPage:
-    """What a pilot says of one benchmark."""
+    """What a pilot found in one benchmark, as text."""
 
     table: Sequence[str]
-    """A heading, and lines whose columns stand below each other."""
+    """A heading, and the lines of a table."""
     sentences: Sequence[str]
     is_played: bool = True
-    """Whether nothing of the pilot is left to be done."""
+    """Whether the whole pilot has been played."""
 
 
 def pilot_page(session: Session, name: str) -> PilotPage:
-    """As it is now. Raises `InputError` and `StoreError`."""
+    """What the pilot found so far. Raises `InputError` and `StoreError`."""
     order = Order((name,), pilot=PILOT_SCENARIOS)
     with planning(session) as planner:
         [bench] = planner.check(order)

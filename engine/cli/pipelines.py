@@ -1,4 +1,4 @@
-"""What plans for a session, and what does its work."""
+"""Opens the pipeline of a session for writing, or its planner for reading."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.store.lock import hold_workspace
 
 @contextmanager
 def writing(session: Session) -> Iterator[Pipeline]:
-    """A pipeline that may write: it holds the workspace and its store.
+    """A pipeline that holds the workspace and may write its store.
 
     Raises `WorkspaceBusyError` and `StoreError`.
     """
@@ -29,6 +29,6 @@ def writing(session: Session) -> Iterator[Pipeline]:
 
 @contextmanager
 def planning(session: Session) -> Iterator[Planner]:
-    """It reads the store that is there, or where there is none an empty one that nobody sees."""
+    """A planner that reads the store, or a temporary empty one where there is none."""
     with session.reader_or_empty() as reader:
         yield Planner(session.workspace, session.config, reader)

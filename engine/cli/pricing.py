@@ -1,4 +1,4 @@
-"""What a run would call and cost, in words and as JSON, and the question whether it may."""
+"""What a run would call and cost, in words and as JSON, and the question whether to begin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlannedOrder:
 
     plans: Sequence[PricedPlan]
     powers: Sequence[Sequence[Detectable]]
-    """What could be found out with each."""
+    """The smallest differences that each benchmark could detect."""
 
     @property
     def total(self) -> CostEstimate:
@@ -46,8 +46,8 @@ class PlannedOrder:
 
 
 def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
-    """Raises `InputError` with all that is wrong with what was written. With `powers` it is told
-    what could be found out."""
+    """The plan of an order, priced; with `powers`, also the differences it could detect. Raises
+    `InputError` with all faults of the configuration."""
     named = order.evaluator
     evaluator = None if named is None else session.config.model_named(named)
     with planning(session) as planner:
@@ -89,7 +89,7 @@ def plan_lines(
 
 
 def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
-    """Of ids that a person is to approve before anything follows from them."""
+    """About ids that a person must approve before anything follows from them."""
     rows = plural(len(waiting), "row")
     verb = "waits" if len(waiting) == 1 else "wait"
     return (
@@ -99,7 +99,7 @@ def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
 
 
 def rejected_sentence(benchmark: str) -> str:
-    """Of one of which a person rejected every metric."""
+    """About a benchmark whose metrics are all rejected."""
     return (
         f"every metric of {benchmark} is rejected, so nothing follows: `crosswind review "
         f"{benchmark} --approve ID` brings one back, `crosswind run {benchmark} --force --stage "
@@ -126,7 +126,8 @@ def _rows(calls: StageCalls) -> str:
 
 
 def total_lines(total: CostEstimate, config: Config, spent_usd: float | None) -> Iterator[str]:
-    """What all of it uses, and what keeps it within that. `spent_usd` was by all runs before."""
+    """The total of a plan, and the budgets that limit it. `spent_usd` is what all earlier runs
+    spent."""
     yield f"all together: {total_words(total)}"
     if not total.is_free:
         read, written = _tokens(total.input_tokens), _tokens(total.output_tokens)
@@ -166,7 +167,7 @@ def _rounded(tokens: float) -> str:
 
 
 def spent_so_far(session: Session) -> float | None:
-    """By all runs of the workspace, where a budget asks for it."""
+    """US dollars spent by all runs; None where no `workspace_budget` is set."""
     if session.config.workspace_budget is None:
         return None
     if not session.store_path.exists():
@@ -237,9 +238,8 @@ def _whole(amount: Range) -> dict[str, int]:
 
 
 def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedOrder:
-    """What an order would call and cost, when all was looked at that can be known to be wrong
-    before it begins: nobody says yes to a price and is refused then. With `unasked` it is not kept
-    to that.
+    """An order with its price, after everything that can be checked beforehand, so that nobody
+    agrees to a price and is refused then. With `unasked` the quote is not binding.
 
     Raises `InputError` and `StoreError`.
     """
@@ -264,8 +264,7 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
 
 
 def template_problems(session: Session, order: Order) -> list[Problem]:
-    """Of each benchmark whose text nobody has replaced: what is written and played of it is of no
-    use to anybody."""
+    """A problem for each benchmark whose description is still the template's."""
     if Stage.GEN_METRICS not in order.stages:
         return []
     paths = map(session.workspace.definition_path, order.benchmarks)
@@ -279,26 +278,26 @@ def template_problems(session: Session, order: Order) -> list[Problem]:
 
 
 def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:
-    """What should be known of the models that will be called: a key that nobody needs may be
-    missing. Raises `InputError` with what is sure to fail."""
-    # 0.14 s beside the 0.8 s of all else that a run loads, and scripted models need none of it
+    """Warnings about the models that will be called; others may lack their keys. Raises
+    `InputError` with what is certain to fail."""
+    # 0.14 s, beside 0.8 s for all else that a run loads; scripted models do not need it
     from engine.doctor.preflight import look_first
 
     called = [part.spec for priced in plans for calls in priced.plan.calls for part in calls.parts]
     if session.agents is not None and session.agents.cluster is not None:
-        # keys and ways to servers are those of the workers: this machine may well have none
+        # the workers have the keys and reach the servers: this machine may be unable to
         called = [spec for spec in called if not spec.is_remote]
     return look_first(called, session.config, session.workspace.root, os.environ)
 
 
 def confirmed(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
-    """The order as it is agreed to; None where it is not: asked on a terminal before real money is
+    """The order as it is agreed to; None where it is declined. Asks on a terminal before money is
     spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
     return answered(checked(session, order, unasked=arguments.yes), arguments)
 
 
 def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None:
-    """The same for an order whose price is known."""
+    """As `confirmed`, for an order whose price is known."""
     for note in priced.notes:
         tell(f"note: {note}")
     for line in priced.lines:
@@ -308,7 +307,7 @@ def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None
     if sys.stdin.isatty():
         return priced.order if agreed() else None
     quote = priced.order.quote
-    # a script must not hang on a question; it is told what happens instead of one
+    # a script must not hang on a question; it is told what happens instead
     if quote is not None and quote.binding:
         tell(
             "nobody is here to be asked: it begins, and stops before it costs more than "

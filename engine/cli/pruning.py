@@ -1,4 +1,4 @@
-"""The command that takes old things out of the store: prune."""
+"""`crosswind prune`: removes replaced takes and old notes from the store."""
 
 from __future__ import annotations
 

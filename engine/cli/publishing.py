@@ -1,5 +1,5 @@
-"""The command that publishes: results and the transcripts behind them, as pages for any browser;
-and what is not for the public, wherever it turns up on a page."""
+"""`crosswind site`: results and transcripts as web pages; and the texts, such as keys, that no
+published page may contain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.report.writing import refuse_ours
 from engine.store.reader import Reader
 
 _SHORTEST: Final = 12
-"""Characters of a key that is looked for; `ollama` and `EMPTY` are words of every transcript."""
+"""Characters: shorter keys are not searched for, as `ollama` or `EMPTY` may be plain words."""
 _HIDDEN: Final = "[hidden]"
 
 
@@ -61,7 +61,8 @@ def _counted(session: Session, reader: Reader, names: Sequence[str]) -> Iterator
 
 
 def unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
-    """Keys, and paths of this machine that models are named by, with what stands in their place."""
+    """The texts to replace in a published page: keys, and file paths that name models, each with
+    its replacement, the longest first."""
     environment = Environment(session.workspace.root)
     models = models_in_use(session.config, environment)
     labels = {model.spec.label for model in models}
@@ -71,15 +72,15 @@ def unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[
     shown = {path: PurePath(path).name for path in labels if _is_path(path)}
     for secret in {key for model in models for key in _keys_of(model, environment)}:
         if len(secret) >= _SHORTEST:
-            # as it stands in a page, in a script and in a link
+            # as it is spelled in a page, in a script and in a link
             spellings = {secret, as_json(secret)[1:-1], _as_html(secret), quote(secret, safe="")}
             shown |= dict.fromkeys(spellings, _HIDDEN)
-    # what holds another text goes first
+    # a text that contains another one is replaced first
     return dict(sorted(shown.items(), key=lambda one: -len(one[0])))
 
 
 def _as_html(text: str) -> str:
-    """As templates escape it."""
+    """Escaped as the templates do it."""
     return escape(text, quote=False).replace('"', "&#34;").replace("'", "&#39;")
 
 
@@ -88,7 +89,7 @@ def _is_path(label: str) -> bool:
 
 
 def _keys_of(model: ModelInUse, environment: Environment) -> Iterator[str]:
-    """Everything that this model comes with and nobody else is to know."""
+    """All secrets of this model: passwords, keys, headers, and variables in its configuration."""
     if model.endpoint is not None:
         yield urlsplit(model.endpoint.base_url).password or ""
         with suppress(InputError):  # a variable that is not set holds no key

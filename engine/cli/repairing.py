@@ -1,4 +1,4 @@
-"""The command that puts a damaged store right: repair."""
+"""`crosswind repair`: rebuilds a damaged or missing store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
 
 
 def _up_to_date(session: Session) -> str:
-    """What an older version wrote can be written again once it is brought into today's form."""
+    """Migrate a sound store that an older version wrote; returns what was done."""
     try:
         open_reader(session.store_path).close()
     except StoreError:
@@ -93,7 +93,7 @@ _MOST: Final = 20
 
 
 def _of_table(one: SavedTable) -> str:
-    """What became of it."""
+    """What was saved and what was lost of a table."""
     told = f"{one.saved} saved, {one.unreadable} places unreadable, {one.dropped} rows left out"
     return f"{told}; nothing could be read of {_numbers(one.lost)}" if one.lost else told
 

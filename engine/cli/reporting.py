@@ -1,4 +1,4 @@
-"""The command that reports: results, as a table, JSON, CSV or a page for a browser."""
+"""`crosswind results`: a table, JSON, CSV, a methods text or an HTML page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from engine.store.reader import Reader
 _PAGE: Final = "results.html"
 _PAGE_ENDS: Final = (".html", ".htm")
 _LOOKED_AT: Final = 2_000
-"""Characters at the beginning of a page in which it says who made it."""
+"""Bytes at the beginning of a page in which its generator is looked for."""
 
 
 def results(arguments: argparse.Namespace) -> int:
@@ -81,7 +81,7 @@ def results(arguments: argparse.Namespace) -> int:
 
 
 def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
-    """What the verdicts of each benchmark say now."""
+    """The analysis of each benchmark, from the verdicts that are stored now."""
     return {name: one.analysis for name, one in _counted(session, reader, names)}
 
 
@@ -93,7 +93,8 @@ def _counted(
     exploratory: bool = False,
     fresh: bool = False,
 ) -> Iterator[tuple[str, CountedResults]]:
-    """`exploratory` as of a `ComparisonFamily`, with `fresh` those that are up to date."""
+    """Each benchmark with its results. `exploratory` is that of a `ComparisonFamily`; `fresh`
+    leaves out what is stale."""
     for name in names:
         definition = load_definition(session.workspace.definition_path(name))
         yield (
@@ -109,7 +110,7 @@ def _counted(
 
 
 def _targets(session: Session, words: Sequence[str]) -> frozenset[str] | None:
-    """Those that the gates are about; None for all. Raises `InputError`."""
+    """The targets that the gates apply to; None for all. Raises `InputError`."""
     known = [target.id for target in session.config.targets]
     problems = [
         Problem(
@@ -134,7 +135,7 @@ def _print_tables(analyses: Iterable[Analysis], *, details: bool) -> None:
 
 
 def _print_methods(analyses: Iterable[Analysis]) -> None:
-    """Wrapped for a terminal; in a pipe a paragraph is a line."""
+    """Print wrapped paragraphs on a terminal, and one line for each in a pipe."""
     width = max(80, get_terminal_size().columns) if sys.stdout.isatty() else None
     for one in analyses:
         for paragraph in methods(one):
@@ -146,7 +147,8 @@ def _print_methods(analyses: Iterable[Analysis]) -> None:
 
 
 def page_path(word: str, default: str) -> Path:
-    """Raises `InputError` for what is no place for a page."""
+    """The path of the page to write. Raises `InputError` for one that is no `.html` file, has no
+    folder, or is a file that Crosswind did not write."""
     path = Path(word or default)
     if path.suffix.lower() not in _PAGE_ENDS:
         raise InputError(
@@ -177,7 +179,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def unpublished_words(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
-    # 77 ms for what knows of models and keys, which a table does without
+    # 77 ms to load what knows models and keys, which a table does not need
     from engine.cli.publishing import unpublished
 
     return unpublished(session, reader, names)
@@ -189,14 +191,14 @@ def _write_page(
     evidence: Mapping[str, Sequence[Evidence]],
     hidden: Mapping[str, str],
 ) -> None:
-    # 22 ms for the templates, which a table does without
+    # 22 ms to load the templates, which a table does not need
     from engine.report.html.page import html_report
 
     write_page(path, html_report(analyses, datetime.now(UTC), evidence), hidden)
 
 
 def write_page(path: Path, content: str, hidden: Mapping[str, str]) -> None:
-    """With other words in place of what is `hidden`. Raises `InputError`."""
+    """Write `content` with each text in `hidden` replaced by its value. Raises `InputError`."""
     for text, shown in hidden.items():
         content = content.replace(text, shown)
     try:
@@ -282,7 +284,7 @@ def _cells(cell: Estimate) -> list[float | int | None]:
 
 
 def _defused(cell: str) -> str:
-    """A spreadsheet takes a cell that begins so for a formula and executes it; a terminal, what
-    stands anywhere in it."""
+    """The cell as text that neither a spreadsheet takes for a formula nor a terminal for a control
+    sequence."""
     cell = one_line(cell)
     return f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell

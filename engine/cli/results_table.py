@@ -1,4 +1,4 @@
-"""Results as text: rates with what they rest on, and what is sure about them."""
+"""Results as text: rates with the counts behind them, and the findings."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ _SHORTEST_NAME: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """What a table is drawn for."""
+    """The space that a table is drawn in."""
 
     width: int = NARROW
-    """In columns."""
+    """Columns."""
     whole_names: bool = False
-    """Whether names stand there whole though a table becomes wider for it: who reads a pipe looks
+    """Whether names are never shortened, even if the table gets wider: the reader of a pipe looks
     them up."""
 
 
 def page_of_output() -> TableLayout:
-    """As wide as the terminal, and for whoever reads a pipe of the least width."""
+    """As wide as the terminal, at least `NARROW`; in a pipe names stay whole."""
     columns = get_terminal_size().columns
     return TableLayout(max(NARROW, columns), whole_names=not sys.stdout.isatty())
 
@@ -70,7 +70,7 @@ def page_of_output() -> TableLayout:
 def results_table(
     analysis: Analysis, page: TableLayout = TableLayout(), *, details: bool = False
 ) -> str:
-    """For people: the rates, then what is sure about them; with `details` each table behind it."""
+    """The rates, then the findings; with `details`, also the tables behind them."""
     if isinstance(analysis, Overall):
         which = listed(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
         parts = [f"{analysis.benchmark}: {which}"]
@@ -91,7 +91,7 @@ def results_table(
 
 
 def _notes(analysis: Analysis) -> Iterator[str]:
-    """What counts is said with every table, be it as a finding."""
+    """The rule of what counts, unless it is a finding, and the analysis's notes."""
     if analysis.headline_rule and not several_verdicts(analysis):
         yield analysis.headline_rule
     yield from analysis.notes
@@ -149,7 +149,7 @@ def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -
 
 
 def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
-    """Of what was planned for them, what the conversations came to."""
+    """A table, or one sentence, about how much of their plans the conversations reached."""
     found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
     if not found:
         return []
@@ -211,7 +211,7 @@ def _details(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]
 
 
 def _metrics(analysis: Analysis, page: TableLayout) -> str:
-    """Targets stand below each other: there may be many, and their names are long."""
+    """One row for each target, as there may be many with long names."""
     rows = [
         [
             f"{metric.id} {metric.name}" if number == 0 else "",
@@ -283,7 +283,7 @@ def _people(analysis: Analysis, page: TableLayout) -> str:
 
 
 def _order(one: MarkedDifference) -> str:
-    """The one that passes more often first."""
+    """Both names, the one that passes more often first."""
     first = one.greater_first
     return f"{first.left} {'>' if first.difference else '='} {first.right}"
 
@@ -321,8 +321,8 @@ def _concords(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
 def _fitting(
     head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: TableLayout
 ) -> str:
-    """The first column gives way where the table is wider than it may be, as far as its names can
-    still be told apart."""
+    """The table. If it is too wide, the names in the first column are shortened, as far as they
+    stay distinct."""
     drawn = table(head, rows, right=frozenset(right))
     over = max(map(len, drawn.splitlines())) - page.width
     if over <= 0 or not rows or page.whole_names:
@@ -334,8 +334,8 @@ def _fitting(
 
 
 def shortened(names: Sequence[str], room: int) -> list[str]:
-    """Names of at most `room` characters, or of as many as it takes that no two of them are the
-    same. Both ends stay: that is where names of one kind differ."""
+    """The names cut to `room` characters, or to as many as keep different names different. Both
+    ends stay, as similar names differ there."""
     apart = len(set(names))
     while True:
         found = [_without_middle(name, room) for name in names]

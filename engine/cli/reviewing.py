@@ -1,4 +1,4 @@
-"""`crosswind review`: what a person says of metrics and scenarios before they are paid for."""
+"""`crosswind review`: a person approves or rejects metrics and scenarios before they are played."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SHOWN: Final = 60
 """Characters of a metric's name or a scenario's goal."""
 _REST: Final = "*"
 REVIEWED_FILES: Final = frozenset({"scenarios.json", "history.jsonl"})
-"""What an act of a review is in, beside `benchmark.yaml`."""
+"""The files that record a review action, besides `benchmark.yaml`."""
 
 
 def review(arguments: argparse.Namespace) -> int:
@@ -82,7 +82,7 @@ def review(arguments: argparse.Namespace) -> int:
 
 
 def _generate(session: Session, arguments: argparse.Namespace) -> int:
-    """Have one written again, and show what became of it."""
+    """Have the generator rewrite one metric or scenario, and print the difference."""
     name = _only_one(session, arguments.benchmark)
     before = page_of(session, name)
     entry = before.entry(arguments.generate)
@@ -127,13 +127,14 @@ def _changes(before: ReviewEntry, after: ReviewEntry) -> list[str]:
 
 
 def text_of(entry: ReviewEntry) -> str:
-    """All that a person may change of it, as YAML."""
+    """The parts of it that a person may change, as YAML."""
     of = entry.of
     return scenario_text(of.scenario) if isinstance(of, ScenarioRow) else metric_text(of.metric)
 
 
 def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) -> Order:
-    """For a model to write it again. Raises `InputError` where nothing is said of how."""
+    """The order for the generator to rewrite it. Raises `InputError` for an empty or too long
+    `note`."""
     if not 0 < len(note.strip()) <= LONGEST_REASON:
         what = f"a note to the generator takes 1 to {LONGEST_REASON:,} characters"
         raise InputError(Problem(what, hint='such as `--note "less dramatic, no illness"`'))
@@ -145,9 +146,10 @@ def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) 
 
 
 def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = True) -> str:
-    """What was done, in words: by the engine at work, or here. Without `all_files`, those that
-    hold what was played are not written yet, which takes longer the more there is. Raises
-    `InputError`, `RefusedError`, `StoreError` and `WorkspaceBusyError`."""
+    """Have the engine at work, or this process, do a review action; returns a sentence about it.
+    Without `all_files`, this process writes `REVIEWED_FILES` alone: the files of conversations
+    take longer the more there are. Raises `InputError`, `RefusedError`, `StoreError` and
+    `WorkspaceBusyError`."""
 
     async def done(pipeline: Pipeline) -> str:
         said = await review_benchmark(pipeline, asked)
@@ -168,24 +170,23 @@ def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = T
 
 @dataclass(frozen=True, slots=True)
 class ReviewDesk:
-    """A person's review of a workspace. What is asked of it takes a while, and may be done on any
-    thread."""
+    """A person's review of a workspace. Its methods block and may be called on any thread."""
 
     session: Session
     by: Callable[[], str | None] = lambda: None
-    """What the person is called for now; None where they have not said."""
+    """Returns the person's name as it is now; None where they gave none."""
     _one_at_a_time: Lock = field(default_factory=Lock)
 
     def pages(self) -> list[ReviewPage]:
-        """Of every benchmark. Raises `InputError` and `StoreError`."""
+        """The review page of every benchmark. Raises `InputError` and `StoreError`."""
         return [page_of(self.session, name) for name in self.session.benchmarks(())]
 
     def text(self, entry: ReviewEntry) -> str:
-        """All that a person may change of it, as YAML."""
+        """As `text_of`."""
         return text_of(entry)
 
     def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
-        """For a model to write it again. Raises `InputError`."""
+        """As `rewriting_order`, by this person. Raises `InputError`."""
         return rewriting_order(benchmark, entry, note, person_named(self.by()))
 
     def act(
@@ -197,8 +198,8 @@ class ReviewDesk:
         reason: str = "",
         text: str | None = None,
     ) -> str:
-        """What was done, in words; nothing where an entry is not as it was. Raises as
-        `have_reviewed`."""
+        """As `have_reviewed`, and raises the same errors. Nothing is done where an entry has
+        changed since it was shown."""
         asked = ReviewRequest(
             benchmark,
             action,
@@ -213,7 +214,7 @@ class ReviewDesk:
             return have_reviewed(self.session, asked, all_files=False)
 
     def write_files(self, benchmark: str) -> None:
-        """Bring what was done to all files of a benchmark. Raises `CrosswindError`."""
+        """Bring all files of a benchmark up to date. Raises `CrosswindError`."""
 
         def here() -> str:
             with writing(self.session) as pipeline:
@@ -225,7 +226,7 @@ class ReviewDesk:
 
 
 def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
-    """By benchmark, the ids that a person is to approve before all of an order can be done."""
+    """By benchmark, the ids that a person must approve before all of an order can be done."""
     if session.config.review is not ReviewMode.REQUIRED or not session.store_path.exists():
         return {}
     found: dict[str, list[str]] = {}
@@ -239,7 +240,7 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
 
 
 def rejected_of(session: Session, order: Order) -> list[str]:
-    """Benchmarks of which a person rejected every metric."""
+    """The benchmarks whose metrics are all rejected."""
     if not session.store_path.exists():
         return []
     with session.reader() as reader:
@@ -260,7 +261,7 @@ def _held(bench: BenchmarkContext, order: Order, standing: StoredConversations) 
 
 
 def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
-    """What is to be done before a run can go on."""
+    """Print what a person must approve before a run can go on."""
     for name, ids in waiting.items():
         tell(
             f"{name}: {waiting_sentence(name, ids)}, `crosswind review {name} --approve ID …` "
@@ -269,7 +270,8 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
 
 
 def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
-    """What of a benchmark waits for a person. Raises `InputError` and `StoreError`."""
+    """What remains to be done in a benchmark, reviews included. Raises `InputError` and
+    `StoreError`."""
     definition = load_definition(session.workspace.definition_path(name))
     config = config_of(session.config, name)
     return RemainingWork.of(BenchmarkContext(session.workspace, config, reader, definition))
@@ -292,7 +294,8 @@ def _only_one(session: Session, name: str | None) -> str:
 
 
 def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str]:
-    """Raises `InputError` where a beginning is nobody's."""
+    """The ids, with those that a word such as `m01*` stands for. Raises `InputError` where there
+    are none."""
     for word in words:
         if not word.endswith(_REST):
             yield word
@@ -304,14 +307,14 @@ def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str
 
 
 def page_of(session: Session, name: str) -> ReviewPage:
-    """What can be reviewed of a benchmark. Raises `InputError` and `StoreError`."""
+    """The review page of a benchmark. Raises `InputError` and `StoreError`."""
     definition = load_definition(session.workspace.definition_path(name))
     with session.reader_or_empty() as reader:
         return ReviewPage.of(definition, config_of(session.config, name), reader)
 
 
 def page_lines(page: ReviewPage) -> Iterator[str]:
-    """What waits, and how to go on."""
+    """The rows that wait for review, and the commands to go on with."""
     if not page.waiting:
         yield f"{page.benchmark}: nothing waits for a person{_done(page)}"
         return
@@ -335,7 +338,7 @@ def _done(page: ReviewPage) -> str:
 
 
 def page_json(page: ReviewPage) -> dict[str, Any]:
-    """Every row and how it stands."""
+    """Every row with its state."""
     return {
         "benchmark": page.benchmark,
         "waiting": len(page.waiting),

@@ -1,4 +1,4 @@
-"""The commands that run something: demo, run, evaluate, simulate."""
+"""The commands that run something: demo, run, evaluate, simulate, retry."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
 
 NAMED: Final = 3
-"""Benchmarks whose files are named; of the others there are as many."""
+"""The most benchmarks whose files are named."""
 
 
 def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
-    """One line for each thing to look at, and how the run goes on."""
+    """A line for each thing to look at after `--until`, and the command that continues."""
     on = f" --workspace {shlex.quote(str(session.workspace.root))}"
     with session.reader_or_empty() as reader:
         yield f"stopped after {last}, as `--until` asked. Look at what it made:"
@@ -96,7 +96,7 @@ def _looks(
 
 
 def _first(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
-    """An id to begin with."""
+    """The id of a first metric, scenario or conversation to show."""
     for name in names:
         if last is Stage.GEN_METRICS:
             found = [metric.id for metric, _, _ in reader.metrics(name)]
@@ -110,7 +110,7 @@ def _first(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
 
 
 LINGER_SECONDS: Final = 5.0
-"""For so long an engine of its own waits for more when all is done."""
+"""How long a detached engine waits for more work when all is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ class PreparedRun:
     session: Session
     order: Order
     gates: Sequence[Gate] = ()
-    """What its results are held to."""
+    """The gates for its results."""
     until: Stage | None = None
-    """The stage that it is to stop after, where one was named."""
+    """The stage to stop after, where one was named."""
 
 
 def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
-    """The demo's workspace, made where it is missing, and its order. Raises `InputError`."""
+    """The demo's workspace, created if missing, and its order. Raises `InputError`."""
     folder: Path = arguments.dir or Path("demo")
     place_samples(folder)
     arguments.workspace = folder
@@ -135,7 +135,7 @@ def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
 
 
 def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
-    """What `run` is asked for, its gates included. Raises `InputError`."""
+    """The run that the arguments describe, with its gates. Raises `InputError`."""
     session = replace(open_with_workers(arguments), anew=arguments.anew)
     for warning in session.config.warnings:
         tell(f"note: {warning}")
@@ -159,7 +159,7 @@ def demo(arguments: argparse.Namespace) -> int:
         f"demo: three benchmarks in {prepared.session.workspace.root}, played by scripted models, "
         "which are not language models"
     )
-    # somebody may come and watch an engine of its own
+    # a detached engine may be watched, so its scripts speak at their usual pace
     session = prepared.session if arguments.detach else prepared.session.paced("instant")
     return run_here(session, checked(session, prepared.order).order, arguments)
 
@@ -181,7 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def held_by_people(session: Session, order: Order, code: int) -> int:
-    """Say what waits for a person, where more was to follow from it; the exit code."""
+    """Print what waits for a person's approval; returns the exit code, given the run's own."""
     waiting, rejected = waiting_of(session, order), rejected_of(session, order)
     tell_waiting(waiting)
     for name in rejected:
@@ -247,8 +247,8 @@ Keys = Mapping[str, frozenset[ConversationKey]]
 
 
 def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
-    """What counts of the present targets and has a fault of the user model's, among what is named,
-    or all of it."""
+    """The counting conversations of the configured targets that have a fault of the user model:
+    among the named ids, or all."""
     targets = {target.id for target in session.config.targets}
     with session.reader() as reader:
         asked: Keys | None = None
@@ -277,7 +277,7 @@ def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
 
 
 def _again(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
-    """By the engine that is at work where there is one, else by one that is started for it."""
+    """Have it done by the engine at work, or by one that is started for it."""
     rows = tuple(WorkRow.of(name, key) for name, found in keys.items() for key in sorted(found))
     request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))
     order = confirmed(session, again_order(request), arguments)
@@ -291,7 +291,7 @@ def _again(session: Session, arguments: argparse.Namespace, command: Command, ke
 def ask_here(
     session: Session, order: Order, request: Request, arguments: argparse.Namespace
 ) -> int:
-    """Have the engine at work do what `order` would, and wait for it unless that is not wanted."""
+    """Have the engine at work carry out `request`, and wait for it unless `--detach` is given."""
     as_json: bool = arguments.json
     if session.agents is not None:
         tell("note: the engine at work makes its calls as it was started; leave the workers out")
@@ -306,9 +306,8 @@ def ask_here(
 def run_here(
     session: Session, order: Order, arguments: argparse.Namespace, gates: Sequence[Gate] = ()
 ) -> int:
-    """In the foreground, or where that is asked for by an engine of its own. The order was looked
-    at before."""
-    # an engine that is done and lingers would refuse the workspace for some seconds
+    """Carry out a checked order in the foreground, or with `--detach` by an engine of its own."""
+    # a finished engine that still lingers would hold the workspace for some seconds
     session.make_way()
     if getattr(arguments, "detach", False):
         return detach(session, order)
@@ -331,7 +330,7 @@ def run_here(
 
 
 def _report_again(session: Session, keys: Keys) -> None:
-    """What came of conversations that were judged or played again, one line each."""
+    """Print a line for each conversation that was judged or played again."""
     words = {True: "passes", False: "fails", None: "is unscored"}
     with session.reader() as reader:
         for name, found in keys.items():
@@ -350,13 +349,13 @@ def _report_again(session: Session, keys: Keys) -> None:
 
 
 def start(session: Session, order: Order | None) -> int:
-    """Start an engine that goes on by itself; its process id. Without an order it waits to be
-    asked. Raises `EngineStartError`."""
+    """Start a detached engine and return its process id. Without an order it waits for requests.
+    Raises `EngineStartError`."""
     return spawn(EngineJob(session.place, order, LINGER_SECONDS))
 
 
 def detach(session: Session, order: Order) -> int:
-    """Start an engine that goes on by itself, and say how to reach it."""
+    """Start a detached engine, and print the commands that reach it."""
     pid = start(session, order)
     root = session.workspace.root
     tell(f"running as process {pid}; it goes on when this terminal is closed")
@@ -367,7 +366,7 @@ def detach(session: Session, order: Order) -> int:
 
 
 def held_to(session: Session, order: Order, gates: Sequence[Gate]) -> int:
-    """Say how the results stand to the gates; the exit code that follows. Raises `InputError`."""
+    """Print how the results stand to the gates; returns the exit code. Raises `InputError`."""
     if not gates:
         return DONE
     with session.reader() as reader:
@@ -385,7 +384,7 @@ def exit_code(result: RunResult) -> int:
 
 
 def report(session: Session, order: Order, result: RunResult, *, as_json: bool) -> None:
-    """What came of a run: the table to stdout, what to do next to stderr."""
+    """Print the results of a run to stdout, and failures and next steps to stderr."""
     with session.reader() as reader:
         found = analyses_of(session, reader, order.benchmarks)
         failures = standing_failures(reader, order.benchmarks)
@@ -409,7 +408,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
-    """Say what would be done, and do none of it."""
+    """Print the plan; nothing is run."""
     for problem in template_problems(session, order):
         tell(f"note: {problem}")
     planned = plans_of(session, order, powers=True)
@@ -434,7 +433,7 @@ def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
 
 
 def retry(arguments: argparse.Namespace) -> int:
-    """What failed, once more, by the engine at work or by one that is started for it."""
+    """Try failed rows again, by the engine at work or by one that is started for it."""
     session = open_with_workers(arguments)
     known = [target.id for target in session.config.targets]
     if arguments.target is not None and arguments.target not in known:
@@ -455,7 +454,7 @@ def retry(arguments: argparse.Namespace) -> int:
 
 
 def _rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...]:
-    """Those that are named, else all that failed. Raises `InputError`."""
+    """The named rows, or all that failed. Raises `InputError` for a named one that did not fail."""
     named = _named_rows(session, arguments)
     with planning(session) as planner:
         failed = failed_rows(planner)

@@ -1,4 +1,4 @@
-"""From the command line's words to a run that can start."""
+"""Turns command-line arguments into a workspace with its configuration, and an order."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
     from engine.service.client import SocketLink
 
 WAY_SECONDS: Final = 3.0
-"""For so long an engine that has nothing to do may take to end."""
+"""How long to wait for an idle engine to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A workspace with its configuration, read and checked."""
+    """A workspace with its checked configuration."""
 
     workspace: Workspace
     config: Config
     pace: Pace | None = None
-    """At which scripted models speak, where it is not the configuration's."""
+    """The pace of scripted models, where it is not the configuration's."""
     anew: bool = False
-    """Whether a run may begin anew though files hold what a missing store held."""
+    """Whether a run may start over although files hold what a missing store held."""
     agents: AgentSettings | None = None
-    """Who makes the calls, where the engine does not make them itself."""
+    """The workers that make the calls; None where the engine does."""
     processes: LocalProcesses | None = None
-    """Of those, what was begun already."""
+    """The local worker processes that were started already."""
 
     @property
     def place(self) -> EngineSettings:
-        """Where an engine for it works."""
+        """The settings of an engine for this workspace."""
         return EngineSettings(self.workspace.root, self.config.path, self.pace, self.agents)
 
     @property
@@ -67,15 +67,15 @@ class Session:
         return EngineHandle(self.workspace, self.store_path)
 
     def holder(self) -> Holder | None:
-        """Whose engine is at work on it, if anybody's."""
+        """Who runs the engine at work on it, if any."""
         return self.handle.holder()
 
     def link(self) -> SocketLink:
-        """To the engine at work on it, or to the next one. To be closed."""
+        """A link to the engine at work on it, or to the next one. The caller closes it."""
         return self.handle.link()
 
     def make_way(self) -> None:
-        """Have an engine that is done and only waits for more end at once."""
+        """End an engine that is idle, and wait until it has gone."""
         if self.holder() is None:
             return
         with closing(self.link()) as link:
@@ -85,8 +85,7 @@ class Session:
         # an engine that does not end is left to `hold_workspace`, which says who holds it
         until = time.monotonic() + WAY_SECONDS
         while self.holder() is not None and time.monotonic() < until:
-            # its lock is what is waited for, and a lock of a file can be asked for but not awaited
-            # with a limit
+            # a file lock can be polled, but not awaited with a time limit
             time.sleep(0.02)
 
     def paced(self, pace: Pace) -> Session:
@@ -97,16 +96,15 @@ class Session:
         return self.workspace.store_path(self.config)
 
     def reader(self) -> closing[Reader]:
-        """A reader of the store that is there; for a `with`. Raises `StoreError`."""
+        """A reader of the store, for a `with` statement. Raises `StoreError`."""
         return closing(open_reader(self.store_path))
 
     def reader_or_empty(self) -> closing[Reader]:
-        """A reader of the store, or of an empty one that nobody sees where there is none."""
+        """A reader of the store, or of a temporary empty one where there is none."""
         return closing(reader_or_empty(self.store_path))
 
     def require_free(self) -> None:
-        """Raises `WorkspaceBusyError` where an engine is at work; one that only waits for more is
-        ended."""
+        """Raises `WorkspaceBusyError` where an engine is at work; an idle one is ended."""
         self.make_way()
         holder = self.holder()
         if holder is not None:
@@ -116,33 +114,33 @@ class Session:
             )
 
     def require_store(self) -> None:
-        """A store that can be planned with, or none. Raises `InputError` where it is gone and files
-        hold what it held."""
+        """Bring the store up to date, if there is one. Raises `InputError` where it is gone and
+        files hold what it held."""
         self.refuse_unread()
         self._bring_up_to_date()
 
     def is_scripted(self, order: Order) -> bool:
-        """Whether no model over the network can have a part in it."""
+        """Whether every model that may take part is a script."""
         roles = self.config.helpers
         named = [] if order.evaluator is None else [self.config.model_named(order.evaluator)]
         swapped = self.config.models.values()  # as validation runs do
         return all(spec.is_offline for spec in (*roles, *named, *swapped, *self.config.targets))
 
     def unread(self) -> str | None:
-        """What is said where the store is gone and files hold what it held; None where it is there,
-        or nothing was run yet."""
+        """A warning where the store is gone and files hold what it held; else None."""
         names = unread_results(self.workspace.benchmarks_dir, self.store_path)
         return unread_words(names, self.store_path) if names and not self.anew else None
 
     def refuse_unread(self) -> None:
-        """Raises `InputError`: what is there already is neither asked nor paid for again."""
+        """Raises `InputError` where the store is gone and files hold what it held, so that nothing
+        is paid for twice."""
         words = self.unread()
         if words is not None:
             hint = "`crosswind repair`, or `crosswind run --anew` to ask everything again"
             raise InputError(Problem(words, hint=hint))
 
     def _bring_up_to_date(self) -> None:
-        """A store that an older version wrote: nothing can be planned with it as it is."""
+        """Migrate a store that an older version wrote, as nothing can be planned with it."""
         if not self.store_path.exists():
             return
         try:
@@ -153,23 +151,22 @@ class Session:
     def make_store(self) -> None:
         """Bring the store up to date, or make one where there is none. Raises `StoreError`, and
         `WorkspaceBusyError`."""
-        # 25 ms: what an older version wrote is brought up to date once, and most commands write
-        # none
+        # 25 ms to load, and most commands write nothing
         from engine.store.database import open_store
 
-        # an engine that begins meanwhile would bring it up to date, too, and both would write
+        # an engine that starts meanwhile would migrate it, too, and both would write
         with hold_workspace(self.workspace.root):
             open_store(self.store_path).close()
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
-        """The named ones, or all. Raises `InputError` for one that is not there."""
+        """The named benchmarks, or all. Raises `InputError` for one that does not exist."""
         return self.workspace.require_benchmarks(names)
 
     def infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
         return describe_benchmarks(self.workspace, self.config, names)
 
     def watched(self) -> list[BenchmarkInfo]:
-        """What a watcher sees: every benchmark, and the validation run that is at work."""
+        """The benchmarks that a watcher sees: all, and any validation run at work."""
         names: Sequence[str] = self.workspace.benchmark_names()
         if not self.store_path.exists():
             return self.infos(names)
@@ -183,14 +180,14 @@ class Session:
 
 
 def open_session(arguments: argparse.Namespace) -> Session:
-    """The workspace that a command is about, its configuration read. Raises `InputError`."""
+    """The workspace of a command, with its configuration. Raises `InputError`."""
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     return Session(workspace, load_config(config_path_of(arguments, workspace)))
 
 
 def open_to_read(arguments: argparse.Namespace) -> Session:
-    """For commands that only tell what the store knows: where `config.yaml` cannot be used, they go
-    on with the configuration of the last run, and say so. Raises `InputError` where there is none.
+    """As `open_session`, for commands that only read: where `config.yaml` cannot be used, it falls
+    back to the configuration of the last run, with a note. Raises `InputError` where there is none.
     """
     try:
         return open_session(arguments)
@@ -220,8 +217,8 @@ def _readable_store(workspace: Workspace, config_path: Path) -> Path:
 
 
 def _of_last_run(store: Path) -> tuple[Config, RunRow] | None:
-    """The configuration that the last run kept, which holds no key; None where there is none, or
-    another version wrote it."""
+    """The last run and the configuration that it stored, which contains no key; None where there is
+    none, or it is not valid in this version."""
     if not store.exists():
         return None
     with closing(open_reader(store)) as reader:
@@ -229,14 +226,14 @@ def _of_last_run(store: Path) -> tuple[Config, RunRow] | None:
     if run is None:
         return None
     try:
-        # read again by today's rules: a version that knew other keys kept others
+        # validated by today's rules: another version may have stored other keys
         return Config.model_validate(_without_gaps(json.loads(run.config))), run
     except (ValueError, ValidationError):
         return None
 
 
 def _without_gaps(said: Any) -> Any:
-    """What was kept, without what was left out of it, and what was not given."""
+    """A stored configuration without its redacted and empty values."""
     if isinstance(said, dict):
         return {
             name: _without_gaps(value)
@@ -252,7 +249,8 @@ def describe_benchmarks(
     names: Sequence[str],
     played: Mapping[str, Parts] | None = None,
 ) -> list[BenchmarkInfo]:
-    """`played` says which parts scripts had in what is stored, by benchmark."""
+    """What a watcher needs to know of each benchmark. `played` has, by benchmark, the parts that
+    scripts played in what is stored."""
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
     parts = {
         GENERATOR: config.generator.is_offline,
@@ -283,8 +281,8 @@ def describe_benchmarks(
 
 
 def offered_judges(config: Config) -> list[EvaluatorInfo]:
-    """Models that have a name, but for those under test: whoever is judged is not asked to judge
-    unless by name, on the command line."""
+    """The models in `models:` that the app offers as judges: none that is under test, which only
+    the command line may name."""
     tested = {target.label for target in config.targets}
     return [
         EvaluatorInfo(name, spec.label, spec.is_offline)
@@ -294,7 +292,7 @@ def offered_judges(config: Config) -> list[EvaluatorInfo]:
 
 
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:
-    """What `run` was asked to do. Raises `InputError` with every word that names nothing."""
+    """The order of `run`. Raises `InputError` with every word that names nothing."""
     problems: list[Problem] = []
     stages = _known(arguments.stage, [stage.value for stage in Stage], "stage", problems)
     ids = [target.id for target in session.config.targets]
@@ -320,8 +318,7 @@ def order_of(session: Session, arguments: argparse.Namespace) -> Order:
 
 
 def up_to(last: str | None, stages: Sequence[Stage]) -> frozenset[Stage]:
-    """Of these stages, or of all, those that do not come after `last`. Raises `InputError` where
-    one that is named does."""
+    """These stages, or all, up to `last`. Raises `InputError` where a named one comes after it."""
     every = list(Stage)
     asked = frozenset(stages or every)
     if last is None:

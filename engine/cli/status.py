@@ -1,4 +1,4 @@
-"""`crosswind status`: how far everything is, and what the engine is doing."""
+"""`crosswind status`: how far each benchmark is, and what the engine is doing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LAST_RUN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a workspace stands."""
+    """The state of a workspace and of its engine."""
 
     session: Session
     holder: Holder | None
@@ -212,8 +212,8 @@ def _usd(amount: float | None) -> str:
 
 
 def _spent(status: Status) -> Iterator[str]:
-    """By all runs and by whom: a target's line holds what the user model and the evaluators cost on
-    its behalf, and nobody's holds what the generator does."""
+    """What all runs spent, by role. The table cannot tell: a target's line includes the user model
+    and the evaluators, and none includes the generator."""
     reader = status.watch.reader
     roles = reader.spent_by_role()
     if any(roles.values()):
@@ -228,10 +228,10 @@ def _spent(status: Status) -> Iterator[str]:
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:
-    """Rounded, so that they add up to what their sum is rounded to."""
+    """The amounts in whole cents that add up to the rounded sum."""
     exact = [amount * 100 for amount in amounts]
     cents = [int(one) for one in exact]
-    # the cents that are left go to those that were rounded down the most
+    # the remaining cents go to the amounts that were rounded down the most
     by_rest = sorted(range(len(exact)), key=lambda place: cents[place] - exact[place])
     for place in by_rest[: round(sum(exact)) - sum(cents)]:
         cents[place] += 1
@@ -239,7 +239,7 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
 
 
 def _unpriced(status: Status) -> int:
-    """Scripted models take no money, so that theirs are none."""
+    """The calls of real models whose price is not known."""
     calls, config = status.watch.reader.unpriced_calls(), status.session.config
     specs = (*config.helpers, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
@@ -247,7 +247,7 @@ def _unpriced(status: Status) -> int:
 
 
 def _money(status: Status) -> Iterator[str]:
-    """What the run at work was quoted at, and what budgets there are."""
+    """The quote of the run at work, and the budgets."""
     board = status.board
     if board is not None and board.quote is not None:
         quote, spent, rest = board.quote, board.spent_usd or 0.0, board.rest_usd or 0.0
@@ -274,7 +274,7 @@ def _engine_line(status: Status) -> str:
 
 
 def _is_judged(watch: Watch) -> bool:
-    """Whether results hold anything; not so after a run that was to stop before."""
+    """Whether anything is judged: not after a run that stopped before that stage."""
     named = {info.name for info in watch.benchmarks}
     return any(
         one.evaluate.done for (name, _), one in watch.progress.targets.items() if name in named
@@ -282,7 +282,7 @@ def _is_judged(watch: Watch) -> bool:
 
 
 def _last_run(progress: Progress) -> str:
-    """How the last run came to its end, as far as one word goes."""
+    """How the last run ended, as a key of `LAST_RUN`."""
     if progress.run_state is None:
         return "none"
     end = progress.run_end

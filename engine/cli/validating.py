@@ -1,4 +1,4 @@
-"""The command that validates: does a ranking hold with another model in one role?"""
+"""`crosswind validate`: does a ranking hold with another model in one role?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def validate(arguments: argparse.Namespace) -> int:
 
 
 def _asked(session: Session, arguments: argparse.Namespace) -> Validation:
-    """Raises `InputError` with everything that is missing or names nothing."""
+    """The validation run that the options describe. Raises `InputError` with every option that is
+    missing or names nothing."""
     problems = list(_options(arguments))
     for look in (
         lambda: session.workspace.require_benchmarks([arguments.benchmark]),
@@ -116,7 +117,7 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
 
 
 def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
-    # only now, when it is agreed to: until here nothing was written
+    # nothing is written before the price is agreed to
     place_branch(asked)
     with session.reader() as reader:
         state_bound(asked, reader)
@@ -137,7 +138,7 @@ def _run(session: Session, asked: Validation, order: Order, arguments: argparse.
 
 
 def _show_again(session: Session, arguments: argparse.Namespace) -> int:
-    """What the validation runs of a benchmark say, from what the store holds now."""
+    """Print the reports of a benchmark's validation runs, from what the store holds now."""
     session.workspace.require_benchmarks([arguments.benchmark])
     begun = [
         one
@@ -173,7 +174,7 @@ def _is_asked(one: Validation, arguments: argparse.Namespace) -> bool:
 def _reports(
     begun: Sequence[Validation], reader: Reader
 ) -> tuple[Sequence[ValidationReport], Sequence[Problem]]:
-    """One whose model or files are gone does not keep the others from being shown."""
+    """The reports, and the problems of those runs whose model or files are gone."""
     reports: list[ValidationReport] = []
     problems: list[Problem] = []
     for one in begun:
@@ -223,7 +224,7 @@ def _show(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
 
 
 def report_lines(report: ValidationReport) -> Iterator[str]:
-    """For people, within 80 columns."""
+    """The report as text, within 80 columns."""
     swap = report.swap
     instead = "once more" if swap.is_replay else f"in place of {report.before}"
     yield f"{swap.benchmark}: {report.after} as {swap.role.value} {instead}"
@@ -272,7 +273,7 @@ def _shift_cells(shift: RateShift) -> list[str]:
 
 
 def _over_targets(track: TrackReport) -> str:
-    """Nothing for so few targets that they say nothing of others."""
+    """The coefficients' intervals over targets; empty for too few targets to generalise."""
     return " · ".join(
         f"{name} {ends(found.targets)}"
         for name, found in (("tau-b", track.tau_b), ("rho", track.rho))

@@ -1,4 +1,4 @@
-"""`--workers`, `--cluster` and `--forward-keys`: who makes the calls of an engine."""
+"""`--workers`, `--cluster` and `--forward-keys`: which processes make the calls of an engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MOST_WORKERS: Final = 64
 
 
 def agents_asked_for(arguments: argparse.Namespace) -> AgentSettings | None:
-    """None where the engine makes its calls itself. Raises `InputError`."""
+    """The workers that the options ask for; None where the engine makes its calls itself. Raises
+    `InputError`."""
     workers: int | None = arguments.workers
     cluster: Path | None = arguments.cluster
     if cluster is None and arguments.forward_keys:
@@ -52,7 +53,7 @@ def open_with_workers(arguments: argparse.Namespace) -> Session:
 
 @contextmanager
 def workers_begun(session: Session) -> Iterator[Session]:
-    """With the processes of this machine that it is to have as workers: they load what they need
+    """The session with its local worker processes, if it asks for any. They load their modules
     while the plan is priced, and end with the block."""
     agents = session.agents
     if agents is None or agents.cluster is not None:
@@ -66,7 +67,7 @@ def workers_begun(session: Session) -> Iterator[Session]:
 
 
 def _stays_here(config: Config) -> str | None:
-    """What no worker has a part in; None where that is nothing."""
+    """A sentence about models that workers do not call; None where there are none."""
     specs = [*config.helpers, *config.targets]
     here = sum(spec.is_offline or (isinstance(spec, Target) and bool(spec.call)) for spec in specs)
     if not here:
