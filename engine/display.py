@@ -1,5 +1,5 @@
-"""Prepares text for display: makes foreign text harmless to a terminal, and puts amounts into
-words.
+"""Prepares text for display: makes foreign text harmless to a terminal, and puts amounts and rates
+into words.
 
 All stored or streamed text passes `clean` on its way to a terminal. It changes and drops
 characters, so offsets (such as those of evidence) must be applied to the stored text first and the
@@ -83,6 +83,22 @@ def is_monochrome(environ: Mapping[str, str]) -> bool:
 def plural(number: int, one: str, many: str | None = None) -> str:
     """`1 row`, `2 rows`, `1,200 tries`; `many` defaults to `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def percent(rate: float | None) -> str:
+    """`97%`; `100%` and `0%` are said only where they are meant."""
+    if rate is None:
+        return "—"
+    if 0 < rate < 1:
+        return f"{min(99, max(1, round(rate * 100)))}%"
+    return f"{rate:.0%}"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval in whole per cents: `[84–100]`."""
+    if low is None or high is None:
+        return ""
+    return f"[{round(low * 100)}–{round(high * 100)}]"
 
 
 def one_line(text: str, limit: int = 400) -> str:

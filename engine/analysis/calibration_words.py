@@ -12,8 +12,8 @@ from engine.analysis.calibration import (
     MetricCounts,
     RateOf,
 )
-from engine.analysis.findings import chance, percent, span, with_ends
-from engine.display import plural
+from engine.analysis.findings import chance, with_ends
+from engine.display import percent, plural, span
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, RoganGladen, Share
 

@@ -24,7 +24,7 @@ from engine.analysis.figures import (
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.checks import FaultKind, UserAuditMode
-from engine.display import plural
+from engine.display import percent, plural, span
 from engine.statistics.distributions import Interval
 from engine.statistics.paired import ERROR_RATE
 from engine.statistics.ranks import RankRange
@@ -114,22 +114,6 @@ def _some(where: Sequence[str], of: Mapping[str, Staleness], analysis: Analysis)
 
 
 # Words for numbers
-
-
-def percent(rate: float | None) -> str:
-    """`97%`; `100%` and `0%` are said only where they are meant."""
-    if rate is None:
-        return "—"
-    if 0 < rate < 1:
-        return f"{min(99, max(1, round(rate * 100)))}%"
-    return f"{rate:.0%}"
-
-
-def span(low: float | None, high: float | None) -> str:
-    """An interval in whole per cents: `[84–100]`."""
-    if low is None or high is None:
-        return ""
-    return f"[{round(low * 100)}–{round(high * 100)}]"
 
 
 def points(difference: float) -> str:

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, MeanEstimate
-from engine.analysis.findings import percent
 from engine.benchmark import Track
 from engine.cli.command_line import nearest_word
-from engine.display import plural
+from engine.display import percent, plural
 from engine.errors import InputError, Problem
 
 OPTION: Final = "--fail-under"

@@ -29,16 +29,15 @@ from engine.analysis.findings import (
     listed,
     marks_mean,
     pairs_by_kind,
-    percent,
     points,
     reach,
     several_verdicts,
-    span,
     whose,
 )
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.cli.console import table
+from engine.display import percent, span
 
 NARROW: Final = 80
 WIDE: Final = 120

@@ -16,8 +16,8 @@ from engine.analysis.calibration_words import (
     shares_of,
 )
 from engine.analysis.figures import Analysis, Figure, RepeatAgreement
-from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, span, whose
-from engine.display import one_line, plural
+from engine.analysis.findings import NO_COEFFICIENT, coefficient, whose
+from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, Share

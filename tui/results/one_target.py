@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, MeanEstimate, TargetResult
-from engine.analysis.findings import coefficients, percent, span
+from engine.analysis.findings import coefficients
 from engine.benchmark import Track
-from engine.display import one_line, plural
+from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate

@@ -7,10 +7,9 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import percent
 from engine.analysis.onset import OnsetCurve
 from engine.benchmark import Track
-from engine.display import one_line
+from engine.display import one_line, percent
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, pad_apart

@@ -18,9 +18,9 @@ from engine.analysis.figures import (
     TargetResult,
     part_of,
 )
-from engine.analysis.findings import MARKS, Certainty, findings, marks_mean, percent, span
+from engine.analysis.findings import MARKS, Certainty, findings, marks_mean
 from engine.benchmark import Track
-from engine.display import one_line, plural
+from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import NO_ALPHA, percent, reach, with_ends
+from engine.analysis.findings import NO_ALPHA, reach, with_ends
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
     RateShift,
@@ -17,7 +17,7 @@ from engine.analysis.validation_figures import (
 )
 from engine.analysis.validation_words import change_words, floor_words
 from engine.benchmark import Role, Track
-from engine.display import one_line, plural
+from engine.display import one_line, percent, plural
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement, Flips
 from tui.format import TRACK_SIGNS

@@ -33,16 +33,14 @@ from engine.analysis.findings import (
     ends,
     listed,
     marks_mean,
-    percent,
     points,
     reach,
-    span,
     whose,
 )
 from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.analysis.validation_words import agreement_words, floor_words, order_words
-from engine.display import clean, plural
+from engine.display import clean, percent, plural, span
 from engine.report.html.view import (
     GENERATOR,
     MOMENT,

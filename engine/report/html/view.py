@@ -25,13 +25,12 @@ from engine.analysis.findings import (
     findings,
     listed,
     pairs_by_kind,
-    percent,
     reach,
     rests_on,
 )
 from engine.analysis.provenance import Staleness
 from engine.benchmark import ConversationKey, Track
-from engine.display import one_line, plural
+from engine.display import one_line, percent, plural
 from engine.jury import Jury, verdict_to_show
 from engine.report import scale
 from engine.report.scale import Scale

@@ -14,12 +14,11 @@ from engine.analysis.findings import (
     coefficients,
     findings,
     marks_mean,
-    percent,
     points,
     reach,
-    span,
 )
 from engine.cli.results_table import results_table
+from engine.display import percent, span
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 
