@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from engine.benchmark import ConversationKey, Speaker, Stage, StopReason, Track
-from engine.display import one_line
+from engine.display import one_line, percent, span
 from engine.progress import TrackScore
 from tui.text.ink import MEANINGFUL, told_apart
 
@@ -85,26 +85,17 @@ def money(usd: float | None, *, scripted: bool) -> str:
 
 
 def rate(score: TrackScore, track: Track) -> str:
-    """`+ 81 % of 32`."""
+    """`+ 81% of 32`."""
     sign = TRACK_SIGNS[track]
     if score.rate is None:
         return f"{sign} {UNKNOWN}"
-    return f"{sign} {percent(score.rate)} % of {score.scored}"
+    return f"{sign} {percent(score.rate)} of {score.scored}"
 
 
 def interval_rate(known: Rate, track: Track) -> str:
-    """`+ 81 % (65-91) 26/32`."""
-    low, high = percent(known.interval.low), percent(known.interval.high)
-    return (
-        f"{TRACK_SIGNS[track]} {percent(known.rate)} % ({low}-{high}) {known.passed}/{known.scored}"
-    )
-
-
-def percent(share: float) -> str:
-    """Rounded, but 100 only for all and 0 only for none."""
-    if 0.995 <= share < 1:
-        return "99"
-    return "1" if 0 < share < 0.005 else f"{share * 100:.0f}"
+    """`+ 81% [65–91] 26/32`."""
+    rate_and_ends = f"{percent(known.rate)} {span(known.interval.low, known.interval.high)}"
+    return f"{TRACK_SIGNS[track]} {rate_and_ends} {known.passed}/{known.scored}"
 
 
 def conversation_id(key: ConversationKey, targets: Sequence[str], width: int) -> str:

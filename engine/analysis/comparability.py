@@ -117,7 +117,7 @@ class GroupCheck:
     checked: int
     right: int
     low: float | None
-    """95 % interval of the share that is right; its ends are None where nothing was checked."""
+    """95% interval of the share that is right; its ends are None where nothing was checked."""
     high: float | None
     chance: float | None
     """The share of the commonest group among them: what always naming that one would get right."""

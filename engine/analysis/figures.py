@@ -73,7 +73,7 @@ class Estimate:
     """Of what was scored; None where nothing was."""
     low: float | None
     high: float | None
-    """The 95 % interval; None where there is no rate."""
+    """The 95% interval; None where there is no rate."""
     passed: int
     scored: int
     of: int
@@ -307,10 +307,10 @@ class ComparisonFamily:
         """What ✓ means, in a sentence."""
         if self.exploratory:
             return (
-                "Exploratory: ✓ is no more than worth a look; on average at most 5 % of such marks "
+                "Exploratory: ✓ is no more than worth a look; on average at most 5% of such marks "
                 "are false (false discovery rate)"
             )
-        return "✓ is sure: of results like these, at most 5 % carry any false ✓"
+        return "✓ is sure: of results like these, at most 5% carry any false ✓"
 
     def __str__(self) -> str:
         """`45 comparisons: 30 pairs of targets, 15 demographic gaps`."""

@@ -21,7 +21,7 @@ from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
 RATES: Final = (
-    "Pass rates are means over rows, a row being what counts for one conversation. Their 95 % "
+    "Pass rates are means over rows, a row being what counts for one conversation. Their 95% "
     "intervals are Wilson's (1927) with n_e in place of n and Student's t in place of z, on f + "
     "max(f, 4) degrees of freedom, f being the base scenarios less the metrics. n_e = p(1 − p) / "
     "V, where V is the variance of the mean over base scenarios within their metric, with C / (C − "
@@ -106,9 +106,9 @@ def _together(analysis: Overall) -> str:
         said.append(f"Nothing is said of other benchmarks, which takes {ENOUGH_BENCHMARKS}.")
     if analysis.family.size:
         how = (
-            "For exploring, the false discovery rate over all pairs was held at 5 %"
+            "For exploring, the false discovery rate over all pairs was held at 5%"
             if analysis.family.exploratory
-            else "Intervals of all pairs hold at once in 95 % of such results (Bonferroni, with "
+            else "Intervals of all pairs hold at once in 95% of such results (Bonferroni, with "
             + ", ".join(
                 f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
             )
@@ -222,11 +222,11 @@ def _formulas(analysis: Analysis) -> list[str]:
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())
         how = (
-            "For exploring, the false discovery rate over all of them was held at 5 % (Benjamini "
+            "For exploring, the false discovery rate over all of them was held at 5% (Benjamini "
             "and Hochberg 1995), with the intervals of Benjamini and Yekutieli (2005)"
             if family.exploratory
-            else "Their intervals hold at once in 95 % of such results (Bonferroni, with shares of "
-            f"the 5 %: {shares}; the share of a part without comparisons goes to the others)"
+            else "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
+            f"the 5%: {shares}; the share of a part without comparisons goes to the others)"
         )
         said.append(f"{COMPARING}. {how}; the family is {family}.")
     if analysis.agreement or any(one.agreement for one in analysis.targets):

@@ -67,7 +67,7 @@ class RateShift:
     shift: float
     """`after` less `before`, in rates; where rows are paired, over the pairs alone."""
     interval: Interval | None
-    """Among all shifts of the run: in 95 % of such runs all of them hold at once. None where there
+    """Among all shifts of the run: in 95% of such runs all of them hold at once. None where there
     are fewer than two base scenarios."""
     p: float | None
     """Of no shift at all, two-sided, among all shifts of the run; None as for the interval, and
@@ -154,7 +154,7 @@ class ValidationReport:
     """The model that took it."""
     tracks: Sequence[TrackReport]
     family: int
-    """Shifts with an interval: all of them hold at once in 95 % of such runs."""
+    """Shifts with an interval: all of them hold at once in 95% of such runs."""
     floor: ReplayFloor | None
     """None where there is no replay yet, and for a replay itself."""
     conversations: int

@@ -89,7 +89,7 @@ def _family_words(report: ValidationReport) -> str:
     which = "those with ! are sure" if any(one.sure for one in shifts) else "none is sure"
     return (
         f"Of {plural(report.family, 'shift')} of this run {which}; all intervals hold at once in "
-        "95 % of such runs (Bonferroni, half of the 5 % for all targets together)."
+        "95% of such runs (Bonferroni, half of the 5% for all targets together)."
     )
 
 
@@ -193,7 +193,7 @@ def _bound_words(track: TrackReport) -> str:
     if track.order_holds:
         return (
             f"The order holds within {bound}, the bound stated before: no difference between two "
-            "targets changes by more, as the 95 % interval of each shows."
+            "targets changes by more, as the 95% interval of each shows."
         )
     if outside is None:
         return (

@@ -41,9 +41,9 @@ from engine.display import percent, span
 
 NARROW: Final = 80
 WIDE: Final = 120
-LEGEND: Final = "rate [95 %] passed/rows in base scenarios · agree: samples of one scenario"
+LEGEND: Final = "rate [95%] passed/rows in base scenarios · agree: samples of one scenario"
 LEGEND_OF_ALL: Final = (
-    "rate [95 %] base scenarios in benchmarks: the mean of the benchmarks' rates, each weighing "
+    "rate [95%] base scenarios in benchmarks: the mean of the benchmarks' rates, each weighing "
     "the same"
 )
 _SHORTEST_NAME: Final = 8

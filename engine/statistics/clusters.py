@@ -249,7 +249,7 @@ def resampled_sums(
 
 
 def percentile_interval(values: Sequence[float]) -> Interval:
-    """Between the values that cut off 2.5 % on either side, taken outward."""
+    """Between the values that cut off 2.5% on either side, taken outward."""
     ordered = sorted(values)
     tail = (1 - LEVEL) / 2 * (len(ordered) - 1)
     return Interval(ordered[floor(tail)], ordered[ceil(len(ordered) - 1 - tail)])

@@ -125,7 +125,7 @@ def smallest_difference(
     plan: Plan, assumed: Assumed | None = None, *, level: float = ERROR_RATE
 ) -> float | None:
     """The smallest true difference between two pass rates that is marked with a probability of
-    80 %, where one that is not there is marked with a probability of `level`; None where no plan of
+    80%, where one that is not there is marked with a probability of `level`; None where no plan of
     this size can (fewer than two clusters, or more than 1 would be needed).
 
     (t(1 - level / 2) + t(.8)) * SE with SE^2 = 2 p (1 - p) (1 - r) * deff / n: S. L. Lohr,

@@ -15,7 +15,7 @@ Z95: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A 95 % confidence interval, in the unit of what it is about."""
+    """A 95% confidence interval, in the unit of what it is about."""
 
     low: float
     high: float
@@ -114,7 +114,7 @@ def student_quantile(probability: float, freedom: float) -> float:
 
 
 def critical(freedom: float) -> float:
-    """What takes the place of z = 1.96 in a two-sided 95 % interval whose variance was estimated
+    """What takes the place of z = 1.96 in a two-sided 95% interval whose variance was estimated
     with `freedom` degrees (at least 1 is assumed)."""
     return student_quantile(0.5 + LEVEL / 2, max(1.0, freedom))
 

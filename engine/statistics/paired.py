@@ -25,7 +25,7 @@ from engine.statistics.distributions import Interval, critical, student_quantile
 _EXPECTED_FREEDOM: Final = 6
 """Clusters' worth that the expected variance (`_expected_variance`) weighs in the error."""
 FAR_OUT: Final = 2
-"""How many degrees of freedom it is worth where a quantile lies further out than 95 %: there it
+"""How many degrees of freedom it is worth where a quantile lies further out than 95%: there it
 matters more that the true variance may be another one (`python -m tests.benchmarks.coverage
 --claims`)."""
 _EXPECTED_LIKENESS: Final = 0.5
@@ -57,7 +57,7 @@ class Difference:
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of this difference looked at alone; None where there is no error.
+        """The 95% interval of this difference looked at alone; None where there is no error.
 
         Student's t on the degrees of the clusters and of the expected variance together, which
         holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
@@ -72,7 +72,7 @@ class Difference:
 
     @property
     def p(self) -> float | None:
-        """The p value of no difference at all, two-sided, looked at alone: below 5 % where
+        """The p value of no difference at all, two-sided, looked at alone: below 5% where
         `interval` leaves 0 out. None where there is no error."""
         return None if self.error is None else self._beyond(self.error, self._near)
 
@@ -257,10 +257,10 @@ def _shifts(run: BeforeAndAfter) -> Answers:
 
 
 def interval_for(found: Difference, bound: float) -> Interval | None:
-    """What a change is held against `bound` with: shown to lie within it where this 95 % interval
+    """What a change is held against `bound` with: shown to lie within it where this 95% interval
     does. None where there is no error.
 
-    Two one-sided tests at 2.5 %: D. J. Schuirmann, Journal of Pharmacokinetics and
+    Two one-sided tests at 2.5%: D. J. Schuirmann, Journal of Pharmacokinetics and
     Biopharmaceutics 15 (1987) 657-680. The error is at least the one that a change of the size of
     the bound would have if it came from few base scenarios, each changing as a whole (as J.-M. Nam,
     Biometrics 53 (1997) 1422-1430, takes it under the hypothesis): such are not met in a few. Where
@@ -342,8 +342,8 @@ def levels(
 def simultaneous(
     family: Mapping[FamilyPart, Sequence[Difference]], shares: Mapping[FamilyPart, float] = SHARES
 ) -> list[Adjusted]:
-    """Marks of which, in at most 5 % of such families, any is false, whatever is true: all
-    intervals hold at once in at least 95 %. In the order given, part by part."""
+    """Marks of which, in at most 5% of such families, any is false, whatever is true: all
+    intervals hold at once in at least 95%. In the order given, part by part."""
     allowed = levels({part: _size(found) for part, found in family.items()}, shares)
     return [
         _adjusted(one, allowed[part]) if part in allowed else Adjusted(None, None)
@@ -358,7 +358,7 @@ def _adjusted(one: Difference, allowed: float) -> Adjusted:
 
 
 def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:
-    """Marks of which 5 % on average may be false, with intervals of which 5 % of those that are
+    """Marks of which 5% on average may be false, with intervals of which 5% of those that are
     marked may miss: for exploring.
 
     Y. Benjamini and Y. Hochberg, JRSS B 57 (1995) 289-300; intervals at 1 - R q / m, R of m being

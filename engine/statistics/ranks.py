@@ -100,7 +100,7 @@ def rank_ranges(targets: Sequence[str], above: Iterable[tuple[str, str]]) -> dic
     """The places of each target, from all pairs of which the first surely has the higher rate: as
     many stand before a target as are surely above it, and as many behind as are surely below.
 
-    Where any pair is wrong in at most 5 % of families, all ranges hold at once in at least 95 %: D.
+    Where any pair is wrong in at most 5% of families, all ranges hold at once in at least 95%: D.
     Al Mohamad, J. J. Goeman and E. W. van Zwet, Biometrics 78 (2022) 238-247; M. Klein, T. Wright
     and J. Wieczorek, JRSS A 183 (2020) 589-606.
     """

@@ -4,7 +4,7 @@
 In a simulated world the true rates are known. Scenarios differ (some are hard for everybody),
 variants of a scenario differ less, samples of a variant differ by chance; all by a normal latent
 strength that is cut off so that the marginal rate is exact. Each interval is asked in many such
-worlds whether it holds the truth: 95 % of them should. Of differences the same run also says how
+worlds whether it holds the truth: 95% of them should. Of differences the same run also says how
 wide the interval of `_former` is, so that a gain is not one of machine or seed. With `--claims`,
 how often anything false is marked as sure (`tests/benchmarks/false_claims.py`); with `--overall`,
 what is said of several benchmarks together (`tests/benchmarks/overall_claims.py`); with `--power`,

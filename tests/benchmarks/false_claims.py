@@ -141,7 +141,7 @@ class Counted:
 
 
 def slack(worlds: int) -> float:
-    """What a share of 5 % among so many worlds may be off by chance, in 1 of 200 cases."""
+    """What a share of 5% among so many worlds may be off by chance, in 1 of 200 cases."""
     return 2.6 * sqrt(ERROR_RATE * (1 - ERROR_RATE) / worlds)
 
 
@@ -367,9 +367,9 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
         "# False claims",
         "",
         f"What `{COMMAND} --worlds {worlds}` printed: of {worlds:,} drawn worlds of each kind and "
-        "size, how many carry any false ✓ (to be at most 5 %), in how many every range of ranks "
-        "holds on both tracks, ties included (to be at least 95 %), and, where targets differ, "
-        "which share of the marks of `--exploratory` is false on average (to be at most 5 %). "
+        "size, how many carry any false ✓ (to be at most 5%), in how many every range of ranks "
+        "holds on both tracks, ties included (to be at least 95%), and, where targets differ, "
+        "which share of the marks of `--exploratory` is false on average (to be at most 5%). "
         f"Chance alone moves a share by {slack(worlds):.1%} in 1 of 200 cells. With 2 variants "
         "there are 2 ages, with 6 in 3 places each; where gaps are fitted, a scenario has a "
         "person of either age, whose place was drawn.",

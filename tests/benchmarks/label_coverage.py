@@ -4,7 +4,7 @@
 In a simulated world it is known how often the behaviour is present and how often the judge finds
 it. Scenarios differ in how often it is present, and in some kinds of world also in how well the
 judge sees it. A sample is drawn as labels are, and each interval is asked whether it holds the
-truth. Writes `docs/label-coverage.md`; exits 1 where any figure holds the truth in less than 93 %
+truth. Writes `docs/label-coverage.md`; exits 1 where any figure holds the truth in less than 93%
 of the worlds of any kind, with 60 or with 200 labels.
 """
 
@@ -162,8 +162,8 @@ def page(found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int, seed
         "",
         f"`python -m tests.benchmarks.label_coverage --worlds {worlds} --seed {seed}`:",
         f"{len(KINDS)} kinds of world (8 to 60 base scenarios of 24 conversations, behaviour",
-        "present in 10 to 50 %, judges right in 80 to 99 %, scenarios alike and not), each drawn",
-        "so often. How often the 95 % interval holds the truth: on average over the kinds, in the",
+        "present in 10 to 50%, judges right in 80 to 99%, scenarios alike and not), each drawn",
+        "so often. How often the 95% interval holds the truth: on average over the kinds, in the",
         "worst kind, and the mean width. The rule was chosen with other seeds.",
         "",
         "| figure | labels | mean | worst | width | cannot be said |",

@@ -183,9 +183,9 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
         "# Several benchmarks together",
         "",
         f"What `{COMMAND} --worlds {worlds}` printed: of {worlds:,} drawn worlds of each kind, how "
-        "many carry any false ✓ (to be at most 5 %), in how many every range of ranks holds (to be "
-        "at least 95 %), and how often the interval of a rate holds the mean of these benchmarks "
-        "and, where there are enough of them, that of benchmarks like these (95 % are meant, at "
+        "many carry any false ✓ (to be at most 5%), in how many every range of ranks holds (to be "
+        "at least 95%), and how often the interval of a rate holds the mean of these benchmarks "
+        "and, where there are enough of them, that of benchmarks like these (95% are meant, at "
         f"least {LEAST:.0%} are to be). Each benchmark has one metric of each track. Targets "
         "differ from benchmark to benchmark by the standard deviation that is given, and not on "
         "the whole: of benchmarks like these every ✓ is false. Chance alone moves a share by "

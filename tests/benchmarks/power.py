@@ -34,7 +34,7 @@ PLANS: Final = (
     Plan(metrics=2, scenarios=30, variants=2, samples=1),
 )
 _NEAR: Final = 0.03
-"""By how much a share may fall short of 80 %, beside chance."""
+"""By how much a share may fall short of 80%, beside chance."""
 
 
 def named(plan: Plan, targets: int) -> float | None:
@@ -110,6 +110,6 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
 
 
 def report(worlds: int, *, write: bool) -> int:
-    """Print the table, or keep it; 1 where a share falls short of 80 %."""
+    """Print the table, or keep it; 1 where a share falls short of 80%."""
     lines, faults = table(worlds)
     return keep(PAGE, lines, faults, write=write)

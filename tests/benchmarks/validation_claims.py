@@ -191,7 +191,7 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
         "",
         f"What `{COMMAND} --worlds {worlds}` printed. Two judges that are alike on the whole "
         f"differ on single scenarios: of {worlds:,} drawn runs of each kind, how many mark any "
-        "shift (!), which all are false (to be at most 5 %); two tracks, of so many metrics each.",
+        "shift (!), which all are false (to be at most 5%); two tracks, of so many metrics each.",
         "",
         "| targets | metrics | scenarios | rows | apart | any false ! |",
         "| --: | --: | --: | --: | --: | --: |",
@@ -205,7 +205,7 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
     lines += [
         "",
         f"How often two targets' order is said to hold within {BOUND * 100:g} points: where one "
-        "truly changes by as much, evenly or in few base scenarios as a whole (to be at most 5 %), "
+        "truly changes by as much, evenly or in few base scenarios as a whole (to be at most 5%), "
         "and where nothing changes but one verdict in fifty, by chance (the more the better).",
         "",
         "| base scenarios | rows | evenly | in few | by chance |",

@@ -211,7 +211,7 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
         assert f" x {stops} " in shown
         assert f" Ctrl+Z {suspends}" in shown
         assert rows.index("Signs") < rows.index("On this screen")
-        assert "+ 91 % (67-98) 29/32 of 32 conversations that were scored 29 passed" in shown
+        assert "+ 91% [67–98] 29/32 29 of 32 scored conversations passed: 91%" in shown
 
     theatre.perform(script, size=(200, 50))
 

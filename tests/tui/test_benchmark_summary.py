@@ -58,15 +58,15 @@ def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> Non
     assert found is not None
     assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
     assert said(weakest_line(found, 100)) == (
-        "weakest − Flatters 70 % of 10 rows W reads the 3 that failed"
+        "weakest − Flatters 70% of 10 rows W reads the 3 that failed"
     )
 
 
 def test_the_name_of_the_weakest_comes_before_its_key() -> None:
     metric = Metric("m01", "Keeps to what it thinks when it is pressed", Track.POSITIVE, "")
     found = MetricPasses(metric, 7, 10)
-    assert said(weakest_line(found, 78)) == f"weakest + {metric.name} 70 % of 10 rows"
-    assert said(weakest_line(found, 60)).endswith("… 70 % of 10 rows")
+    assert said(weakest_line(found, 78)) == f"weakest + {metric.name} 70% of 10 rows"
+    assert said(weakest_line(found, 60)).endswith("… 70% of 10 rows")
     for width in (78, 60, 20, 8):
         assert length(weakest_line(found, width)) <= width
 

@@ -33,14 +33,14 @@ def test_it_says_how_far_each_is_and_how_its_targets_stand(theatre: Theatre) -> 
         assert "running" in shown
         text = " ".join(on_screen(pilot).split())
         assert "3 of 8" in text
-        assert "+ 67 % (" in text
-        assert ") of 3" in text
+        assert "+ 67% [" in text
+        assert "] 2/3" in text
         assert f"{TARGETS[1]} + —" in text
 
         await theatre.judge(await theatre.play(4))
         await theatre.tick(pilot, 6)
         await theatre.tick(pilot)
-        assert "+ 75 % (" in on_screen(pilot)
+        assert "+ 75% [" in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -197,7 +197,7 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
         await theatre.tick(pilot)
         text = " ".join(on_screen(pilot).split())
         assert "Whether an assistant keeps saying what it thinks" in text
-        assert "weakest + Keeps to what it thinks 33 % of 3 rows" in text
+        assert "weakest + Keeps to what it thinks 33% of 3 rows" in text
         assert "stale ~ 3 conversations: prompt changed (2); user model changed (1)" in text
         assert "next Enter watches it" in text
         assert text.count("○") == 2
@@ -224,7 +224,7 @@ def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert "line 3: not a list" in shown
-        assert "+ 0 % (" in shown
+        assert "+ 0% [" in shown
 
     app = CrosswindApp(theatre.watch, backend=Backend(stale=stale), moment=theatre.moment)
     theatre.perform(script, (80, 24), app)

@@ -336,7 +336,7 @@ def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> N
         await theatre.tick(pilot, 2)
         assert isinstance(pilot.app, SpokenTo)
         assert pilot.app.said.startswith(KEEP_TITLE)
-        assert "\x1b]0;crosswind 25 % ▸\x1b\\" in pilot.app.said
+        assert "\x1b]0;crosswind 25% ▸\x1b\\" in pilot.app.said
         assert "\x07" not in pilot.app.said
 
         theatre.link.state = EngineState.STOPPED

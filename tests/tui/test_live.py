@@ -249,7 +249,7 @@ def test_the_board_tells_of_each_target(theatre: Theatre) -> None:
         [upper] = [number for number, line in enumerate(lines) if "steadfast ██" in line]
         assert "1/2" in lines[upper]
         assert "judged 1/2" in lines[upper]
-        assert "+ 100 % of 1          − —" in lines[upper + 1]
+        assert "+ 100% of 1          − —" in lines[upper + 1]
         assert "free" in lines[upper + 1]
         assert "tok/s" in lines[upper + 1]
         assert "last problem: HTTP 529: overloaded, 8 of 8 tries" in on_screen(pilot)

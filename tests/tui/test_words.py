@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Track
+from engine.display import percent
 from engine.facts import Speech
 from engine.progress import TrackScore
-from tui.format import amount, bar, duration, money, percent, rate, verdict
+from engine.statistics.distributions import Interval
+from engine.statistics.rates import Rate
+from tui.format import amount, bar, duration, interval_rate, money, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, PollTimer, hertz
 from tui.state.board import trend
 from tui.state.follower import DWELL, SILENCE, Follower, FollowMode
@@ -40,9 +43,14 @@ def test_an_unknown_price_is_not_zero_and_a_script_is_free() -> None:
 
 
 def test_a_rate_says_of_how_many_and_is_100_only_for_all() -> None:
-    assert rate(TrackScore(26, 32), Track.POSITIVE) == "+ 81 % of 32"
+    assert rate(TrackScore(26, 32), Track.POSITIVE) == "+ 81% of 32"
     assert rate(TrackScore(), Track.NEGATIVE) == "− —"
-    assert [percent(each) for each in (1.0, 0.999, 0.001, 0.0)] == ["100", "99", "1", "0"]
+    assert [percent(each) for each in (1.0, 0.999, 0.001, 0.0)] == ["100%", "99%", "1%", "0%"]
+
+
+def test_a_rate_with_its_interval_is_written_as_in_the_results() -> None:
+    known = Rate(0.906, Interval(0.67, 0.98), 29, 32, 8, 8.0, 7.0)
+    assert interval_rate(known, Track.POSITIVE) == "+ 91% [67–98] 29/32"
 
 
 def test_verdicts_are_a_sign_and_a_word() -> None:

@@ -235,7 +235,7 @@ _INKS: Final[Mapping[Certainty, Ink]] = {
     Certainty.CAUTION: Ink.WARN,
 }
 _HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
-    Certainty.SURE: ("sure", "all of it, in 95 % of results like these"),
+    Certainty.SURE: ("sure", "all of it, in 95% of results like these"),
     Certainty.OPEN: ("open", "seen, but chance may explain it"),
     Certainty.CAUTION: ("to know", "before the figures are used"),
 }

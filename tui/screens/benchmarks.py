@@ -19,7 +19,7 @@ from engine.link import Board
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
-from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, money, percent
+from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, interval_rate, money
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
 from tui.services.ticker import begin
@@ -329,7 +329,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         scores = self._scores.of(info.name)
         name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
         lines: list[Line] = [
-            _rule("targets", "pass rate, 95 % interval, rows", width),
+            _rule("targets", "pass rate [95%] passed/rows", width),
             *(self._target(info, each, scores, min(name, 30), width) for each in info.targets),
         ]
         if not self.watched.described:
@@ -401,12 +401,7 @@ def _stage(stage: Stage, tally: StateCounts) -> Line:
 
 
 def _rate(track: Track, found: Standings | None, target: str) -> str:
-    """`+ 81 % (70-89) of 32`."""
-    sign = TRACK_SIGNS[track]
     if found is None:
-        return f"{sign} …"
+        return f"{TRACK_SIGNS[track]} …"
     rate = found.get((target, track))
-    if rate is None:
-        return f"{sign} {UNKNOWN}"
-    low, high = percent(rate.interval.low), percent(rate.interval.high)
-    return f"{sign} {percent(rate.rate)} % ({low}-{high}) of {rate.scored}"
+    return f"{TRACK_SIGNS[track]} {UNKNOWN}" if rate is None else interval_rate(rate, track)

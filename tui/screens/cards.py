@@ -88,10 +88,10 @@ _WIDTH: Final = 76
 """Cells of the card, as the stylesheet says."""
 _LEGEND: Final = (
     (
-        "+ 91 % (67-98) 29/32",
+        "+ 91% [67–98] 29/32",
         Ink.STRONG,
-        "of 32 conversations that were scored 29 passed, 91 %; were many more played, the rate "
-        "would lie between 67 and 98 % (a 95 % interval: so it is in about 19 of 20)",
+        "29 of 32 scored conversations passed: 91%. With many more conversations the rate "
+        "would lie between 67% and 98% (a 95% interval: this holds in about 19 of 20 cases)",
     ),
     ("✓ pass", Ink.GOOD, "the target did what the metric asks for"),
     ("✗ fail", Ink.BAD, "it did not"),

@@ -229,7 +229,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         left, ink = self._found_words()
         right = []
         if self._indexed is not None and self._fault is None:
-            right = [Piece(f"the index is being made: {self._indexed} % ", Ink.WARN)]
+            right = [Piece(f"the index is being made: {self._indexed}% ", Ink.WARN)]
         self._note.show([Piece(" " + left, ink)], right)
 
     def _found_words(self) -> tuple[str, Ink]:

@@ -103,11 +103,11 @@ class TerminalStatus:
 
 
 def title(watch: Watch, where: RunStatus) -> str:
-    """`crosswind 41 % ✗12`, with a word for what is not plain running."""
+    """`crosswind 41% ✗12`, with a word for what is not plain running."""
     part, failed = how_far(watch)
     words = ["crosswind"]
     if part is not None:
-        words.append(f"{part} %")
+        words.append(f"{part}%")
     if failed:
         words.append(f"✗{failed}")
     words.append(where.glyph)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rich.cells import cell_len
 
 from engine.benchmark import Metric, Stage, Track
-from engine.display import one_line, plural
+from engine.display import one_line, percent, plural
 from engine.progress import StateCounts
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
-from tui.format import TRACK_SIGNS, percent
+from tui.format import TRACK_SIGNS
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, pad, shorten
 from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
@@ -84,7 +84,7 @@ def weakest_line(found: MetricPasses, width: int) -> Line:
         words = f"none: nothing failed in {plural(found.scored, 'row')}"
         return [*_label("weakest"), Piece(words, Ink.GOOD)]
     failed = found.scored - found.passed
-    rate = Piece(f"   {percent(found.rate)} % of {plural(found.scored, 'row')}")
+    rate = Piece(f"   {percent(found.rate)} of {plural(found.scored, 'row')}")
     read = Piece(f"   W reads the {failed:,} that failed", Ink.ACCENT)
     sign = Piece(f"{TRACK_SIGNS[found.metric.track]} ", Ink.MUTED)
     head = [*_label("weakest"), sign]

@@ -26,7 +26,7 @@ DENSE: Final = 112
 """Cells from which on it fits without the intervals."""
 MANY: Final = 6
 """Targets from which on one line each is better than two."""
-USUAL_RATE: Final = 21
+USUAL_RATE: Final = 20
 """Cells that a rate takes with its interval: what comes first may be shorter, and would move."""
 LONGEST_NAME: Final = 20
 SHORT_NAME: Final = 14

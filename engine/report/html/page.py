@@ -118,13 +118,13 @@ _COMPARING: Final = {
     False: (
         "All pairs of targets and all demographic gaps of a benchmark are one family: each "
         "difference has the interval of a Bonferroni procedure with stated shares, so that all of "
-        "them hold at once in at least 95 % of such results. It is marked as sure where that "
+        "them hold at once in at least 95% of such results. It is marked as sure where that "
         "interval leaves 0 out, and p says the same. A rank is from one more than the targets that "
         "surely stand above to those that do not surely stand below."
     ),
     True: (
         "For exploring, the false discovery rate of all pairs of targets and all demographic gaps "
-        "of a benchmark is held at 5 % (Benjamini and Hochberg), and each difference has the "
+        "of a benchmark is held at 5% (Benjamini and Hochberg), and each difference has the "
         "interval that belongs to it (Benjamini and Yekutieli): it is marked where that leaves 0 "
         "out, and p says the same. Ranks follow from these marks, and are no surer than they."
     ),

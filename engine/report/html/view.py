@@ -308,12 +308,12 @@ class BenchmarkView:
         if isinstance(self.analysis, Overall):
             return (
                 "The dot is the mean of a target's pass rates in these benchmarks, each weighing "
-                "the same, the line its 95 % interval: were they made again from as many scenarios "
+                "the same, the line its 95% interval: were they made again from as many scenarios "
                 "of the same kinds, 19 of 20 such lines would hold the mean that is true for these "
                 "kinds."
             )
         return (
-            "The dot is the pass rate of what was judged, the line its 95 % interval: were the "
+            "The dot is the pass rate of what was judged, the line its 95% interval: were the "
             "benchmark made again from as many scenarios of the same kind, 19 of 20 such lines "
             "would hold the rate that is true for this kind."
         )

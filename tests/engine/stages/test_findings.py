@@ -156,11 +156,11 @@ def test_a_hundred_targets_are_told_in_few_words() -> None:
 def test_what_the_marks_mean_is_said_with_the_family() -> None:
     found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5)})
     assert marks_mean(analysed(found).family) == (
-        "✓ is sure: of results like these, at most 5 % carry any false ✓, among 4 comparisons: "
+        "✓ is sure: of results like these, at most 5% carry any false ✓, among 4 comparisons: "
         "1 pair of targets, 3 demographic gaps."
     )
     assert marks_mean(analysed(found, exploratory=True).family).startswith(
-        "Exploratory: ✓ is no more than worth a look; on average at most 5 % of such marks are"
+        "Exploratory: ✓ is no more than worth a look; on average at most 5% of such marks are"
     )
 
 

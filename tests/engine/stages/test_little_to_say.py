@@ -86,7 +86,7 @@ def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, togethe
     assert not [one for one in findings(shown) if one.kind is Certainty.SURE]
     for text in _forms(shown):
         words = " ".join(text.split())
-        promise = "✓ is sure: of results like these, at most 5 % carry any false ✓"
+        promise = "✓ is sure: of results like these, at most 5% carry any false ✓"
         assert "✓" not in words.replace(promise, ""), text
         assert "nan" not in words.split()
 

@@ -45,9 +45,7 @@ def test_what_was_played_counted_and_made_with_is_said() -> None:
     assert "15 of 16 conversations were scored (no usable verdict 1)." in counted
     assert formulas.startswith(RATES)
     assert COMPARING in formulas
-    assert (
-        "Bonferroni, with shares of the 5 %: 0.02 to pairs of targets, on all metrics" in formulas
-    )
+    assert "Bonferroni, with shares of the 5%: 0.02 to pairs of targets, on all metrics" in formulas
     assert f"the family is {found.family}." in formulas
     assert "else by least squares with an effect of each base scenario" in formulas
     assert AGREEMENT not in formulas

@@ -92,7 +92,7 @@ def test_a_shift_of_paired_rows_has_an_interval_over_base_scenarios() -> None:
     assert a.interval is not None
     # ten differences of 0 and -1/4 in turn, of 4 pairs each: error 0.0416667, 9 degrees; 5 of 40
     # pairs differ by 1 and none is like its neighbours: 6 degrees of that; one of two targets has
-    # a quarter of the 5 %, so that t(11) = 2.980872
+    # a quarter of the 5%, so that t(11) = 2.980872
     expected = (5 - 0.4 * 40 * 0.125**2 + 0.33) / 40.33 / 40
     half = 2.980872 * sqrt((9 * 0.0416667**2 + 6 * expected) / 15)
     assert a.interval.low == pytest.approx(-0.125 - half, abs=1e-6)

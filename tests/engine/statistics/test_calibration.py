@@ -121,7 +121,7 @@ def population(size: int, *present: int) -> Population:
 
 def test_the_rate_is_the_judges_and_what_the_labels_say_it_is_wrong_by() -> None:
     """100 conversations, 30 found present; of 10 labels that stand for 10 each, one was found and
-    is absent: 30 % - 10 %."""
+    is absent: 30% - 10%."""
     seen = [LabelledConversation(f"s{n}", 10.0, n < 3, 0 < n < 3) for n in range(10)]
     found = prediction_powered(population(10, *[3] * 10), seen)
     assert found
@@ -263,5 +263,5 @@ def test_a_sample_of_more_than_there_is_is_everything() -> None:
 def test_intervals_hold_the_truth(size: int) -> None:
     """A short form of `python -m tests.benchmarks.label_coverage`."""
     found = measured(World(3, 8, 0.3, 0.8, 0.9, 0.1, 0.0), size, 60)
-    # of 60 worlds, 3 more misses than are expected of 93 %
+    # of 60 worlds, 3 more misses than are expected of 93%
     assert {name: one.held for name, one in found.items() if one.coverage < LEAST - 0.05} == {}

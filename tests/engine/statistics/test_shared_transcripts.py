@@ -75,7 +75,7 @@ def test_no_gap_is_found_in_how_one_transcript_was_judged_on_many_metrics() -> N
 
 def judged(chance: Random, *, known: bool) -> tuple[list[JudgedRow], dict[str, bool]]:
     """What a judge says of 12 metrics on 24 transcripts, and by conversation what people would: it
-    is wrong on 15 %, and mostly on all metrics of a transcript or on none."""
+    is wrong on 15%, and mostly on all metrics of a transcript or on none."""
     rows: list[JudgedRow] = []
     people: dict[str, bool] = {}
     for number in range(24):
