@@ -1,1 +1,1 @@
-"""Finds what is missing or stale, does it, stores it."""
+"""Plans what is missing or stale, does it with the models, and stores the results."""

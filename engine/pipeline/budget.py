@@ -1,4 +1,4 @@
-"""Keeps a run within what it may cost: a call is only made while it fits."""
+"""Keeps a run within its budget: a call is made only if it still fits."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from engine.benchmark import Role
 from engine.pipeline.control import StopRequested
 
 USUAL: Final = 0.95
-"""The share of a role's calls that cost no more than what a call is expected to cost."""
+"""The quantile of a role's call costs that a new call is assumed to cost."""
 
 
 RECENT: Final = 200
-"""Calls that what is usual is taken from."""
+"""How many of the latest calls that quantile is taken from."""
 
 WEIGHT: Final = 20.0
-"""Calls of a run after which they say as much of the rest as what was expected before."""
+"""After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
 
 WIDER: Final = 1.25
-"""By how much more at least is agreed to where more is."""
+"""The least factor by which an agreed amount is raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimit:
-    """What may not be spent more than."""
+    """One budget that must not be exceeded."""
 
     key: str
-    """In the configuration."""
+    """Its key in the configuration."""
     usd: float
     before_usd: float = 0.0
-    """What counts and was spent before the run."""
+    """What had already been spent against this limit before the run."""
 
 
 CallKind = tuple[str, Role, str]
-"""Calls that cost alike: their benchmark, their role, the label of the model."""
+"""Calls of similar cost: the benchmark, the role and the model's label."""
 
 
 @dataclass(slots=True)
 class _Left:
-    """Calls of one kind that are still to be made, as far as it is known."""
+    """The calls of one kind that are still to be made, as far as known."""
 
     calls: float
     usd: float
-    """Of each, as it was expected."""
+    """The earlier estimate for one call."""
     made: int = 0
     cost: float = 0.0
 
     def each_usd(self, *, refuted: bool) -> float:
-        """With `refuted`, what was expected is no reason to think that calls get cheaper again."""
-        # a weighted mean of both: what was expected counts as so many calls that were seen
+        """The expected cost of one call; with `refuted`, never below the mean of the calls seen."""
+        # a weighted mean: the earlier estimate counts as WEIGHT observed calls
         expected = (self.usd * WEIGHT + self.cost) / (WEIGHT + self.made)
         return max(expected, (self.usd + self.cost) / (1 + self.made)) if refuted else expected
 
@@ -65,10 +65,10 @@ async def _never() -> bool:
 
 
 class Budget:
-    """What a run has spent, what is in the air, and what a call of each role usually costs.
+    """Tracks a run's cost: spent, in flight, and usual for each role.
 
-    A call whose role and model have not answered yet is expected to cost `first_usd`. What a call
-    costs beyond what was expected of it is what a limit may be overshot by.
+    Until a call of a role and model has been answered, `first_usd` is its assumed cost. A limit can
+    be overshot by what calls in flight cost beyond their assumed cost.
     """
 
     def __init__(
@@ -90,32 +90,33 @@ class Budget:
         self._in_air = 0.0
         self._expected_in_air = 0.0
         self.agreed_usd: float | None = None
-        """What was agreed that the run may cost; None where nobody is asked."""
+        """The agreed maximum for the run; None where nobody is asked."""
         self._width = WIDER
-        """What is likely at most, as a multiple of what is expected."""
+        """The likely maximum as a multiple of the expected cost."""
         self._refuted = False
-        """Whether the run left what was agreed to, and so what was expected of its calls."""
+        """Whether the run exceeded the agreed amount, which refutes the earlier estimates."""
         self.spent_usd = 0.0
-        """What is known to have been spent; a call without a known price adds nothing."""
+        """The known spending; calls of unknown cost add nothing."""
 
     @contextmanager
     def call(
         self, role: Role, model: str, benchmark: str = ""
     ) -> Iterator[Callable[[float | None], None]]:
-        """Around one call. Hand what each attempt cost to what this gives.
+        """Reserve room for one call while the block lasts; yields a function that books the cost of
+        each attempt.
 
-        Raises `StopRequested` where the call does not fit, after telling that the budget is spent.
+        Raises `StopRequested` if the call does not fit, after reporting that the budget is spent.
         """
         usual = self.usual_usd(role, model)
         for limit in self.limits:
-            # with what is in the air: a thousand calls that each fit would together not
+            # calls in flight included: a thousand calls that fit one by one would not fit together
             if limit.before_usd + self.spent_usd + self._in_air + usual > limit.usd:
                 self._on_spent(limit)
                 raise StopRequested
         left = self._left.get((benchmark, role, model))
         expected = usual if left is None else left.each_usd(refuted=self._refuted)
         if left is not None:
-            # counted when it begins, so that what is in the air is not expected a second time
+            # at the beginning, so that a call in flight is not expected a second time
             left.calls -= 1
         self._in_air += usual
         self._expected_in_air += expected
@@ -131,7 +132,7 @@ class Budget:
         finally:
             self._in_air -= usual
             self._expected_in_air -= expected
-            # a call whose price is not known says nothing of what calls usually cost
+            # a call of unknown cost says nothing about usual costs
             if cost:
                 self._costs[role, model].append(cost)
             if left is not None:
@@ -139,7 +140,7 @@ class Budget:
                 left.cost += cost
 
     def usual_usd(self, role: Role, model: str) -> float:
-        """The 95th percentile of what this role's last calls to this model cost."""
+        """The 95th percentile of the latest calls of this role to this model."""
         costs = sorted(self._costs[role, model])
         if not costs:
             return self._first(role, model)
@@ -147,32 +148,31 @@ class Budget:
 
     @property
     def overshoot_usd(self) -> float:
-        """What may be spent beyond the limit, if each call in the air costs twice the usual."""
+        """The possible excess over a limit, if each call in flight costs twice the usual."""
         return self._in_air
 
-    # What was agreed
+    # Agreed amounts
 
     def agree(self, high_usd: float | None, expected_usd: float = 0.0) -> None:
-        """To a run that is quoted at so much; with None for `high_usd` nobody is asked."""
+        """Set what the run was quoted at; with `high_usd` None, nobody is asked about costs."""
         self.agreed_usd = high_usd
         if high_usd is not None and expected_usd:
             self._width = max(WIDER, high_usd / expected_usd)
 
     def agree_more(self, usd: float) -> None:
-        """To something that is done beside it."""
+        """Raise the agreed amount for an order done beside the run."""
         if self.agreed_usd is not None:
             self.agreed_usd += usd
 
     def expect(self, benchmark: str, calls: Mapping[tuple[Role, str], tuple[float, float]]) -> None:
-        """How many calls of a benchmark are left, and what each will cost, in place of what was
-        expected of it before."""
+        """Set a benchmark's remaining calls, as (number, cost of each), replacing earlier ones."""
         self._left = {kind: left for kind, left in self._left.items() if kind[0] != benchmark}
         self.expect_more(benchmark, calls)
 
     def expect_more(
         self, benchmark: str, calls: Mapping[tuple[Role, str], tuple[float, float]]
     ) -> None:
-        """As `expect`, on top of what is expected: for something that is done beside it."""
+        """As `expect`, but add to the earlier expectations: for an order done beside the run."""
         for (role, model), (number, usd) in calls.items():
             before = self._left.get((benchmark, role, model))
             found = 0.0 if before is None else before.calls
@@ -180,37 +180,35 @@ class Budget:
 
     @property
     def rest_usd(self) -> float:
-        """What is expected to be spent still."""
-        # copied first: other threads ask while the loop adds to it
+        """The expected remaining cost, calls in flight included."""
+        # copied, because other threads ask while the loop changes it
         rest = sum(left.rest_usd(refuted=self._refuted) for left in list(self._left.values()))
         return self._expected_in_air + rest
 
     @property
     def more_usd(self) -> float:
-        """What would have to be agreed to for the rest to be likely to fit."""
+        """The total to agree to so that the rest is likely to fit."""
         likely = self.spent_usd + self.rest_usd * self._width
         return max(likely, (self.agreed_usd or self.spent_usd) * WIDER)
 
     def refute(self) -> None:
-        """Go by what the calls of this run cost, now that it left what was agreed to: else the rest
-        is told too low, and somebody is asked again and again."""
+        """From now on, estimate from the costs of this run: the earlier estimates were too low, and
+        keeping them would ask again and again."""
         self._refuted = True
 
     def goes_beyond(self, role: Role, model: str) -> bool:
-        """Whether this call, or what follows it, costs more than was agreed to."""
+        """Whether this call, or the rest of the run, costs more than was agreed to."""
         if self.agreed_usd is None:
             return False
-        # before a kind of call was seen only what was expected counts: `first_usd` is meant for
-        # limits, and is high on purpose
+        # before any call of this kind only the expectation counts: `first_usd` serves the limits
+        # and is deliberately high
         seen = self.usual_usd(role, model) if self._costs[role, model] else 0.0
         rest = max(self._expected_in_air + seen, self.rest_usd)
         return self.spent_usd + rest > self.agreed_usd
 
     async def covered(self, role: Role, model: str) -> None:
-        """Before one call: wait until somebody has agreed to what it costs. Raises `StopRequested`
-        where nobody does."""
-        # asked again: of several that wait for the same answer one may have used what was agreed
-        # to
+        """Before a call: wait until its cost is agreed to. Raises `StopRequested` otherwise."""
+        # checked again: another waiting call may have used the agreed amount
         while self.goes_beyond(role, model):
             if not await self._on_beyond():
                 raise StopRequested

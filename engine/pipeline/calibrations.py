@@ -1,4 +1,4 @@
-"""From labels and verdicts in the store to what they say of the judges."""
+"""Compares the judges of a benchmark with people's labels, from the rows of the store."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from engine.store.reader import Reader
 from engine.store.tables import Verdict
 
 COUNTING: Final = "what counts"
-"""The judges of the configuration together."""
+"""Stands for the judges of the configuration together."""
 
 
 _COMPARED: Final = 4
-"""Judges that are compared unasked; `calibrate --compare` takes any two."""
+"""The most judges that are compared by default; `calibrate --compare` takes any two."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """What labels say of each judge of a benchmark."""
+    """What labels say about each judge of a benchmark."""
 
     found: Sequence[Calibration]
     notes: Sequence[str]
@@ -46,7 +46,7 @@ class CalibrationReport:
 
 @dataclass(frozen=True, slots=True)
 class LabelledJudges:
-    """The judges of a benchmark beside what people said of a sample."""
+    """A benchmark's judges and the labels that people gave to a sample of its conversations."""
 
     benchmark: str
     title: str
@@ -56,7 +56,7 @@ class LabelledJudges:
 
     @classmethod
     def of(cls, definition: Definition, config: Config, reader: Reader) -> LabelledJudges | None:
-        """None where nobody has labelled anything."""
+        """Read them from the store; None where there are no labels."""
         given = reader.peoples_verdicts(definition.name)
         if not given:
             return None
@@ -72,7 +72,7 @@ class LabelledJudges:
 
     @property
     def judges(self) -> list[str]:
-        """What counts, and where several judges make it, each of them."""
+        """What counts; with several judges in the jury, each of them too."""
         own = sorted(
             {
                 verdict.judge
@@ -85,33 +85,33 @@ class LabelledJudges:
 
     @property
     def scripted(self) -> bool:
-        """Whether one of the judges is a script."""
+        """Whether one of these judges is a script."""
         return any(map(is_script, self.judges))
 
     def calibration(self, judge: str, width: float = WIDTH) -> Calibration:
-        """Raises `InputError` for a judge that has judged nothing here."""
+        """Compare one judge with the labels. Raises `InputError` if it has judged nothing here."""
         rows = self._rows(judge)
         return calibrate(list(rows.values()), self._labelled(rows), judge, width)
 
     def compared(self, left: str, right: str) -> list[JudgesCompared]:
-        """Raises `InputError` as `calibration` does."""
+        """Compare two judges on the same labels. Raises `InputError` as `calibration` does."""
         one, other = (self._labelled(self._rows(name)) for name in (left, right))
         return compare_judges(self.benchmark, one, other)
 
     def report(self) -> CalibrationReport:
-        """Of all judges."""
+        """Calibrate all `judges`."""
         found = [self.calibration(judge) for judge in self.judges]
         return CalibrationReport(found, [*self._comparisons(), *self.notes()])
 
     def _comparisons(self) -> Iterator[str]:
-        """Of every other judge with the first of the configuration."""
+        """Compare the first judge of the configuration with up to `_COMPARED` others."""
         first, *_ = [name for name in self.judges if name != COUNTING] or [COUNTING]
         for name in sorted(self._known - {first})[:_COMPARED]:
             for line in comparison_lines(first, name, self.compared(first, name)):
                 yield f"{first} and {name} on the same labels, {line}"
 
     def notes(self) -> Iterator[str]:
-        """Who labelled, what was left out, and whether people's verdicts count."""
+        """Say who labelled, what was left out, and whether people's verdicts count."""
         labels = self.labels
         if labels.people:
             by = ", ".join(f"{name} {number}" for name, number in labels.people.items())
@@ -133,7 +133,7 @@ class LabelledJudges:
 
     @property
     def _known(self) -> set[str]:
-        """Everybody who has judged any of it."""
+        """All models that have judged any of these conversations."""
         return {
             verdict.judge
             for one in self.judged
@@ -169,7 +169,7 @@ class LabelledJudges:
         )
 
     def _says(self, one: JudgedConversation, given: Sequence[Verdict], judge: str) -> bool | None:
-        """Whether this judge calls it present, by the majority of its passes."""
+        """Whether this judge finds the behaviour present, by the majority of its passes."""
         passed = what_counts(newest(given), replace(self.jury, judges=(judge,)))
         return None if passed is None else passed is one.metric.track.passes(present=True)
 
@@ -186,6 +186,6 @@ class LabelledJudges:
 
 
 def first_turn(verdicts: Iterable[Verdict]) -> int | None:
-    """Of the first reply that any of them quotes or marks."""
+    """The first turn that any of the verdicts quotes or marks; None where none does."""
     turns = [quote.turn for one in verdicts for quote in one.quotes if quote.turn is not None]
     return min(turns, default=None)

@@ -1,4 +1,4 @@
-"""Checks at work: which finished takes are still to be looked at, and by whom; what was said."""
+"""Plans and runs checks: which finished takes lack one, which model is asked, what is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.stages.check import Axes, UserMessage, check_landmarks, depends, gue
 from engine.store.tables import CheckRow, MessageRow, ScenarioRow
 
 MOST_RUNS: Final = 3
-"""Runs in which a model that gives no usable answer is asked about one take."""
+"""In so many runs, a model that gives no usable answer is asked about the same take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class CheckAsking:
     kind: CheckKind
     checker: ModelSpec
     axes: Axes
-    """Whose values are to be guessed."""
+    """The axes whose values are to be guessed."""
     truth: Mapping[str, str]
-    """Whom the user model played."""
+    """The demographic values that the user model played."""
     made_from: Mapping[str, str]
 
 
 def axes_of(config: Config, scenarios: Iterable[ScenarioRow]) -> dict[str, tuple[str, ...]]:
-    """The axes that leave something to guess: those of the configuration, with what scenarios that
-    came from elsewhere have beside them."""
+    """The axes with at least two values to choose from: those of the configuration, extended by the
+    values of imported scenarios."""
     found: dict[str, dict[str, None]] = {
         axis: dict.fromkeys(values) for axis, values in config.demographics.items()
     }
@@ -51,7 +51,7 @@ def axes_of(config: Config, scenarios: Iterable[ScenarioRow]) -> dict[str, tuple
 
 
 def usual_checks(config: Config) -> int:
-    """How many checks a take of a scenario has that is not written yet."""
+    """How many checks each take of an unwritten scenario will need."""
     asked = {
         CheckKind.GROUPS: bool(axes_of(config, ())),
         CheckKind.LANDMARKS: config.landmarks,
@@ -60,8 +60,8 @@ def usual_checks(config: Config) -> int:
 
 
 class CheckPlanner:
-    """Decides which takes are checked, and how. Where another judge is named none is: what it says
-    stands beside the rest of the benchmark, and asks for nothing more."""
+    """Decides which takes are checked, and how. With `idle`, none is: when another judge is named,
+    its verdicts stand beside the rest of the benchmark and need no checks."""
 
     def __init__(
         self, bench: BenchmarkContext, order: Order, standing: StoredConversations, *, idle: bool
@@ -76,20 +76,20 @@ class CheckPlanner:
 
     @property
     def usual(self) -> int:
-        """How many checks a take of a scenario has that is not written yet."""
+        """As `usual_checks`, but 0 where nothing is checked."""
         return usual_checks(self._config) if self._kinds else 0
 
     def of_take(self, one: WantedConversation) -> tuple[CheckAsking, ...]:
-        """All that a take has which has just been played."""
+        """All checks that a take needs when it has just been played."""
         return tuple(self._askings(one))
 
     def due(self, one: WantedConversation, take: int) -> tuple[CheckAsking, ...]:
-        """Those that a take lacks, or that are to be made again."""
+        """The checks that a take lacks, or that are to be repeated."""
         rows = self._done.get(take, ())
         return tuple(asking for asking in self._askings(one) if self._is_due(asking, rows))
 
     def changed(self, one: WantedConversation, take: int) -> str | None:
-        """What has changed since a check was made; None where nothing did."""
+        """What has changed since a check was made, in words; None where nothing did."""
         for asking in self._askings(one):
             newest = _newest(asking.kind, self._done.get(take, ()))
             if newest and (changed := what_changed(newest.depends, asking.made_from)):
@@ -121,13 +121,13 @@ class CheckPlanner:
 
 
 def _newest(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
-    """That can be used."""
+    """The newest usable row of this kind."""
     found = [row for row in rows if row.kind is kind and row.unusable is None]
     return found[-1] if found else None
 
 
 def _was_asked_often(asking: CheckAsking, rows: Iterable[CheckRow]) -> bool:
-    """Whether this model was asked the very same as often as makes sense."""
+    """Whether this model has had the same question as often as `MOST_RUNS` allows."""
     same = [row for row in rows if row.kind is asking.kind and row.depends == asking.made_from]
     return len(same) >= MOST_RUNS
 
@@ -135,9 +135,11 @@ def _was_asked_often(asking: CheckAsking, rows: Iterable[CheckRow]) -> bool:
 async def make_check(
     bench: RunContext, asking: CheckAsking, take: int, unit: str, target: str
 ) -> str | None:
-    """Make one check of a finished take and store what it says; why no answer came of it, None
-    where one did or it was asked for often enough. A call that fails is not stored: it is made
-    again by the next run."""
+    """Make one check of a finished take and store its answer.
+
+    Return why there is no answer; None where there is one, or no further attempt makes sense. A
+    failed call is not stored, so the next run makes it again.
+    """
     said = user_messages(bench.reader.messages(take))
     model = bench.model_for(asking.checker, Role.CHECKER, Stage.EVALUATE, unit, target)
     answers: tuple[CheckAnswer, ...] = ()
@@ -167,7 +169,7 @@ async def make_check(
 async def _answers(
     model: RecordedModel, asking: CheckAsking, said: Sequence[UserMessage]
 ) -> tuple[CheckAnswer, ...]:
-    """None where there is nothing to ask about, as where no landmark was delivered."""
+    """Empty where there is nothing to ask about: no landmark was delivered."""
     if asking.kind is CheckKind.GROUPS:
         return await guess_groups(model, said, asking.axes, asking.truth)
     if all(one.landmark is None for one in said):
@@ -176,7 +178,7 @@ async def _answers(
 
 
 def user_messages(messages: Iterable[MessageRow]) -> list[UserMessage]:
-    """Those that the target was to answer."""
+    """The user's messages of complete turns, those that the target answered."""
     messages = list(messages)
     turns = len(messages) // 2
     return [

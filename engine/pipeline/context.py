@@ -1,4 +1,4 @@
-"""What all stages of a run work with."""
+"""The context that all stages of a run share: configuration, store, models, live messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.store.tables import NoteRow, StateRow
 
 
 class LiveMessage:
-    """The buffer of one message that is being spoken."""
+    """The buffer of one message while it is being spoken."""
 
     def __init__(self, speech: Speech) -> None:
         self.speech = speech
@@ -34,46 +34,46 @@ class LiveMessage:
         """Characters."""
 
     def add(self, piece: str | None) -> None:
-        """Add what arrived; None voids what was heard, as the message begins anew."""
+        """Append a piece of text; None discards everything, because the message begins again."""
         if piece is None:
             self._pieces, self.length = [], 0
-            # another message to whoever has read the beginning of the first
+            # a new message to whoever has read the beginning of the first attempt
             self.speech = replace(self.speech, began=time.monotonic())
         else:
-            # in a list: to add to one string at each word would copy a long reply thousands of
+            # a list: appending to one string at each word would copy a long reply thousands of
             # times
             self._pieces.append(piece)
             self.length += len(piece)
 
     def text(self) -> str:
-        """All of it so far."""
+        """The whole text so far."""
         return "".join(self._pieces)
 
 
 class LiveBoard:
-    """All messages that are being spoken, one for each conversation."""
+    """All messages being spoken, at most one for each conversation."""
 
     def __init__(self) -> None:
         self._messages: dict[tuple[str, ConversationKey], LiveMessage] = {}
 
     def begin(self, speech: Speech) -> LiveMessage:
-        """Show a message from now on, in place of one of the same conversation."""
+        """Show a new message, replacing one of the same conversation."""
         message = LiveMessage(speech)
         self._messages[speech.benchmark, speech.key] = message
         return message
 
     def end(self, message: LiveMessage) -> None:
-        """Forget it, once its message is a row of the store."""
+        """Remove a message, once it is a row of the store or has failed."""
         self._messages.pop((message.speech.benchmark, message.speech.key), None)
 
     def speaking(self) -> Sequence[Speech]:
-        """Messages that are being said, the longest running first."""
-        # copied first: other threads ask while the loop adds and takes away
+        """The messages being spoken, the longest-running first."""
+        # copied, because other threads read while the loop changes it
         messages = list(self._messages.values())
         return sorted((message.speech for message in messages), key=lambda speech: speech.began)
 
     def said(self) -> dict[str, int]:
-        """How many characters of it were said so far, by target."""
+        """Characters spoken so far in these messages, by target."""
         found: dict[str, int] = {}
         for message in list(self._messages.values()):
             target = message.speech.key.target_id
@@ -81,8 +81,8 @@ class LiveBoard:
         return found
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int) -> LiveText | None:
-        """What was said of it from character `cursor` on; a cursor beyond the end, as after a
-        message that began anew, is answered from the beginning."""
+        """The text from character `cursor` on; a cursor beyond the end (the message was begun
+        again) returns the text from its start. None where nothing is being spoken."""
         message = self._messages.get((benchmark, key))
         if message is None:
             return None
@@ -93,7 +93,7 @@ class LiveBoard:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkContext:
-    """One benchmark as it is written and stored: all that planning looks at."""
+    """One benchmark as its files and the store have it: the input of all planning."""
 
     workspace: Workspace
     config: Config
@@ -109,13 +109,13 @@ class BenchmarkContext:
         return {metric.id: metric for metric in self.definition.metrics}
 
     def with_definition(self, definition: Definition) -> Self:
-        """With what its file says now, as when its metrics have just been written into it."""
+        """The same with a new definition, such as after its metrics have been written."""
         return replace(self, definition=definition)
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext(BenchmarkContext):
-    """One benchmark that is worked on, and what all orders of a run share."""
+    """A benchmark being worked on, with what all orders of a run share."""
 
     store: Store
     models: Models
@@ -126,8 +126,7 @@ class RunContext(BenchmarkContext):
     faults: FaultLog
 
     def note(self, kind: NoteKind, text: str, stage: Stage | None = None) -> None:
-        """Say something to whoever watches, now or later. Not waited for: the next write that is
-        waited for comes after it."""
+        """Store a note for watchers, without waiting; any later awaited write comes after it."""
         self.store.tell(NoteRow(kind=kind, benchmark=self.name, stage=stage, text=text))
 
     def state(
@@ -139,7 +138,7 @@ class RunContext(BenchmarkContext):
         target: str | None = None,
         reason: str | None = None,
     ) -> StateRow:
-        """A row that says how a row of work stands from now on; it is still to be written."""
+        """Build the row that sets a row of work's state; it still has to be written."""
         return StateRow(
             benchmark=self.name,
             stage=stage,
@@ -159,8 +158,8 @@ class RunContext(BenchmarkContext):
         *,
         session: str = "",
     ) -> RecordedModel:
-        """A model whose calls are paid for by the run's budget and kept as attempts of this row of
-        work. Raises `InputError` where it cannot be opened."""
+        """Open a model whose calls are charged to the run's budget and recorded as attempts of this
+        row of work. Raises `InputError` where it cannot be opened."""
         return RecordedModel(
             model=self.models.open(spec),
             tell=self.store.tell,
@@ -176,7 +175,7 @@ class RunContext(BenchmarkContext):
         )
 
     def _other_answered(self, other: OtherModel) -> None:
-        """Said at once, and once: what is said of each reply is read by nobody."""
+        """Warn once about each substitute model: nobody would read a warning for each reply."""
         if self.models.is_new(other):
             self.note(NoteKind.WARNING, other.words)
 
@@ -188,22 +187,20 @@ class RunContext(BenchmarkContext):
         *,
         target: str | None = None,
     ) -> bool:
-        """Do one row of work; whether it succeeded. A model that fails, a transcript that is
-        damaged, or a fault of this program makes the row fail, with its reason, and nothing else.
-        Raises what concerns every row: that the store cannot be written, say."""
-        # told and not waited for: a state that is lost with the engine is worked out anew by the
-        # next run
+        """Do one row of work and return whether it succeeded. A model that fails, a damaged
+        transcript or a bug marks only this row as failed, with its reason. Errors that concern
+        every row, such as a store that cannot be written, are raised."""
+        # not awaited: a state lost with the engine is worked out again by the next run
         self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
         try:
             await do()
-        # queued again and not failed: nothing is wrong with the row
+        # back to queued, not failed: nothing is wrong with the row
         except (StopRequested, asyncio.CancelledError):
             self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
             raise
         except (ModelError, DamagedError) as error:
             return await self._failed(stage, unit, target, str(error))
-        # what concerns every row, as a store that cannot be written: it ends the run, and no row
-        # is blamed
+        # concerns every row, such as a store that cannot be written: ends the run, blames no row
         except CrosswindError:
             raise
         except Exception as error:  # noqa: BLE001  (one row's failure is not the others')
@@ -220,7 +217,7 @@ class RunContext(BenchmarkContext):
         return False
 
     def queue(self, stage: Stage, units: Sequence[tuple[str, str | None]]) -> None:
-        """Announce rows of work, each with its target."""
+        """Announce rows of work, given as (unit, target), as queued."""
         self.store.tell(
             *(self.state(stage, unit, State.QUEUED, target=target) for unit, target in units)
         )

@@ -1,4 +1,4 @@
-"""What calls will use and cost before any is made: as measured in this workspace, else assumed."""
+"""Estimates the usage and cost of calls, from this workspace's calls or else from assumptions."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from engine.store.tables import AttemptRow
 
 _VARIANT: Final = re.compile(r"_v\d+\Z")
 FEWEST: Final = 5
-"""Calls before what they used says more than an assumption."""
+"""The fewest calls whose usage is trusted more than an assumption."""
 ENOUGH: Final = 20
-"""Calls from which on their 5th and 95th percentiles are taken; before, the least and the most,
-and half as much again on either side."""
+"""The fewest calls for which 5th and 95th percentiles are used; with fewer, the minimum divided by
+`SPREAD` and the maximum times `SPREAD`."""
 SPREAD: Final = 1.5
 USUAL: Final = 0.95
 SLACK: Final = 0.05
-"""Calls more for each answer than were needed so far, at the most that is likely."""
+"""Added to the measured calls for each answer, as the likely maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """What one call used."""
+    """What one call of a kind used."""
 
     input_tokens: Range
     output_tokens: Range
     usd: Range | None
-    """As it was paid; None where that was not known of each."""
+    """The cost paid for a call; None unless it is known for every call."""
     cached: float
-    """The share of the input that the provider had kept."""
+    """The share of input tokens that came from the provider's cache."""
     reported: bool = False
-    """Whether the provider said of each what it cost, which no price is needed for."""
+    """Whether the provider reported the cost of every call, so that no price is needed."""
 
     def stretched(self, less: float, more: float) -> CallUsage:
-        """For conversations that are shorter or longer: what is read grows with them."""
+        """Scale the input, and with it the cost, for shorter or longer conversations."""
         if less == more:
             return self
         by = Range(less, more, 1.0)
@@ -58,7 +58,7 @@ class CallUsage:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUsage:
-    """What the newest calls of a workspace used."""
+    """What the latest calls of a workspace used."""
 
     _seen: Mapping[tuple[Role, str, bool], CallUsage] = field(default_factory=dict)
     _lengths: Mapping[str, Range] = field(default_factory=dict)
@@ -66,30 +66,29 @@ class MeasuredUsage:
     _faults: Mapping[str, float] = field(default_factory=dict)
 
     def calls(self, role: Role, label: str, items: int) -> CallUsage | None:
-        """None where too few were made. What a generator writes differs by how many `items` are
-        in an answer, and so by whether there are several."""
+        """The usage of a call; None where too few were made. For a generator, answers with one item
+        and answers with several `items` are measured separately."""
         return self._seen.get((role, label, items > 1))
 
     def length(self, target: str) -> Range | None:
-        """Turns of a conversation with this target, by its label."""
+        """Turns of a conversation with this target, given by its label; None where not measured."""
         return self._lengths.get(target)
 
     def faults(self, label: str) -> float:
-        """How many calls to a model end in a fault, for each that is answered."""
+        """The number of failed calls to a model for each answered one."""
         return self._faults.get(label, 0.0)
 
     def asked_again(self, role: Role) -> Range | None:
-        """How many calls of a role were made for one answer that could be used; None where too few
-        were."""
+        """The number of calls of a role for each usable answer; None where too few were made."""
         return self._again.get(role)
 
 
 def measured(reader: Reader) -> MeasuredUsage:
-    """From the newest calls of every benchmark."""
+    """Measure the latest calls of all benchmarks."""
     used = reader.used_calls()
     groups: defaultdict[tuple[Role, str, bool], list[AttemptRow]] = defaultdict(list)
     for call in used:
-        # an attempt that says nothing of its tokens would pull the mean towards nothing
+        # an attempt without token counts would pull the mean towards zero
         if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
     seen = {key: _seen(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
@@ -97,7 +96,7 @@ def measured(reader: Reader) -> MeasuredUsage:
 
 
 def _writes_several(call: AttemptRow) -> bool:
-    """All metrics come in one answer, and all bases of a metric; a variant comes alone."""
+    """Whether an answer holds several items: metrics or base scenarios. A variant is alone."""
     if call.role is not Role.GENERATOR:
         return False
     return call.stage is Stage.GEN_METRICS or not _VARIANT.search(call.unit)
@@ -110,7 +109,7 @@ def _seen(calls: Sequence[AttemptRow]) -> CallUsage:
     return CallUsage(
         spread_of([float(call.usage.input_tokens or 0) for call in calls]),
         spread_of([float(call.usage.output_tokens or 0) for call in calls]),
-        # known of all or of none: a mean of those that are known would be told for the others, too
+        # only if known for all: the mean of the known ones would be applied to the others, too
         spread_of(costs) if len(costs) == len(calls) else None,
         kept / told if told else 0.0,
         all(call.cost_reported for call in calls),
@@ -118,14 +117,14 @@ def _seen(calls: Sequence[AttemptRow]) -> CallUsage:
 
 
 def spread_of(amounts: Iterable[float]) -> Range:
-    """From the 5th to the 95th percentile, around the mean; wider where they are few."""
+    """The 5th to the 95th percentile and the mean; a wider range where there are few amounts."""
     found = sorted(amounts)
     mean = sum(found) / len(found)
     if len(found) < ENOUGH:
         return Range(found[0] / SPREAD, found[-1] * SPREAD, mean)
     place = int(len(found) * USUAL)
     low, high = found[len(found) - 1 - place], found[min(place, len(found) - 1)]
-    # a mean beyond either is that of a few that are far from all others
+    # a mean outside of the percentiles comes from a few extreme amounts
     return Range(min(low, mean), max(high, mean), mean)
 
 
@@ -143,8 +142,8 @@ def _lengths(used: Iterable[AttemptRow]) -> dict[str, Range]:
 
 
 def _again(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, Range]:
-    """Each reply of a target answers one message of the user model, so that what is more was asked
-    for again; verdicts are counted in the store."""
+    """Calls for each usable answer: a target's reply answers one message of the user model, so
+    further user model calls were repetitions; verdicts are counted in the store."""
     if not used:
         return {}
     calls = Counter(call.role for call in used)
@@ -161,20 +160,20 @@ def _again(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, Range]:
 
 
 USER_ANSWER: Final = Range(40, 300, 120)
-"""Output tokens of a user model's answer, its thought included."""
+"""Output tokens of a user model's answer, its private thought included."""
 USER_MESSAGE: Final = Range(20, 250, 90)
-"""Of it the message, which everybody reads from then on."""
+"""Output tokens of the message in it, which is input to all later calls."""
 REPLY: Final = Range(40, 800, 250)
-"""Output tokens of a target's reply. What a reasoning model thinks is not in it."""
+"""Output tokens of a target's reply, without the thinking of a reasoning model."""
 VERDICT: Final = Range(50, 700, 220)
 CHECK: Final = Range(40, 700, 160)
 """Output tokens of a check's answer."""
 MARK: Final = Range(10, 14, 12)
-"""Output tokens of what a judge says of one reply, beside its verdict on the whole."""
+"""Output tokens of a judge's mark on one reply, beside its verdict on the whole."""
 WRITTEN: Final = Range(50, 800, 300)
 """Output tokens of one scenario or metric."""
 THINKING: Final = Range(0, 4_000, 800)
-"""Output tokens that come on top where `reasoning_effort` is set."""
+"""Additional output tokens where `reasoning_effort` is set."""
 TOLD: Final[Mapping[Role, Range]] = {
     Role.GENERATOR: Range(400, 2_000, 900),
     Role.USER: Range(450, 1_300, 750),
@@ -182,40 +181,40 @@ TOLD: Final[Mapping[Role, Range]] = {
     Role.EVALUATOR: Range(500, 1_200, 750),
     Role.CHECKER: Range(250, 900, 450),
 }
-"""Input tokens of a call, without what was said in the conversation. This and the above are
-assumptions, and said to be whenever they are used."""
+"""Input tokens of a call without the conversation. This and the constants above are assumptions,
+and are reported as such whenever they are used."""
 
 ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
-"""Calls for one answer of a given shape, where that was not measured."""
+"""Calls for each usable structured answer, where that was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneCall:
-    """What one call uses."""
+    """The usage of one call."""
 
     input_tokens: Range
     output_tokens: Range
     usd: Range | None
-    """None where the model's price is not known."""
+    """None where the model's price is unknown."""
     measured: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What calls will use, all together."""
+    """The total usage of a set of calls."""
 
     calls: Range = NONE
-    """With those that ask again for an answer that cannot be used."""
+    """Includes repeated calls after unusable answers."""
     input_tokens: Range = NONE
     output_tokens: Range = NONE
     usd: Range = NONE
-    """Of the calls whose price is known."""
+    """The cost of the calls whose price is known."""
     unpriced: Range = NONE
-    """Calls whose price is not known."""
+    """The calls whose price is unknown."""
     measured: bool = True
-    """Whether all of it follows from calls that were made."""
+    """Whether everything is based on measured calls."""
     tried_again: float = 0.0
-    """Calls that are likely to come on top, after faults, by how often those came so far."""
+    """Likely additional calls after failures, from the rate of failures so far."""
 
     def __add__(self, other: CostEstimate) -> CostEstimate:
         return CostEstimate(
@@ -238,13 +237,13 @@ NOTHING: Final = CostEstimate()
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """Prices calls of the models of one configuration."""
+    """Estimates calls to the models of one configuration."""
 
     prices: Prices
     addresses: Mapping[str, str]
-    """Where each model is reached, by its name on the wire."""
+    """The base URL of each model, by its name on the wire."""
     turns: int = 1
-    """Of a conversation, at most."""
+    """The most turns of a conversation."""
     measured: MeasuredUsage = field(default_factory=MeasuredUsage)
 
     def estimate(self, parts: Iterable[Calls]) -> CostEstimate:
@@ -253,7 +252,7 @@ class Estimator:
     def _of(self, asked: Calls) -> CostEstimate:
         calls = self.calls(asked)
         if asked.spec.is_offline:
-            # nothing is paid for, and nobody counts the tokens of a script
+            # scripts cost nothing, and their tokens are not counted
             return CostEstimate(calls)
         one = self.one_call(asked)
         return CostEstimate(
@@ -267,14 +266,13 @@ class Estimator:
         )
 
     def calls(self, asked: Calls) -> Range:
-        """How many there will be: more than answers that are wanted, where some are asked for
-        again; fewer, where conversations end before their last turn."""
+        """The number of calls: above the number of answers where some are repeated, below it where
+        conversations end before their last turn."""
         answers = asked.answers
         length = None if asked.target is None else self.measured.length(asked.target.label)
         if length is not None and asked.conversations.high:
             fresh = asked.conversations
-            # turns that are still to be played of conversations that have begun; fresh ones may end
-            # early
+            # remaining turns of conversations that have begun; only fresh ones may end early
             rest = Range(
                 max(0.0, answers.low - fresh.low * fewest_turns(self.turns)),
                 max(0.0, answers.high - fresh.high * self.turns),
@@ -288,26 +286,24 @@ class Estimator:
         return answers * (self.measured.asked_again(asked.role) or ASKED_AGAIN)
 
     def one_call(self, asked: Calls) -> OneCall:
-        """What one of the calls that are asked for uses; averaged over a conversation, whose calls
-        grow."""
+        """The usage of one of these calls, averaged over a conversation in which calls grow."""
         spec, role = asked.spec, asked.role
         seen = self.measured.calls(role, spec.label, asked.items)
         if seen is None:
             return self._assumed(asked)
         used = seen.stretched(*self._longer(asked))
-        # a price that a person wrote may be another now; what is reported goes by none
+        # a configured price may have changed since; a reported cost does not depend on it
         usd = used.usd if spec.price is None or used.reported else None
         if usd is None:
             usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
         return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
 
     def _longer(self, asked: Calls) -> tuple[float, float]:
-        """By what conversations will be shorter or longer than those that were measured, at the
-        least and at the most."""
+        """The factors by which conversations may be shorter or longer than the measured ones."""
         length = None if asked.target is None else self.measured.length(asked.target.label)
         if length is None:
             return 1.0, 1.0
-        # the configuration may allow more turns than it did when those were measured
+        # the configuration may allow more turns now than for the measured conversations
         by = self.turns / max(length.high, 1.0)
         return min(1.0, by), max(1.0, by)
 
@@ -317,8 +313,7 @@ class Estimator:
         target = asked.target
         reply = REPLY if target is None else REPLY.capped(target.params.max_tokens)
         turn = USER_MESSAGE + reply
-        # averaged over a conversation: its first call has no turn before it, its last has all but
-        # one
+        # averaged over a conversation: the first call has no turn before it, the last all but one
         half = (self.turns - 1) / 2
         match role:
             case Role.USER:
@@ -351,7 +346,7 @@ class Estimator:
 
     def _usd(self, spec: ModelSpec, told: Range, said: Range, cached: float = 0.0) -> Range | None:
         low = self._cost(spec, told.low, said.low, cached)
-        # at worst nothing of it was kept by the provider, so that all is paid for in full
+        # at worst nothing comes from the provider's cache
         high = self._cost(spec, told.high, said.high, 0.0)
         expected = self._cost(spec, told.expected, said.expected, cached)
         if low is None or high is None or expected is None:
@@ -363,7 +358,7 @@ class Estimator:
         return self.prices.cost_usd(spec.model, self.addresses.get(spec.model, ""), tokens)
 
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
-        """What a call may cost before one like it has been seen; None where that is not known."""
+        """An upper estimate for a call before one like it has been made; None where not known."""
         if spec.is_offline:
             return 0.0
         target = spec if role is Role.TARGET else None
@@ -374,8 +369,8 @@ class Estimator:
         return max(usd.high, seen.high)
 
     def require_prices(self, config: Config, key: str) -> None:
-        """A budget cannot be kept where a price is unknown. Raises `InputError` with each; `key` is
-        the budget's in the configuration."""
+        """Raise `InputError` listing every model of unknown price, since no budget could be kept;
+        `key` is the budget's key in the configuration."""
         roles = [
             ("user_model", config.user_model),
             *_judges(config),
@@ -399,7 +394,7 @@ class Estimator:
 
 
 def _judges(config: Config) -> Iterator[tuple[str, ModelSpec]]:
-    """Each with its place in the file."""
+    """Each judge with its place in the file."""
     if config.evaluators is None:
         yield "evaluator_model", config.evaluator_model
     else:

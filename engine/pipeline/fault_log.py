@@ -1,5 +1,4 @@
-"""Where faults of the program itself are written down, and what a workspace's functions print:
-`crosswind.log`."""
+"""Writes `crosswind.log`: tracebacks of bugs, and what a workspace's functions print."""
 
 from __future__ import annotations
 
@@ -16,35 +15,35 @@ from engine.config.workspace import LOG_FILE
 from engine.display import one_line
 
 _LINES: Final = 12
-"""Of a traceback: where it was, without what was said."""
+"""Frames of a traceback that are kept."""
 LONGEST_LINE: Final = 300
 MOST_PRINTED: Final = 256 * 1024
-"""Characters of what functions of a workspace write that are kept of one run."""
+"""The most characters printed by a workspace's functions that are kept of one run."""
 
 
 def trace(error: BaseException) -> str:
-    """Where it was raised, without values: they may be what a model said, or a key."""
+    """The traceback of an error without any values: they may contain model text or a key."""
     return "".join(traceback.format_tb(error.__traceback__, -_LINES))
 
 
 @dataclass(slots=True)
 class FaultLog:
-    """The faults of one run: each place is shown once, however many rows it fails."""
+    """The faults of one run; each traceback is written once, however many rows it fails."""
 
     root: Path
     _shown: set[str] = field(default_factory=set)
     _printed: int = 0
-    """Characters of what functions wrote."""
+    """Characters of function output written so far."""
 
     def keep(self, what: str, error: BaseException) -> None:
-        """Never raises: a full disk must not end a run for want of a log."""
+        """Log a bug. Never raises: a full disk must not end a run for want of a log."""
         kind, where = type(error).__name__, trace(error)
         said = "as above" if where in self._shown else f"\n{where}"
         self._shown.add(where)
         self._write(f"a bug in Crosswind failed {what}: {kind}, {said.rstrip()}")
 
     def keep_printed(self, row: str, lines: Sequence[str]) -> None:
-        """What a function of the workspace wrote on standard error. Never raises."""
+        """Log what a function of the workspace wrote to standard error. Never raises."""
         whole = "\n".join(f"  {one_line(line, LONGEST_LINE)}" for line in lines)
         if self._printed > MOST_PRINTED:
             return

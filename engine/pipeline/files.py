@@ -1,5 +1,5 @@
-"""A benchmark's documented files: written from the store, off the event loop; and `scenarios.json`,
-the truth about which scenarios are wanted, read back before anything is made from it."""
+"""Mirrors the store to a benchmark's documented files, off the event loop, and reads people's edits
+of `scenarios.json`, which decides which scenarios are wanted, before anything is made from it."""
 
 from __future__ import annotations
 
@@ -39,23 +39,22 @@ async def write_files(
     edits: EditPolicy = EditPolicy.LEAVE,
     only: Container[str] | None = None,
 ) -> MirrorReport:
-    """Mirror the store to the documented files, off the loop; `only` to some, where they are named
+    """Mirror the store to the documented files. `only` restricts this to some of them, named
     relative to the benchmark's folder."""
-    # off the loop: to write the files of a large benchmark takes seconds, in which nothing would
-    # be heard
+    # off the loop: writing the files of a large benchmark takes seconds
     report = await asyncio.to_thread(_mirror, bench, edits, only)
     await _remember(bench, report)
     return report
 
 
 async def _remember(bench: RunContext, report: MirrorReport) -> None:
-    """What was written is known to be ours by a note beside it, too: a full disk, which lets
-    nothing be remembered, is not waited for."""
+    """Store the digests of the written files. A note beside each file also says that it is ours, so
+    if the disk is full and nothing can be stored, this does not wait."""
     store = bench.store
     if report.accepted:
         await store.set_kept(report.accepted)
     remembering = asyncio.ensure_future(store.set_mirrored(report.digests, through=report.through))
-    # or asyncio would complain of an exception that nobody took, where the disk stays full
+    # otherwise asyncio complains of an unretrieved exception where the disk stays full
     remembering.add_done_callback(_heard)
     while store.trouble is None:
         done, _ = await asyncio.wait([remembering], timeout=_LOOK_S)
@@ -66,20 +65,20 @@ async def _remember(bench: RunContext, report: MirrorReport) -> None:
 
 
 def _heard(remembering: asyncio.Future[None]) -> None:
-    """What came of it is told by the next row that is written."""
+    """Retrieve the exception; the next awaited write reports the problem."""
     if not remembering.cancelled():
         remembering.exception()
 
 
 def differences(bench: BenchmarkContext) -> Iterator[str]:
-    """Lines that tell, for each file that a person changed, what would be written over it."""
+    """Yield diff lines for each file that a person changed: what writing it would replace."""
     with contextlib.closing(open_reader(bench.reader.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
         yield from mirror.differences(bench.name, _sources(bench, reader))
 
 
 def _mirror(bench: RunContext, edits: EditPolicy, only: Container[str] | None) -> MirrorReport:
-    """On a thread of its own, so with a reader of its own."""
+    """Runs on a thread of its own, so it opens its own reader."""
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
         return mirror.write_benchmark(bench.name, _sources(bench, reader), edits=edits, only=only)
@@ -91,7 +90,7 @@ def _settle(bench: RunContext) -> None:
 
 
 def _sources(bench: BenchmarkContext, reader: Reader) -> MirrorSources:
-    """What the files of a benchmark are made from, beside the store."""
+    """What a benchmark's files are made from, beside the store."""
     definition, config = bench.definition, bench.config
 
     def results() -> object | None:
@@ -111,7 +110,7 @@ def scenarios_path(bench: BenchmarkContext) -> Path:
 
 
 def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]:
-    """What stands in the file, and warnings; nothing of either where there is none.
+    """Read the scenarios of the file and warnings about them; both empty without a file.
 
     Raises `InputError` with every fault of the file.
     """
@@ -131,27 +130,27 @@ def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class ScenarioEdits:
-    """What a person changed in the file since it was last written or read."""
+    """What a person changed in the file since we last wrote or read it."""
 
     path: str
     """Relative to the workspace."""
     digest: str
     changed: Sequence[Scenario]
-    """New ones, and those that are not what they were."""
+    """New and changed scenarios."""
     removed: Sequence[Scenario]
     written: int
-    """The `seq` up to which the file held what the store does."""
+    """The `seq` up to which the file reflected the store."""
 
 
 def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
-    """None where nobody touched the file. What the store wrote after the file counts as neither
-    new, changed nor gone: it is on its way into it. Raises `InputError`, and `DamagedError` where
-    the store lost what the file holds."""
+    """Find a person's edits; None where the file is unchanged. Rows stored after the file was
+    written are neither new, changed nor removed: they will be written to it. Raises `InputError`,
+    and `DamagedError` where the store has lost what the file holds."""
     path = scenarios_path(bench)
     relative = path.relative_to(bench.workspace.root).as_posix()
     known = bench.reader.mirrored(relative)
     digest = digest_on_disk(path)
-    # by content and not by time: an editor that saves without a change has edited nothing
+    # by content, not by time: saving without a change is no edit
     if digest is None or (known is not None and known.digest == digest):
         if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
             raise part_is_damaged(bench.reader.path, lost_words(lost))
@@ -159,7 +158,7 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     scenarios, _ = check_scenarios(bench)
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     present = {one.id for one in scenarios}
-    # a file that nobody of ours has written holds nothing of the store
+    # a file that this program has not written reflects nothing of the store
     written = 0 if known is None else known.seq
     then = _as_written(bench, written)
     return ScenarioEdits(
@@ -180,15 +179,14 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
 
 
 def _as_written(bench: BenchmarkContext, written: int) -> dict[str, ScenarioRow]:
-    """The rows that the file held when it was last written or read."""
+    """The rows that the file held when it was last written or read, by scenario id."""
     history = bench.reader.scenario_history(bench.name)
     then = {history[seq].scenario.id: history[seq] for seq in sorted(history) if seq <= written}
     return {name: row for name, row in then.items() if not row.removed}
 
 
 async def take_in_edits(bench: RunContext) -> None:
-    """Store what a person changed in the file: a row that is new or different becomes a row from a
-    file, one that is gone is marked removed."""
+    """Store a person's edits: new and changed scenarios as from a file, missing ones as removed."""
     edits = edits_of(bench)
     if edits is None:
         return
@@ -203,17 +201,16 @@ async def take_in_edits(bench: RunContext) -> None:
             f"{edits.path} was edited: {len(edits.changed)} scenarios taken from it, "
             f"{len(edits.removed)} no longer there",
         )
-    # what a model wrote beyond `written` is still on its way into the file
+    # rows after `written` are still on their way into the file
     await bench.store.set_mirrored({edits.path: edits.digest}, through=edits.written)
 
 
 def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
-    """The benchmark as it will be when a person's edits are taken in, for a plan; writes nothing.
-    Raises `InputError`."""
+    """The benchmark with a person's edits, for planning; stores nothing. Raises `InputError`."""
     edits = edits_of(bench)
     if edits is None:
         return bench
-    # numbers that no stored row has, each its own: they tell rows apart
+    # negative numbers: unlike any stored row's, and distinct, so that rows can be told apart
     changed = {
         one.id: ScenarioRow(seq=-number, benchmark=bench.name, scenario=one, source="file")
         for number, one in enumerate(edits.changed, start=1)

@@ -1,4 +1,4 @@
-"""The first two stages at work: metrics into `benchmark.yaml`, scenarios into the store."""
+"""Runs the first two stages: metrics into `benchmark.yaml`, scenarios into the store."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ def metric_inputs(bench: BenchmarkContext) -> dict[str, str]:
 
 
 def plan_metrics(bench: BenchmarkContext, order: Order) -> list[WorkItem]:
-    """At most one row: all metrics of a benchmark are written in one answer."""
+    """At most one row of work: one answer writes all metrics of a benchmark."""
     why, detail = _why_metrics(bench, order)
     return [] if why is None else [WorkItem(Stage.GEN_METRICS, bench.name, why, detail=detail)]
 
 
 def rejected_metrics(bench: BenchmarkContext) -> list[str]:
-    """Ids, where a person rejected every metric that there was: no other is written unasked."""
+    """The ids of all metrics, if a person rejected every one: then none is written unasked."""
     if bench.definition.metrics or _not_rejected(bench):
         return []
     return [row.metric.id for row in bench.reader.metric_rows(bench.name)]
 
 
 def stale_metrics(bench: BenchmarkContext) -> str | None:
-    """What changed since a model wrote the metrics that stand; None where nothing did, or a
-    person wrote or edited them."""
+    """What has changed since a model wrote the current metrics, in words; None where nothing has,
+    or a person wrote or edited them."""
     stored = _not_rejected(bench)
     written = [metric for metric, _, source in stored if source == "model"]
     if not written or tuple(written) != tuple(bench.definition.metrics):
@@ -85,7 +85,7 @@ def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[WorkReason | No
 
 
 async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
-    """Write metrics into `benchmark.yaml`; whether that succeeded."""
+    """Write metrics into `benchmark.yaml`; return whether that succeeded."""
     definition = bench.definition
     depends = metric_inputs(bench)
 
@@ -93,7 +93,7 @@ async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
         metrics = written_metrics(bench) if work.why is WorkReason.MISSING else None
         if metrics is None:
             metrics = await _generate_metrics(bench, work, depends)
-        # behind the store: a kill between the two leaves metrics that are paid for, and
+        # after the store: a kill between the two leaves metrics that are paid for, and
         # `written_metrics` finds them
         await asyncio.to_thread(write_metrics, definition.path, metrics)
 
@@ -101,8 +101,8 @@ async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
 
 
 def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
-    """Metrics that a model wrote but that did not reach the file before the run was cut off; None
-    where there are none."""
+    """Metrics that a model wrote from the current inputs, such as those that did not reach the file
+    before a run was killed; None where there are none."""
     depends = metric_inputs(bench)
     stored = _not_rejected(bench)
     fresh = [metric for metric, then, source in stored if source == "model" and then == depends]
@@ -110,7 +110,7 @@ def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
 
 
 def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None, str]]:
-    """Of what the store has, without what a person rejected as it stands there."""
+    """The stored metrics, without those that a person rejected as they are now."""
     acts = standing_acts(bench.reader.reviews(bench.name))
     last = {(one.kind, one.id): (act, one.digest) for act in acts for one in act.items}
 
@@ -128,7 +128,8 @@ def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None,
 
 
 def _that_can_hold(bench: RunContext, metrics: list[Metric]) -> list[Metric]:
-    """The next run would refuse a metric that asks for a pressure that no conversation has."""
+    """Relax metrics that must hold under pressure where the next run would refuse them, because no
+    conversation has any pressure."""
     under = [one.id for one in metrics if one.when is When.UNDER_PRESSURE]
     if bench.config.has_pressure or not under:
         return metrics
@@ -155,8 +156,7 @@ async def _generate_metrics(
         for metric in definition.metrics
     ]
     if replaced:
-        # they may be a person's own, and were paid for: nothing that is replaced goes without a
-        # word
+        # a person may have written them, or paid for them: none is replaced silently
         names = ", ".join(f"{metric.id} {metric.name!r}" for metric in definition.metrics)
         bench.note(NoteKind.WARNING, f"replaced the metrics {names}; the store keeps them")
     await bench.store.write(
@@ -174,37 +174,37 @@ async def _generate_metrics(
 
 @dataclass(frozen=True, slots=True)
 class ScenarioPlan:
-    """What is to be written: base scenarios by metric, then variants of each base."""
+    """What is to be written: base scenarios of each metric, then the variants of each base."""
 
     bases: dict[str, list[int]]
-    """By metric id: the numbers of the base scenarios to write in one answer."""
+    """By metric id: numbers of the base scenarios to write, in answers of up to `AT_ONCE`."""
     variants: list[str]
-    """Ids of variants of bases that stand."""
+    """Ids of variants whose base already exists."""
     work: list[WorkItem]
     waiting: list[str] = field(default_factory=list)
-    """Ids of metrics that a person is to approve before their scenarios are written."""
+    """Ids of metrics that a person must approve before their scenarios are written."""
     is_pilot: bool = False
 
     def variants_of(self, base: str, bench: BenchmarkContext) -> list[str]:
-        """The variants to write of a base that is to be written."""
+        """The ids of the variants to write for a new base."""
         return _variants(bench, base, is_pilot=self.is_pilot)
 
 
 def _variants(bench: BenchmarkContext, base: str, *, is_pilot: bool) -> list[str]:
-    """One for every combination of people; for a pilot one alone, the combinations taking turns
-    from base to base."""
+    """Variant ids for every combination of demographic values. A pilot has one for each base, and
+    the combinations take turns from base to base."""
     every = range(1, len(combinations(bench.config.demographics)) + 1)
     if is_pilot:
         metrics = [metric.id for metric in bench.definition.metrics]
         turn = metrics.index(metric_of(base)) + int(base.rpartition("_s")[2]) - 1
-        # taking turns, so that a pilot of a few bases has seen each kind of person
+        # taking turns, so that a pilot of a few bases covers each kind of person
         every = every[turn % len(every) :][:1]
     return [variant_id(base, number) for number in every]
 
 
 def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
-    """What is missing, or with `stale` no longer what would be written today. A person's removals
-    are kept: what was taken out of the file is not written again."""
+    """Plan scenarios that are missing or, with `order.stale`, outdated. What a person removed from
+    the file is not written again."""
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     removed = bench.reader.removed_scenarios(bench.name)
     work: list[WorkItem] = []
@@ -243,7 +243,8 @@ def _base_numbers(
     wanted = bench.config.generation.scenarios_per_metric
     wanted = min(wanted, order.pilot or wanted)
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
-    # without those that a person edited: they are nobody's to write anew unasked
+    # without those that a person edited: they are never rewritten unasked what a person wrote or
+    # edited stays, however old it is
     written = [row for row in mine.values() if not row.played and row.depends is not None]
     work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.MISSING)
     if order.force:
@@ -259,8 +260,7 @@ def _base_numbers(
             return numbers, WorkItem(
                 Stage.GEN_SCENARIOS, metric.id, WorkReason.STALE, detail=changed
             )
-    # a removed one counts as there: its number is not given to another, whose rows would be taken
-    # for its
+    # a removed scenario keeps its number: rows of a new one would be taken for its rows
     gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
     known = {row.scenario.base_id for row in mine.values()} | gone
     lacking = wanted - len(known)
@@ -289,7 +289,7 @@ def _variant_work(
     every = _variants(bench, base.scenario.id, is_pilot=False)
     wanted = set(every)
     if order.pilot:
-        # one that has a variant is played in that one
+        # a base with a variant is played in that one
         wanted &= stored.keys()
         if not wanted and int(base.scenario.id.rpartition("_s")[2]) <= order.pilot:
             wanted = set(_variants(bench, base.scenario.id, is_pilot=True))
@@ -309,13 +309,13 @@ def _variant_work(
 
 
 def stale_scenarios(bench: BenchmarkContext) -> list[WorkItem]:
-    """Rows that a model wrote from something that has changed since."""
+    """Model-written rows whose inputs have changed since."""
     asked = Order((bench.name,), stale=True)
     return [work for work in plan_scenarios(bench, asked).work if work.why is WorkReason.STALE]
 
 
 async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
-    """Write what the plan lists, as many at once as the configuration allows; how many rows
+    """Write what the plan lists, as many rows at once as the configuration allows; return how many
     failed."""
     units = [*plan.bases, *plan.variants]
     bench.queue(Stage.GEN_SCENARIOS, [(unit, None) for unit in units])
@@ -331,8 +331,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
         async def write() -> None:
             written.extend(await _write_bases(bench, bench.metrics[metric_id], numbers))
 
-        # held for the bases alone: their variants ask for slots of their own, and would else wait
-        # for this one
+        # held for the bases only: their variants need slots themselves, and would wait for it
         async with gate.one():
             if not await bench.control.may_begin():
                 return 0
@@ -340,7 +339,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
                 if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
                     return 1
             except StopRequested:
-                return 0  # what the others are being told is finished: it is paid for
+                return 0  # the other rows in work are finished, because they are paid for
         ids = [(base, sid) for base in written for sid in plan.variants_of(base.id, bench)]
         bench.queue(Stage.GEN_SCENARIOS, [(sid, None) for _, sid in ids])
         return sum(await together(variant(base, sid) for base, sid in ids))
@@ -366,8 +365,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
 
 
 async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]) -> list[Scenario]:
-    """A few at a time, each time with sight of those that are there. What was written before a
-    call fails is kept."""
+    """Write bases in batches, telling each call what exists. Batches before a failure are kept."""
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
     depends = base_inputs(bench, metric)
     anew = {scenario_id(metric.id, number) for number in numbers}
@@ -382,7 +380,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
             benchmark=bench.name,
             description=bench.definition.description,
             user_context=bench.definition.user_context,
-            # told what is there, or a model writes the same few again and again
+            # shown to the model, or it would write the same few again and again
             existing=[*existing, *written],
             numbers=numbers[start : start + AT_ONCE],
             turns=bench.config.generation.turns,
@@ -397,8 +395,8 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
 
 
 def bases_of(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:
-    """The metric's scenarios that are there, each once: of one that was written by hand and has no
-    base, a variant."""
+    """The metric's scenarios, one for each base; a variant stands in for a base that is missing, as
+    with those written by hand."""
     found: dict[str, Scenario] = {}
     for row in bench.reader.scenarios(bench.name):
         if row.scenario.metric_id == metric.id and (

@@ -1,4 +1,4 @@
-"""Stage 4 at work: takes that are played to their end are judged, again where that is asked."""
+"""Runs stage 4: judges complete takes, and judges them again where asked."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from engine.stages.evaluate import ANSWERED, NO_ANSWER, EvaluatorAnswer, depends
 from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
 Voter = tuple[str, int]
-"""A judge's label and the number of its pass: what tells verdicts on one take apart."""
+"""A judge's label and its pass number, which together identify a verdict on one take."""
 
 MOST_RUNS: Final = 3
-"""Runs in which a judge that gives no usable answer is asked about one take."""
+"""In so many runs, a judge that gives no usable answer is asked about the same take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One judge, and which of its passes."""
+    """One judge in one of its passes."""
 
     judge: ModelSpec
     number: int
@@ -43,7 +43,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJudging:
-    """One take to be judged."""
+    """One take to be judged, and by whom."""
 
     key: ConversationKey
     metric: Metric
@@ -55,15 +55,15 @@ class PlannedJudging:
 
     @property
     def calls(self) -> int:
-        """How many answers are asked for."""
+        """The number of answers to ask for."""
         return len(self.askings) + len(self.checks)
 
 
 def askings_of(
     config: Config, evaluator: ModelSpec | None, *, replay: bool = False
 ) -> tuple[Asking, ...]:
-    """Every verdict that a take should have: of the judges of the configuration, or of the one
-    that is named in their place; for a replay, those that the judges give a second time."""
+    """All verdicts that a take should have: from the configured judges, or from `evaluator`
+    instead. With `replay`, from the judges' second set of passes."""
     judges = config.judges if evaluator is None else (evaluator,)
     first = config.evaluation.passes if replay else 0
     return tuple(
@@ -74,20 +74,20 @@ def askings_of(
 
 
 class VerdictInputs:
-    """What verdicts of today are made from, as digests."""
+    """Digests of the current inputs of verdicts, cached for each metric and judge."""
 
     def __init__(self) -> None:
         self._depends: dict[tuple[Metric, str], dict[str, str]] = {}
 
     def what_changed(self, metric: Metric, judge: ModelSpec, then: Verdict) -> str | None:
-        """Since a verdict of this judge was given; None where nothing did, or is not known."""
+        """What has changed since this judge's verdict, in words; None if nothing, or not known."""
         return changed_words(self.changed(metric, judge, then))
 
     def changed(self, metric: Metric, judge: ModelSpec, then: Verdict) -> list[str]:
-        """The names of those that are not what they were."""
+        """The names of the inputs that have changed."""
         if then.depends is None:
             return []
-        # a transcript never changes once it is finished: its digest need not be worked out again
+        # a finished transcript never changes, so its digest need not be computed again
         return changed_inputs({**then.depends, "transcript": ""}, self._now(metric, judge))
 
     def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
@@ -99,11 +99,11 @@ class VerdictInputs:
 
 
 class JudgingPlanner:
-    """Decides which of the takes that count are judged, by whom, and in which passes.
+    """Decides which current takes are judged, by whom, and in which passes.
 
-    A verdict is missing where a judge or a pass is new beside others of today. Takes that only
-    judges of an earlier configuration have judged are stale as a whole: they are judged anew when
-    that is asked for, and what those judges said counts until then.
+    A verdict is missing where a judge or pass is new beside others of the configuration. A take
+    that only earlier judges have judged is stale as a whole: it is judged again only on request,
+    and until then the earlier verdicts count.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class JudgingPlanner:
         self._benchmark = bench.name
         self._again = order.again.get(bench.name, frozenset())
         self.askings = askings_of(bench.config, evaluator, replay=order.replay)
-        """Every verdict that a take should have."""
+        """All verdicts that a take should have."""
         self._named = evaluator is not None or order.replay
         self._inputs = VerdictInputs()
         self.checks = CheckPlanner(bench, order, standing, idle=self._named)
@@ -126,7 +126,7 @@ class JudgingPlanner:
     def plan(
         self, wanted: Iterable[WantedConversation], replayed: set[ConversationKey]
     ) -> list[PlannedJudging]:
-        """Those that are played anyway in this run are judged when they are finished, not now."""
+        """Plan the judging of takes that this run does not replace; new takes come later."""
         found = []
         for one, verdicts in self._takes(wanted):
             if one.key not in replayed and self._asked(one.key):
@@ -147,13 +147,13 @@ class JudgingPlanner:
         return found
 
     def complete(self, wanted: Iterable[WantedConversation]) -> Iterator[ConversationKey]:
-        """Those that somebody has judged and that lack no verdict."""
+        """Yield conversations that have verdicts and lack none."""
         for one, verdicts in self._takes(wanted):
             if verdicts and not self._missing(one, verdicts):
                 yield one.key
 
     def of_take(self, one: WantedConversation, take: int) -> PlannedJudging:
-        """The judging of a take that has just been played."""
+        """Plan the judging of a take that has just been played."""
         return self._all(one, take, WorkReason.MISSING, self.checks.of_take(one))
 
     def _takes(
@@ -212,7 +212,7 @@ class JudgingPlanner:
         }
 
     def _is_given_up(self, metric: Metric, asking: Asking, verdicts: Sequence[Verdict]) -> bool:
-        """Whether this judge was asked the very same often enough."""
+        """Whether this judge has had the same question as often as `MOST_RUNS` allows."""
         tries = (verdict for verdict in verdicts if _is_failed_try(verdict, asking.voter))
         same = [
             verdict
@@ -222,9 +222,9 @@ class JudgingPlanner:
         return len(same) >= MOST_RUNS
 
     def _changed(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
-        """What has changed since each asking's newest verdict that stands. Where nobody of today
-        has judged, all of them are compared with the newest verdict that there is, but for a judge
-        that is named: what others said is nothing to it."""
+        """What has changed since each asking's newest valid verdict. Where no configured judge has
+        judged, all askings are compared with the newest verdict of anybody; not for a named judge
+        or a replay, to which other verdicts do not matter."""
         given = [verdict for verdict in newest(verdicts) if _is_model(verdict)]
         mine = {_voter(verdict): verdict for verdict in given}
         of_today = [asking for asking in self.askings if asking.voter in mine]
@@ -246,12 +246,12 @@ def _voter(verdict: Verdict) -> Voter:
 
 
 def _is_answer(verdict: Verdict) -> bool:
-    """Whether a judge has answered, be it that the answer cannot be counted."""
+    """Whether a judge has answered, even if the answer does not count."""
     return verdict.passed is not None or verdict.unscored in ANSWERED
 
 
 def _is_failed_try(verdict: Verdict, voter: Voter) -> bool:
-    """Whether this judge was asked and gave no usable answer, in contrast to none at all."""
+    """Whether this judge answered in an unusable way, in contrast to a failed call."""
     return _voter(verdict) == voter and (verdict.unscored or "").startswith(NO_ANSWER)
 
 
@@ -267,14 +267,14 @@ def _is_model(verdict: Verdict) -> bool:
 
 
 async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
-    """Check and judge one take as often as is asked, and store what came of each.
+    """Make all planned checks and verdicts of one take, and store the result of each.
 
-    Raises `ModelError` where no answer came of one of them, after all have been asked; that too is
-    stored, as an unscored verdict. Raises `StopRequested` between two of them.
+    Raises `ModelError` after all have been asked, where one gave no answer; that too is stored, as
+    an unscored verdict. Raises `StopRequested` between two of them.
     """
     messages = bench.reader.messages(judging.take)
     said = [Utterance(message.speaker, message.text) for message in messages]
-    # whole turns: a message that was not answered says nothing of the target
+    # complete turns only: a message without an answer says nothing about the target
     transcript = said[: len(said) // 2 * 2]
     unit, target = str(judging.key), judging.key.target_id
     unchecked: list[str] = []
@@ -306,7 +306,7 @@ async def _give(
     transcript: Sequence[Utterance],
     pressed: int,
 ) -> str | None:
-    """Why no answer came of it; None where one did, or it was asked for often enough."""
+    """Return why there is no answer; None where there is one, or no further attempt makes sense."""
     model = bench.model_for(
         asking.judge, Role.EVALUATOR, Stage.EVALUATE, str(judging.key), judging.key.target_id
     )
@@ -314,7 +314,7 @@ async def _give(
     made_from = depends(metric, model_digest(asking.judge), transcript)
     fault = None
     try:
-        # each pass is a draw of its own
+        # the pass number is the seed, so each pass is a separate sample
         judged = await judge(
             model,
             metric.definition,
@@ -327,7 +327,7 @@ async def _give(
         fault = f"{NO_ANSWER}{error}" if isinstance(error, AnswerError) else str(error)
         judged = EvaluatorAnswer(None, "", (), unscored=fault)
     present = judged.present
-    # also what cannot be used: it was paid for, and counts among the times that this was asked
+    # unusable answers too: they were paid for, and count as attempts
     await bench.store.write(
         Verdict(
             take=judging.take,
@@ -362,15 +362,15 @@ def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depe
 
 
 def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) -> int:
-    """The turn of the second landmark that was delivered and answered; 0 without one. `planned` are
-    the landmarks' turns where none was to be delivered, so that the same replies are looked at."""
+    """The turn of the second delivered and answered landmark; 0 without one. `planned` are the
+    landmarks' turns for a stance without landmarks, so that the same replies are examined."""
     turns = planned or [one.turn for one in messages if one.landmark is not None]
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 
 def recounted(standing: StoredConversations, jury: Jury) -> Iterator[Verdict]:
-    """A verdict restated for each conversation for which something else counts than when it was
-    last judged, because the judges of the configuration are others now."""
+    """Yield a restated verdict for each conversation whose counting result differs from the stored
+    one, because the configured judges have changed since."""
     for take, verdicts in standing.counting.values():
         if not verdicts or verdicts[-1].counted is what_counts(verdicts, jury):
             continue

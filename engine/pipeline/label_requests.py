@@ -1,4 +1,4 @@
-"""What people who label ask to have stored."""
+"""Requests to store what people say when they label."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 SAMPLE_SIZE: Final = 60
 SAMPLE_SEED: Final = "7"
 LONGEST_PERSON: Final = 80
-"""Characters of the name by which somebody labels or reviews."""
+"""The most characters of the name of a person who labels or reviews."""
 LABELS_AT_ONCE: Final = 40
-"""Labels in one request that goes over a link, where the longest notes of so many have room."""
+"""Labels in one request over a link: so many fit even with the longest notes."""
 
 
 class LabelAnswer(StrEnum):
-    """What a person says of one conversation."""
+    """A person's answer on one conversation."""
 
     PRESENT = "present"
     ABSENT = "absent"
@@ -24,7 +24,7 @@ class LabelAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GivenLabel:
-    """What a person says of one number."""
+    """A person's answer on one numbered conversation of a sample."""
 
     answer: LabelAnswer
     replies: tuple[int, ...] = ()
@@ -37,7 +37,7 @@ class GivenLabel:
 
 @dataclass(frozen=True, slots=True)
 class SampleDraw:
-    """A sample is to be drawn for a person."""
+    """A request to draw a sample for a person."""
 
     size: int
     seed: str
@@ -48,32 +48,32 @@ class SampleDraw:
 
 @dataclass(frozen=True, slots=True)
 class NumberedLabel:
-    """What is said of one number of a sample."""
+    """A label for one number of a sample."""
 
     number: int
     said: GivenLabel | None
-    """None takes back what was said before."""
+    """None takes back the earlier label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to count where people disagreed."""
+    """Settles what counts where people disagreed."""
 
     conversation: str
     """Its id."""
     present: bool | None
-    """None takes back what the same person decided."""
+    """None takes back the same person's decision."""
     reason: str
     by: str
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRequest:
-    """One of the three is asked for; asked again, labels and decisions are as they are."""
+    """Exactly one of draw, labels and decision. Labels and decisions may be sent twice safely."""
 
     benchmark: str
     draw: SampleDraw | None = None
     sample: int | None = None
-    """The `seq` of the one that the labels are of."""
+    """The `seq` of the sample that the labels belong to."""
     labels: tuple[NumberedLabel, ...] = ()
     decision: Decision | None = None

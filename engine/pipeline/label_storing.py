@@ -1,4 +1,4 @@
-"""Stores what people say of conversations: in the engine at work, or where there is none."""
+"""Stores what people say about conversations, through the running engine or without one."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from engine.store.tables import LabelSampleRow, StoredRow, Verdict
 
 
 async def store_labels(pipeline: Pipeline, request: LabelRequest) -> str:
-    """What was stored, in words; `mirror_labels` brings it to the files. Raises `InputError` with
-    all that is wrong, and `StoreError`: then nothing is stored."""
+    """Store a request and return what was stored, in words; `mirror_labels` then updates the files.
+    Raises `InputError` with every fault, or `StoreError`; nothing is stored then."""
     rows, words = await asyncio.to_thread(_rows, pipeline, request)
     await pipeline.store.write(*rows)
     return words
 
 
 async def mirror_labels(pipeline: Pipeline, benchmark: str) -> None:
-    """Write the benchmark's files anew, labels included. Raises `InputError` and `StoreError`."""
+    """Write the benchmark's files, labels included. Raises `InputError` and `StoreError`."""
     await write_files(pipeline.bench(_definition(pipeline, benchmark)))
 
 
@@ -57,7 +57,7 @@ def _definition(pipeline: Pipeline, benchmark: str) -> Definition:
 def _rows(pipeline: Pipeline, request: LabelRequest) -> tuple[Sequence[StoredRow], str]:
     definition = _definition(pipeline, request.benchmark)
     config = config_of(pipeline.config, definition.name)
-    # on a thread of its own, so with a reader of its own
+    # runs on a thread of its own, so it opens its own reader
     with closing(open_reader(pipeline.store.path)) as reader:
         if request.draw is not None:
             drawn = _drawn(definition, config, reader, request.draw)
@@ -153,7 +153,7 @@ def _taken_back(
 
 
 def not_disputed(benchmark: str, conversation: str) -> InputError:
-    """People agree on it, nobody has labelled it, or somebody has decided."""
+    """The error for a conversation without a dispute: agreed on, unlabelled, or already decided."""
     shown = conversation if len(conversation) <= 40 else f"{conversation[:39]}…"
     hint = f"`crosswind adjudicate {benchmark}` lists what they disagree on"
     return InputError(Problem(f"people do not disagree on {shown!r}", hint=hint))

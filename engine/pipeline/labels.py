@@ -1,7 +1,7 @@
-"""What people say of a sample of conversations, without knowing which they are.
+"""People's verdicts on a sample of conversations, given blind.
 
 A person sees what the evaluator sees: a transcript and a definition. The sample is drawn from the
-conversations whose verdict counts, so that each label stands for a known number of them.
+conversations that have a counting verdict, so each label stands for a known number of them.
 """
 
 from __future__ import annotations
@@ -32,22 +32,21 @@ MOST_LABELS: Final = 5_000
 LONGEST_NOTE: Final = 4_000
 """Characters."""
 ADJUDICATION: Final = 1
-"""Number of a verdict that settles what people disagreed on, so that whoever gives it keeps the
-label that is theirs."""
+"""The number of a verdict that settles a dispute; it does not replace the same person's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedConversation:
-    """A conversation that counts, and what counts for it."""
+    """A conversation that counts, with its result."""
 
     key: ConversationKey
     take: int
     metric: Metric
     present: bool
     verdicts: Sequence[Verdict]
-    """All on this take, oldest first."""
+    """All verdicts on this take, oldest first."""
     transcript: str | None = None
-    """As a scenario's `transcript_id`."""
+    """The scenario's `transcript_id`."""
 
     @property
     def base(self) -> str:
@@ -61,7 +60,7 @@ class JudgedConversation:
 def judged_conversations(
     definition: Definition, config: Config, reader: Reader
 ) -> list[JudgedConversation]:
-    """Those for which a verdict of the configured judges counts, people's left aside."""
+    """The wanted conversations for which a verdict counts, ignoring people's verdicts."""
     standing = StoredConversations.of(reader, definition.name)
     jury = replace(config.jury, people=People.COMPARE)
     found: list[JudgedConversation] = []
@@ -91,8 +90,8 @@ def draw_sample(
     person: str,
     account: str,
 ) -> LabelSampleRow:
-    """A sample over verdicts, metrics and targets; with the same seed the same for everybody, in
-    an order of each person's own. Raises `InputError` where there is nothing to draw from."""
+    """Draw a sample, stratified by verdict, metric and target. The same seed gives everybody the
+    same sample, in an order of their own. Raises `InputError` where nothing can be drawn."""
     if not judged:
         raise InputError(
             Problem(
@@ -114,22 +113,22 @@ def draw_sample(
 
 @dataclass(frozen=True, slots=True)
 class LabellingProgress:
-    """How far a person has come with a sample."""
+    """How much of a sample a person has labelled."""
 
     sample: LabelSampleRow
     given: Mapping[int, Verdict]
-    """By number (1-based), of those that were answered and not taken back."""
+    """The labels by number (1-based), without those taken back."""
     gone: frozenset[int]
-    """Numbers of conversations that have been played again since, or are no longer asked for."""
+    """Numbers of conversations that no longer count: played again, or no longer asked for."""
 
     @property
     def replaced(self) -> frozenset[int]:
-        """Those of them that nobody is asked about any more, as they were not answered before."""
+        """Those of `gone` without a label; nobody is asked about them any more."""
         return self.gone - self.given.keys()
 
     @property
     def open(self) -> list[int]:
-        """Numbers that wait for an answer, in order."""
+        """Numbers without an answer, in order."""
         done = self.given.keys() | self.replaced
         return [number for number in range(1, len(self.sample.items) + 1) if number not in done]
 
@@ -138,7 +137,7 @@ class LabellingProgress:
         return not self.open
 
     def item(self, number: int) -> LabelItem:
-        """Raises `InputError` for a number that is not in the sample."""
+        """Return an item. Raises `InputError` for a number that is not in the sample."""
         if not 1 <= number <= len(self.sample.items):
             of = plural(len(self.sample.items), "conversation")
             raise InputError(Problem(f"there is no number {number} in this sample of {of}"))
@@ -148,7 +147,7 @@ class LabellingProgress:
 def labelling(
     reader: Reader, benchmark: str, person: str, judged: Iterable[JudgedConversation]
 ) -> LabellingProgress | None:
-    """A person's newest sample; None where none was drawn."""
+    """Return a person's newest sample and its labels; None where none was drawn."""
     samples = reader.label_samples(benchmark, person)
     if not samples:
         return None
@@ -168,7 +167,7 @@ def labelling(
 
 
 def check_person(samples: Iterable[LabelSampleRow], person: str, account: str) -> None:
-    """Raises `InputError` where somebody else on another account labels by this name."""
+    """Raise `InputError` if another account already uses this name for labels."""
     for sample in samples:
         if sample.person == person and sample.account != account:
             raise InputError(
@@ -179,7 +178,7 @@ def check_person(samples: Iterable[LabelSampleRow], person: str, account: str) -
             )
 
 
-# What a person sees, and says
+# What a person sees and answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +188,13 @@ class BlindItem:
     number: int
     definition: str
     messages: Sequence[MessageRow]
-    """Whole turns."""
+    """Complete turns only."""
 
 
 def blind_item(
     one: LabellingProgress, number: int, reader: Reader, definition: Definition
 ) -> BlindItem:
-    """Raises `InputError` for a number without a conversation to be labelled."""
+    """Return what the person sees. Raises `InputError` for an invalid number."""
     item = one.item(number)
     return _blind(number, item.take, _metric(definition, item.metric_id), reader)
 
@@ -214,7 +213,7 @@ def label_verdict(
     definition: Definition,
     jury: Jury,
 ) -> Verdict:
-    """The row that stores it. Raises `InputError` for an answer that contradicts itself."""
+    """Build the row for a label. Raises `InputError` for an answer that contradicts itself."""
     item = one.item(number)
     metric = _metric(definition, item.metric_id)
     messages = reader.messages(item.take)
@@ -250,7 +249,7 @@ def label_verdict(
 
 
 def withdrawn(label: Verdict, jury: Jury) -> Verdict:
-    """The row that takes a label back."""
+    """Build the row that takes a label back."""
     return replace(
         label,
         seq=0,
@@ -272,7 +271,7 @@ def _present(
     pressed: int,
     number: int,
 ) -> tuple[bool | None, str | None]:
-    """Whether the behaviour counts as present, and why there is no answer where there is none."""
+    """Return whether the behaviour counts as present, and if that is undecided, why."""
     match said.answer:
         case LabelAnswer.CANNOT_TELL:
             return None, CANNOT_TELL
@@ -307,12 +306,12 @@ def _metric(definition: Definition, metric_id: str) -> Metric:
     return found
 
 
-# What it comes to
+# Results of labelling
 
 
 @dataclass(frozen=True, slots=True)
 class SettledLabel:
-    """What people say of one conversation, as one answer."""
+    """People's labels of one conversation, combined into one answer."""
 
     of: JudgedConversation
     present: bool
@@ -327,19 +326,19 @@ class Labels:
 
     settled: Sequence[SettledLabel]
     disputed: Sequence[tuple[JudgedConversation, Sequence[Verdict]]]
-    """Conversations on which people disagree, and nobody has decided, with what each says."""
+    """Undecided disagreements: the conversation, and each person's label."""
     cannot_tell: int
-    """Conversations of which everybody who labelled them cannot tell."""
+    """The number of conversations for which every label is "cannot tell"."""
     replaced: int
-    """Labels on conversations that have been played again since."""
+    """The number of labelled conversations that were played again or no longer count."""
     earlier_definition: int
-    """Conversations that count here, whose label was given under a definition before today's."""
+    """The number of settled conversations that were labelled under an earlier definition only."""
     people: Mapping[str, int]
-    """How many conversations each has labelled."""
+    """The number of conversations that each person has labelled."""
 
 
 def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) -> Labels:
-    """`given` are all verdicts of people, oldest first."""
+    """Combine all verdicts of people, given oldest first."""
     current = {one.item: one for one in judged}
     newest: dict[tuple[int, str], dict[tuple[str, bool], Verdict]] = defaultdict(dict)
     for verdict in given:
@@ -385,24 +384,24 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A conversation on which people disagree, as they saw it, and what each says."""
+    """A conversation on which people disagree, as they saw it, and each person's label."""
 
     of: JudgedConversation
     item: BlindItem
-    """Numbered from 1 among what is disputed."""
+    """Numbered from 1 among the disputes."""
     labels: Sequence[Verdict]
 
     @property
     def number(self) -> str:
-        """What it is called by whoever decides: it tells nothing, and stays when others are
-        decided."""
+        """A short id for whoever decides: it reveals nothing, and does not change when other
+        disputes are settled."""
         return digest([*self.of.item])[:8]
 
 
 def disputes(
     judged: Sequence[JudgedConversation], reader: Reader, definition: Definition
 ) -> list[Dispute]:
-    """All on which nobody has decided."""
+    """All undecided disagreements, ordered by `number`."""
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
     numbered = [
         Dispute(of, _blind(number, of.take, of.metric, reader), labels)
@@ -418,7 +417,7 @@ def _defined(metric: Metric) -> str:
 def adjudication(
     of: JudgedConversation, *, present: bool, reason: str, by: str, reader: Reader, jury: Jury
 ) -> Verdict:
-    """The row that settles what people disagreed on."""
+    """Build the row that settles a dispute."""
     return Verdict(
         take=of.take,
         metric_id=of.metric.id,

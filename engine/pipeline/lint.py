@@ -1,4 +1,4 @@
-"""`crosswind lint --with NAME` at work: a model reads each metric and each base scenario once."""
+"""Runs `crosswind lint --with NAME`: a model reads each metric and each base scenario once."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from engine.stages.lint import read_metric, read_scenario
 
 @dataclass(slots=True)
 class LintReading:
-    """What came of a reading."""
+    """The result of a reading."""
 
     found: list[tuple[str, LintFinding]] = field(default_factory=list)
-    """Each with its benchmark."""
+    """Each finding with its benchmark."""
     failed: list[str] = field(default_factory=list)
-    """What could not be read, each with its reason."""
+    """Each unreadable metric or scenario with the reason."""
     stopped: bool = False
-    """Whether it ended early, to stay within what it may cost."""
+    """Whether it ended early to stay within the budget."""
 
 
 def lint_calls(benches: Sequence[BenchmarkContext], spec: ModelSpec) -> Calls:
-    """What a reading of these asks of the model."""
+    """The calls that reading these benchmarks takes."""
     count = sum(len(one.definition.metrics) + len(_bases(one)) for one in benches)
     return Calls(Role.CHECKER, spec, Range.exactly(count))
 
@@ -40,8 +40,8 @@ def lint_calls(benches: Sequence[BenchmarkContext], spec: ModelSpec) -> Calls:
 async def read_by_model(
     pipeline: Pipeline, benches: Sequence[BenchmarkContext], spec: ModelSpec
 ) -> LintReading:
-    """Reads everything, and goes on where one reading fails. What it costs is kept with the stages
-    that write metrics and scenarios."""
+    """Read everything, going on where one call fails. The cost is booked to the stages that write
+    metrics and scenarios. Closes the pipeline."""
     reading = LintReading()
     try:
         await together(

@@ -1,4 +1,4 @@
-"""From what the configuration calls a model to the model itself, each opened once."""
+"""Opens each configured model once, and records its calls."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ RecordAttempt = Callable[[AttemptRow], None]
 
 
 class OtherModel(NamedTuple):
-    """A reply that another model gave than the one that was asked."""
+    """A reply that came from another model than the requested one."""
 
     role: Role
     target: str | None
-    """On whose behalf it was asked for."""
+    """The target for which it was requested, if any."""
     asked: str
     served: str
     route: str | None
 
     @property
     def words(self) -> str:
-        """What a person should know of it, and can do about it."""
+        """What a person should know about it and can do."""
         is_target = self.role is Role.TARGET
         who = f"target {self.target}" if is_target else f"the {_ROLE_NAMES[self.role]}"
         way = "" if self.route is None else f" ({self.route})"
@@ -76,7 +76,7 @@ class OtherModel(NamedTuple):
 
 
 def refuse_or_name(served: str) -> str:
-    """What a person can do about another model that answers."""
+    """What a person can do about a substitute model."""
     name = served.removeprefix(A_FALLBACK_OF)
     return (
         "write `served_model: same` beside the model to refuse that, or "
@@ -94,15 +94,14 @@ _ROLE_NAMES: Final = {
 
 OnOther = Callable[[OtherModel], None]
 MOST_OTHERS: Final = 50
-"""Kinds of them that are told in one run: a server that makes names up would tell for ever."""
+"""The most kinds of these reported in one run: a server may invent names without end."""
 
 _COMES_AGAIN: Final = {Role.TARGET: PromptCache.LAST, Role.USER: PromptCache.HISTORY}
-"""Which part of a role's requests begins its next one, and so pays to be kept by the provider."""
+"""The part of a role's requests that the next one repeats, which makes caching it pay off."""
 
 
 def model_digest(spec: ModelSpec) -> str:
-    """What a fingerprint holds of a model: everything that its answers depend on, and so neither
-    its key nor the pace at which a scripted one speaks."""
+    """A digest of everything that a model's answers depend on: not its key or a script's pace."""
     params = spec.params.model_dump(mode="json", exclude_none=True, exclude={"pace"})
     made_of: list[object] = [spec.source, spec.model, spec.base_url, params]
     if isinstance(spec, Target) and spec.is_application:
@@ -114,9 +113,9 @@ def model_digest(spec: ModelSpec) -> str:
 
 
 def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
-    """Where a model is reached. Keys and headers are looked up when a call is made.
+    """How a model is reached. Keys and headers are looked up for each call.
 
-    Raises `InputError` for an address that is none, or whose variable is not set.
+    Raises `InputError` for an invalid address, or one whose variable is not set.
     """
     if isinstance(spec, Target) and spec.url is not None and spec.request is not None:
         return _application_of(spec, spec.url, spec.request, environment)
@@ -166,7 +165,7 @@ def _application_of(
 
 
 def own_prices(config: Config) -> dict[str, Price]:
-    """Prices that the configuration states, by the model's name on the wire."""
+    """The prices in the configuration, by the model's name on the wire."""
     named = config.helpers
     return {
         spec.model: Price(
@@ -180,7 +179,7 @@ def own_prices(config: Config) -> dict[str, Price]:
 
 
 class StoredMemory:
-    """What models turned out not to take, kept in the store from run to run."""
+    """Remembers across runs, in the store, what each model turned out not to accept."""
 
     def __init__(self, reader: Reader, tell: Callable[[LearnedRow], None]) -> None:
         self._learned = {
@@ -194,8 +193,7 @@ class StoredMemory:
         return self._learned.get(model, ModelCapabilities())
 
     def learn(self, model: str, learned: ModelCapabilities) -> None:
-        """As `CapabilityMemory`. The row is not waited for: what is lost is learned again at the
-        price of one refusal."""
+        """As `CapabilityMemory`. The write is not awaited: a lost row costs one more refusal."""
         self._learned[model] = learned
         self._tell(
             LearnedRow(model=model, step=learned.step, dropped=tuple(sorted(learned.dropped)))
@@ -206,22 +204,22 @@ Opener = Callable[[ModelSpec], Model]
 
 
 def open_offline(spec: ModelSpec) -> Model:
-    """Raises `InputError` for a name that no scripted model has."""
+    """Open a scripted model. Raises `InputError` for an unknown name."""
     return offline_model(spec.model, seed=spec.params.seed or 0, pace=spec.params.pace or "human")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOpener:
-    """Opens the scripted models, and the real ones at their accounts."""
+    """Opens scripted models, functions, and real models at their accounts."""
 
     environment: Environment
     accounts: Accounts
     on_note: Callable[[str], None]
     given: GivenValues | None = None
-    """Where agents make the requests."""
+    """What agents are told of keys; None where this process makes the requests."""
 
     def __call__(self, spec: ModelSpec) -> Model:
-        """Raises `InputError`. Nothing is connected before the first call."""
+        """Open a model. Raises `InputError`. Nothing connects before the first call."""
         if spec.is_offline:
             return open_offline(spec)
         if isinstance(spec, Target) and spec.call is not None:
@@ -245,25 +243,25 @@ def function_place(call: str, environment: Environment) -> FunctionPlace:
 
 
 class Models:
-    """Every model of a configuration, opened when it is first asked for."""
+    """The models of a configuration, each opened on first use."""
 
     def __init__(self, config: Config, opener: Opener) -> None:
         self._config = config
         self._opener = opener
         self._open: dict[int, tuple[ModelSpec, Model]] = {}
-        """By identity: two that differ only in their keys are two models."""
+        """By identity: specifications that differ only in their keys are different models."""
         self._others: set[tuple[Role, str | None, str, str]] = set()
 
     def open(self, spec: ModelSpec) -> Model:
-        """The model of a specification, opened once. Raises `InputError`."""
-        # equal specs share a model's label, but not what its endpoint looks up at each call
+        """Return the model of a specification, opened once. Raises `InputError`."""
+        # not by equality: equal specs share a label, but may look up different keys
         key = id(spec)
         if key not in self._open:
             self._open[key] = (spec, self._opener(spec))
         return self._open[key][1]
 
     def is_new(self, other: OtherModel) -> bool:
-        """Whether it is the first of its kind in this run: of a target, where it is a target's."""
+        """Whether this is the first of its kind in the run, for a target's replies by target."""
         target = other.target if other.role is Role.TARGET else None
         kind = (other.role, target, other.asked, other.served)
         if kind in self._others or len(self._others) >= MOST_OTHERS:
@@ -272,32 +270,31 @@ class Models:
         return True
 
     def target(self, target_id: str) -> Model:
-        """The model of a target, opened once. Raises `InputError`."""
+        """Return the model of a target, opened once. Raises `InputError`."""
         return self.open(self.target_spec(target_id))
 
     def target_spec(self, target_id: str) -> Target:
-        """The specification of a target that is in the configuration."""
+        """Return the specification of a configured target."""
         return next(target for target in self._config.targets if target.id == target_id)
 
     def parked(self, target_id: str) -> str | None:
-        """Why no call to this target can succeed for now; None where that is not known."""
+        """Why calls to this target are suspended; None where they are not."""
         model = self.target(target_id)
         return model.parked() if isinstance(model, RealModel) else None
 
     def unpark(self, target_id: str) -> None:
-        """Let calls to this target through again."""
+        """Resume calls to this target."""
         model = self.target(target_id)
         if isinstance(model, RealModel):
             model.unpark()
 
     def held(self) -> dict[str, HeldCalls]:
-        """What calls wait for, by the label of the model; only where they do."""
+        """What calls wait for, by model label, for models with waiting calls."""
         held = {model.label: model.held() for model in self._real()}
         return {label: why for label, why in held.items() if why is not None}
 
     def limits(self) -> dict[str, tuple[int, int]]:
-        """Models whose accounts let fewer calls through at once than there are to be made: how
-        many, and how many wait."""
+        """The concurrency limit and number of waiting calls of models at their limit, by label."""
         limits = {model.label: model.limit() for model in self._real()}
         return {label: limit for label, limit in limits.items() if limit is not None}
 
@@ -308,8 +305,7 @@ class Models:
 
 @dataclass(slots=True)
 class RecordedModel:
-    """A model whose every attempt becomes a row, under the row of work that it was made for, and
-    whose calls are only made while the budget holds."""
+    """A model whose attempts are stored under a row of work, and whose calls the budget limits."""
 
     model: Model
     tell: RecordAttempt
@@ -320,14 +316,14 @@ class RecordedModel:
     role: Role
     target: str | None = None
     session: str = ""
-    """Of the conversation that it is asked in; empty where there is none."""
+    """Identifies the conversation to the application; empty where there is none."""
     clock: Callable[[], float] = time.monotonic
     on_other: OnOther | None = None
+    """Called for each reply that another model gave."""
     on_printed: Callable[[str, Sequence[str]], None] | None = None
-    """Told the row of work and what a function printed for it."""
-    """Told of each reply that another model gave."""
+    """Called with the row of work and what a function printed for it."""
     served_by: str | None = None
-    """The other model that gave the last reply; None where it was the one that was asked."""
+    """The other model that gave the last reply; None where the requested one did."""
 
     @property
     def label(self) -> str:
@@ -345,7 +341,7 @@ class RecordedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """Raises `ModelError`, and `StopRequested` where the budget has no room for the call."""
+        """Make a call. Raises `ModelError`, and `StopRequested` where the budget has no room."""
         await self.budget.covered(self.role, self.label)
         with self.budget.call(self.role, self.label, self.benchmark) as spend:
 
@@ -358,8 +354,8 @@ class RecordedModel:
                 model = model.caching(_COMES_AGAIN.get(self.role))
             if self.session and isinstance(model, RealModel | TakesSession):
                 model = model.in_session(self.session)
-            # the others make one attempt for a reply, so that what is seen from outside is all
-            # there is; the class is asked for first, as a protocol takes 30 µs to compare with
+            # other models make one attempt per reply, so timing them from outside is enough;
+            # RealModel is tested first, because an isinstance check against a protocol takes 30 µs
             if isinstance(model, RealModel | TellsAttempts):
                 told = model.telling(keep)
                 reply = await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
@@ -377,7 +373,7 @@ class RecordedModel:
         seed: int,
         on_text: OnText | None,
     ) -> Reply:
-        """A model that needs one attempt for a reply, timed from outside."""
+        """Call a model that makes one attempt per reply, and time it from outside."""
         began = self.clock()
         outcome, usage, detail = "cancelled", Usage(1, None, None, None, None), None
         try:
@@ -422,5 +418,5 @@ class RecordedModel:
 
 
 def prices_of(config: Config) -> Prices:
-    """Those of the configuration, and behind them the published ones."""
+    """The prices in the configuration, falling back to the published ones."""
     return Prices(own_prices(config))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WorkReason(StrEnum):
-    """Why a row of work is done, in the words that `--explain` uses."""
+    """Why a row of work is done; the values are the words of `--explain`."""
 
     MISSING = "missing"
     INTERRUPTED = "interrupted"
@@ -26,24 +26,24 @@ class WorkReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceRange:
-    """What an order was said to cost before it began, in US dollars."""
+    """The price that an order was quoted at, in US dollars."""
 
     low_usd: float
     high_usd: float
     expected_usd: float
     binding: bool
-    """Whether somebody is asked before it costs more."""
+    """Whether a person is asked before the run costs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """What a person wants a model to write otherwise."""
+    """A request to let a model rewrite one metric or scenario."""
 
     stage: Stage
-    """Of a metric or of scenarios."""
+    """The stage that writes it."""
     id: str
     unit: str
-    """The row of work that it is a part of."""
+    """The row of work that its calls belong to."""
     note: str
     person: str
     account: str
@@ -52,37 +52,35 @@ class Rewriting:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which part of the work to do, and whether again."""
+    """Which part of the work to do, and whether to repeat it."""
 
     benchmarks: tuple[str, ...]
     stages: frozenset[Stage] = frozenset(Stage)
     targets: frozenset[str] | None = None
-    """None for all."""
+    """None for all targets."""
     force: bool = False
-    """Do everything again."""
+    """Repeat everything."""
     stale: bool = False
-    """Do again what no longer is what would be asked today."""
+    """Repeat what is stale."""
     again: Mapping[str, frozenset[ConversationKey]] = field(default_factory=dict)
-    """By benchmark: conversations to simulate, or with only `evaluate` among the stages to judge,
-    again. Where it is not empty, nothing else is done."""
+    """By benchmark: conversations to play again or, with only evaluation among the stages, to judge
+    again. If not empty, nothing else is done."""
     only: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By benchmark: ids of rows, as `run` would do them; a metric or a scenario stands for all
-    that hangs on it. Where it is not empty, nothing else is done."""
+    """By benchmark: ids of rows to do as a run would; a metric's or scenario's id includes
+    everything that depends on it. If not empty, nothing else is done."""
     evaluator: str | None = None
-    """The name of another judge than the configuration's."""
+    """The name of a judge to use instead of the configured ones."""
     replay: bool = False
-    """Whether the judges judge once more, in passes of their own beside those that count."""
+    """Whether the judges judge again, in separate passes beside those that count."""
     pilot: int = 0
-    """Of each metric, so many base scenarios at most, each written and played in one variant and
-    once; 0 for all of them."""
+    """The most base scenarios of each metric, each played in one variant, once; 0 for all."""
     rewrite: Mapping[str, Rewriting] = field(default_factory=dict)
-    """By benchmark: a metric or scenario that a model is to write again. Where it is not empty,
-    nothing else is done."""
+    """By benchmark: what a model is to rewrite. If not empty, nothing else is done."""
     quote: PriceRange | None = field(default=None, compare=False)
-    """None where nothing is paid for, or nothing was said."""
+    """None where nothing is paid for, or no price was shown."""
 
     def asks(self, benchmark: str, key: ConversationKey) -> bool:
-        """Whether this conversation is one that it is about."""
+        """Whether the order includes this conversation."""
         if self.again:
             return key in self.again.get(benchmark, ())
         if self.only:
@@ -92,37 +90,37 @@ class Order:
         return self.targets is None or key.target_id in self.targets
 
     def generates(self, benchmark: str) -> bool:
-        """Whether it is about metrics and scenarios too."""
+        """Whether the order includes metrics and scenarios."""
         if self.again:
             return False
-        # a conversation's id is the only one with two underscores together
+        # only ids of conversations contain two underscores together
         return not self.only or any("__" not in unit for unit in self.only.get(benchmark, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class PricedOrder:
-    """An order with its price, for somebody to say yes or no to."""
+    """An order with its price, for a person to accept or refuse."""
 
     order: Order
-    """With what it is quoted at."""
+    """Carries its quote."""
     lines: Sequence[str] = ()
-    """The whole of it last; none where nothing is paid for."""
+    """The price in lines, the total last; empty where nothing is paid for."""
     total: Sequence[str] = ()
-    """The last of them, which say what all of it costs."""
+    """The last of `lines`, which state the total."""
     notes: Sequence[str] = ()
-    """What should be known before, although it may go well."""
+    """Warnings that do not prevent the order."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One row of work and why it is to be done."""
+    """One row of work and why it is done."""
 
     stage: Stage
     unit: str
     why: WorkReason
     target: str | None = None
     detail: str | None = None
-    """For a stale row what changed, for one that failed its reason."""
+    """What changed, for a stale row; the reason, for one that failed."""
 
     def __str__(self) -> str:
         detail = f": {self.detail}" if self.detail else ""
@@ -130,8 +128,8 @@ class WorkItem:
 
 
 def changed_inputs(then: Mapping[str, str] | None, now: Mapping[str, str]) -> list[str]:
-    """The names of the inputs that are not what they were; none where all are, or nothing is
-    known of then, as for rows that came from files."""
+    """The names of changed inputs; empty where nothing changed, or the earlier inputs are unknown,
+    as for rows from files."""
     if then is None or then == now:
         return []
     changed = [name for name in now if then.get(name) != now[name]]
@@ -139,18 +137,18 @@ def changed_inputs(then: Mapping[str, str] | None, now: Mapping[str, str]) -> li
 
 
 def changed_words(names: Sequence[str]) -> str | None:
-    """`prompt, metric definition changed`; None where nothing did."""
+    """`prompt, metric definition changed`; None for no names."""
     return ", ".join(names) + " changed" if names else None
 
 
 def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
-    """`prompt, metric definition changed`; None where nothing did, or nothing is known of then."""
+    """`prompt, metric definition changed`; None where nothing changed or `then` is unknown."""
     return changed_words(changed_inputs(then, now))
 
 
 def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.0) -> Iterator[str]:
-    """What keeps a run, and all runs, within what they may cost; `spent_usd` is by all runs so far,
-    None where that is not known. `needed_usd` is the least that what is planned will cost."""
+    """Describe the budgets of a run and of all runs. `spent_usd` is by all runs so far, None where
+    it is not known; `needed_usd` is the least that the planned work will cost."""
     most = config.run.budget
     if most is not None:
         words = f"a run stops before it has cost more than ${most:.2f} (`run.budget`)"

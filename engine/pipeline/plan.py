@@ -1,4 +1,4 @@
-"""What a run would do and what it would ask of the models, without doing any of it."""
+"""Works out what a run would do and which calls it needs, without doing any of it."""
 
 from __future__ import annotations
 
@@ -49,42 +49,42 @@ from engine.stages.gen_scenarios import AT_ONCE
 
 @dataclass(frozen=True, slots=True)
 class StageCalls:
-    """What a stage asks of the models; for what is played and judged, of one target's rows."""
+    """The calls of a stage; when playing and judging, for one target."""
 
     stage: Stage
     target: str | None
     rows: Range
-    """Those that are not written yet included."""
+    """Rows of work, including those that depend on unwritten scenarios."""
     parts: Sequence[Calls]
     scenarios: Range = NONE
-    """To be written, where that is the stage."""
+    """Base scenarios to be written, for that stage."""
     variants: Range = NONE
-    """Of those, or of others that are there; each is written from one. None of its own where there
-    are no demographics."""
+    """Variants to be written from new or existing bases, one call each. None without demographics,
+    where a variant needs no call of its own."""
 
     @property
     def checks(self) -> Range:
-        """How many of its answers are checks."""
+        """How many of the answers are checks."""
         return sum((one.answers for one in self.parts if one.role is Role.CHECKER), NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What an order would do of one benchmark."""
+    """What an order would do for one benchmark."""
 
     benchmark: str
     work: Sequence[WorkItem]
-    """Rows that would be done and are known by now."""
+    """Known rows that would be done."""
     stale: Sequence[WorkItem]
-    """Rows that no longer are what would be asked today, and are not done unless asked for."""
+    """Outdated rows that are not done unless asked for."""
     calls: Sequence[StageCalls]
-    """Of every stage that is asked for, with what follows from rows that are not written yet."""
+    """The calls of all ordered stages, including what follows from unwritten rows."""
     assumed: Sequence[str]
-    """What is counted though it is not written yet, and as how much, in words."""
+    """The assumed numbers of unwritten rows, in words."""
     waiting: Sequence[str] = ()
-    """Ids of metrics and scenarios that a person is to approve before anything follows."""
+    """Ids of metrics and scenarios that a person must approve first."""
     rejected: Sequence[str] = ()
-    """Ids of metrics, where a person rejected all: none is written, and nothing follows."""
+    """Ids of the metrics if a person rejected all of them; then nothing is planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +92,29 @@ class _Unwritten:
     """What follows from scenarios that are not written yet."""
 
     bases: Mapping[str, int] = field(default_factory=dict)
-    """How many each metric lacks."""
+    """How many bases each metric lacks."""
     variants: int = 0
-    """Rewritten from bases that are there or will be."""
+    """Variants of existing or future bases."""
     keys: frozenset[ConversationKey] = frozenset()
-    """Conversations from them."""
+    """The conversations of these variants."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Following:
-    """What is done once the metrics stand."""
+    """The plan for all stages after the metrics."""
 
     work: Sequence[WorkItem]
     stale: Sequence[WorkItem]
     calls: Sequence[StageCalls]
     unwritten: _Unwritten
     new: int
-    """Conversations that only scenarios bring that are not written yet."""
+    """Conversations of unwritten scenarios."""
     waiting: Sequence[str]
 
 
 def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
-    """Reads the store and the files, and writes nothing. `evaluator` is another judge than those of
-    the configuration."""
+    """Plan one benchmark from the store and the files; writes nothing. `evaluator` is a judge to
+    use instead of the configured ones."""
     if order.rewrite:
         return _rewriting_plan(bench, order.rewrite.get(bench.name))
     generates = order.generates(bench.name)
@@ -123,7 +123,7 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     writes_metrics = Stage.GEN_METRICS in order.stages and generates
     metrics = plan_metrics(bench, order) if writes_metrics else []
     standing = StoredConversations.of(bench.reader, bench.name)
-    # what a model writes now waits for a person, and nothing follows from it before
+    # newly written metrics wait for approval, and nothing follows from them before
     follows = not is_required(bench.config, bench.name)
     if metrics and not follows:
         bench = bench.with_definition(replace(bench.definition, metrics=()))
@@ -134,8 +134,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         assumed = _assumed(bench, metrics, found, found)
         rejected = rejected_metrics(bench) if generates and not metrics else []
         return RunPlan(bench.name, work, found.stale, calls, assumed, found.waiting, rejected)
-    # how many metrics a model will write is not known, and all else hangs on it: the plan is made
-    # twice, with the fewest and the most, and says the range between
+    # the number of metrics a model will write is unknown and everything depends on it: plan with
+    # the fewest and with the most, and report the range
     few, many = (
         _following(one, order, evaluator, standing) for one in _with_new_metrics(bench, metrics[0])
     )
@@ -186,7 +186,7 @@ def _following(
     waiting = set() if scenarios is None else set(scenarios.waiting)
     waiting |= talk.held(wanted) if Stage.SIMULATE in stages else set()
     if is_required(bench.config, bench.name):
-        # what is written now waits for a person
+        # what is written now waits for approval
         unwritten = replace(unwritten, keys=frozenset())
     new = Counter(key.target_id for key in unwritten.keys - replayed)
     calls = [*_scenarios_calls(bench, unwritten)]
@@ -211,11 +211,11 @@ def _following(
     return _Following(work, stale, calls, unwritten, new.total(), sorted(waiting))
 
 
-# What is not written yet
+# Rows that are not written yet
 
 
 def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[BenchmarkContext]:
-    """As it will be with the fewest metrics and with the most. Scenarios of now may stay."""
+    """The benchmark with the fewest new metrics, then with the most; it keeps its scenarios."""
     written = written_metrics(bench) if work.why is WorkReason.MISSING else None
     for count in (AT_LEAST, AT_MOST):
         unknown = [
@@ -226,7 +226,7 @@ def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[Bench
 
 
 def _between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[StageCalls]:
-    """Calls of the same stages, from the fewest to the most."""
+    """Merge the calls of two plans into ranges from the smaller to the larger."""
     before = {(one.stage, one.target): one for one in few}
     for most in many:
         least = before.get((most.stage, most.target))
@@ -245,7 +245,7 @@ def _between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[
 
 
 def _kinds(calls: StageCalls) -> list[tuple[str, int]]:
-    """A generator's calls for bases and for variants are told apart by their place."""
+    """Keys of the parts; a generator's calls for bases and variants differ by position."""
     places = calls.stage is Stage.GEN_SCENARIOS
     return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
 
@@ -275,7 +275,7 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
 def _pilot(
     order: Order, wanted: Sequence[WantedConversation], unwritten: _Unwritten
 ) -> tuple[list[WantedConversation], _Unwritten]:
-    """Of what is there and of what is not written yet, the conversations of a pilot."""
+    """Reduce existing and unwritten conversations to those of a pilot."""
     there = [(one.metric.id, one.key) for one in wanted]
     coming = [(metric_of(key.scenario_id), key) for key in unwritten.keys]
     chosen = pilot_of([*there, *coming], order.pilot)
@@ -316,13 +316,12 @@ def number_words(amount: Range) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-# What each stage asks
+# Calls of each stage
 
 
 def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iterator[StageCalls]:
     if metrics:
-        # a run that was cut off before they reached the file: they are in the store, and not asked
-        # for again
+        # after a kill before they reached the file, they are stored and need no call
         is_paid = metrics[0].why is WorkReason.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
         asked = Calls(Role.GENERATOR, bench.config.generator, one, items=AT_MOST)
@@ -362,7 +361,7 @@ def _playing(
         left = 0 if is_over else max(0, turns - said // 2)
         least = min(left, 1)
         target_answers += Range(least, left, left)
-        # the user's message of this turn is there and the target's is not
+        # in an unfinished turn, the user's message exists and the target's does not
         odd = said % 2
         user += Range(max(0, least - odd), max(0, left - odd), max(0, left - odd))
     rows = fresh + Range.exactly(len(begun))
@@ -383,8 +382,7 @@ def _judging(
     new: Range,
     checks: Range,
 ) -> Iterator[StageCalls]:
-    """`due` are the verdicts that are asked for of rows that are known, `usual` of a new one;
-    `checks` of all of them."""
+    """`due` are the askings of existing takes, `usual` those of each new one."""
     if not (due or new.high):
         return
     by_judge: dict[str, tuple[ModelSpec, Range]] = {}
@@ -413,7 +411,7 @@ def conversation_calls(
     turns: int,
     count: Range,
 ) -> Iterator[StageCalls]:
-    """Of conversations that are played from their beginning, judged, and checked so often each."""
+    """The calls of new conversations that are played and judged, each with `checks` checks."""
     said = count * Range(fewest_turns(turns), turns, turns)
     parts = (
         Calls(Role.USER, user, said, count, target),
@@ -445,7 +443,7 @@ def _stale(
 
 
 def _with_failures(bench: BenchmarkContext, planned: Sequence[WorkItem]) -> list[WorkItem]:
-    """What failed before says so, though nothing of it was kept that its planner could see."""
+    """Give the reason of an earlier failure to planned rows of which nothing was stored."""
     reasons = {
         (unit.stage, unit.unit): unit.reason
         for unit in bench.reader.failed_units()
@@ -466,11 +464,11 @@ _NOT_THERE: Final = frozenset({WorkReason.MISSING, WorkReason.INTERRUPTED, WorkR
 
 @dataclass(frozen=True, slots=True)
 class PricedPlan:
-    """What one benchmark's part of a run would do, and what that uses."""
+    """One benchmark's plan and its estimated usage."""
 
     plan: RunPlan
     estimates: Sequence[CostEstimate]
-    """Of `plan.calls`, in order."""
+    """One for each of `plan.calls`."""
 
     @property
     def total(self) -> CostEstimate:
@@ -478,15 +476,15 @@ class PricedPlan:
 
 
 def price_plan(plan: RunPlan, estimator: Estimator) -> PricedPlan:
-    """Each stage of a plan with what it is estimated to use."""
+    """Estimate each stage of a plan."""
     return PricedPlan(plan, [estimator.estimate(calls.parts) for calls in plan.calls])
 
 
 def quoted(order: Order, estimate: CostEstimate, config: Config, *, unasked: bool) -> Order:
-    """The order, with what it is quoted at; as it is where nothing is paid for.
+    """The order with its quote; unchanged where nothing is paid for.
 
-    It is kept to that unless the run has a budget of its own, or a person wants no question: with
-    `unasked`.
+    The quote is binding, except if the run has a budget or, with `unasked`, the person wants no
+    questions.
     """
     if not estimate.usd.high:
         return order

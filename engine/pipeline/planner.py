@@ -1,5 +1,5 @@
-"""What an order would do and cost, in numbers and in words, what is wrong with what it needs, and
-what is left of a benchmark; nothing is done."""
+"""Plans and prices orders, checks what they need for faults, and counts a benchmark's remaining
+work. It only reads."""
 
 from __future__ import annotations
 
@@ -40,27 +40,25 @@ RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
 
 @dataclass(slots=True)
 class Planner:
-    """Works out what an order would do and cost, on one workspace. Writes nothing, calls nobody."""
+    """Plans and prices orders on one workspace. Writes nothing and makes no calls."""
 
     workspace: Workspace
     config: Config
     reader: Reader
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     opener: Opener | None = None
-    """Another way to open models than the usual one."""
+    """Replaces the usual way to open models."""
     models: Models = field(init=False)
     _environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:
         self._environment = Environment(self.workspace.root, self.environ)
-        # models are opened to find out what is wrong with them, and never called: nothing is
-        # connected
+        # models are opened to find their faults and never called, so nothing connects
         opener = self.opener or ModelOpener(self._environment, Accounts(), lambda _note: None)
         self.models = Models(self.config, opener)
 
     def context(self, definition: Definition) -> BenchmarkContext:
-        """The context of a benchmark or a validation run, under the configuration that it runs
-        under."""
+        """The context of a benchmark or validation run, with its own configuration."""
         config = config_of(self.config, definition.name)
         return BenchmarkContext(self.workspace, config, self.reader, definition)
 
@@ -72,9 +70,9 @@ class Planner:
         ]
 
     def check(self, order: Order) -> list[BenchmarkContext]:
-        """Everything that can be known to be wrong before anything is done.
+        """Check everything that can be known to be wrong before a run; return the contexts.
 
-        Raises `InputError` with all of it.
+        Raises `InputError`.
         """
         found = self.contexts(order)
         for one in found:
@@ -97,16 +95,16 @@ class Planner:
 
     @property
     def _limited(self) -> list[str]:
-        """The keys of the budgets that there are."""
+        """The keys of the budgets that are set."""
         usd = {RUN_BUDGET: self.config.run.budget, WORKSPACE_BUDGET: self.config.workspace_budget}
         return [key for key, most in usd.items() if most is not None]
 
     def judge(self, order: Order) -> ModelSpec | None:
-        """Another judge than those of the configuration, where the order names one."""
+        """The judge that the order names instead of the configured ones, or None."""
         return None if order.evaluator is None else self.config.model_named(order.evaluator)
 
     def estimator(self, *others: ModelSpec) -> Estimator:
-        """Prices calls before they are made, also those of other models than the usual ones."""
+        """An estimator for the configured models and `others`."""
         specs = (*self.config.helpers, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
         addresses = {
@@ -124,8 +122,8 @@ class Planner:
     def left(
         self, context: BenchmarkContext, order: Order
     ) -> dict[tuple[Role, str], tuple[float, float]]:
-        """How many calls are left of a benchmark, and what each will cost in US dollars, by role
-        and label."""
+        """The number of remaining calls and the expected US dollars of each, by role and label;
+        kinds without a known cost are left out."""
         judge = self.judge(order)
         estimator = self.estimator(*(() if judge is None else (judge,)))
         found: dict[tuple[Role, str], tuple[float, float]] = {}
@@ -135,8 +133,7 @@ class Planner:
                 if one.usd.expected and one.calls.expected:
                     kind = part.role, part.spec.label
                     calls, usd = found.get(kind, (0.0, 0.0))
-                    # several parts may be of one kind: their average, weighted by how many calls
-                    # each has
+                    # several parts may be of one kind: their mean, weighted by calls
                     total = calls * usd + one.usd.expected
                     calls += one.calls.expected
                     found[kind] = calls, total / calls
@@ -144,7 +141,7 @@ class Planner:
 
 
 def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:
-    """Raises `InputError` where conversations are named that the configuration asks for no more."""
+    """Raise `InputError` if the order names conversations that are no longer wanted."""
     named = order.again.get(bench.name, frozenset())
     asked = wanted_conversations(bench.definition, bench.config, bench.reader) if named else ()
     gone = sorted(map(str, named - {one.key for one in asked}))
@@ -161,11 +158,11 @@ def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:
 
 
 _NAMED: Final = 8
-"""Ids in one message."""
+"""The most ids in one message."""
 
 
 def _require_approval(bench: BenchmarkContext, order: Order) -> None:
-    """Raises `InputError` where conversations are named that wait for a person."""
+    """Raise `InputError` if the order names conversations that wait for approval."""
     named = order.again.get(bench.name, ())
     held = held_scenarios(bench) if named else {}
     first = {name for key in named for name in held.get(key.scenario_id, ())}
@@ -180,7 +177,7 @@ def _require_approval(bench: BenchmarkContext, order: Order) -> None:
 
 
 def _require_pressure(bench: BenchmarkContext) -> None:
-    """Raises `InputError` where a metric asks for a pressure that the conversations never have."""
+    """Raise `InputError` if a metric needs pressure and the conversations never have any."""
     config = bench.config
     if config.has_pressure:
         return
@@ -213,7 +210,7 @@ def counted(amount: Range, noun: str) -> str:
 
 
 def usd(estimate: CostEstimate) -> str:
-    """An estimate in US dollars, as a range; where a price is unknown, it says so."""
+    """The estimated cost in words: `free`, a range, or a note that prices are unknown."""
     if estimate.is_free:
         return "free"
     known = dollars(estimate.usd)
@@ -223,7 +220,7 @@ def usd(estimate: CostEstimate) -> str:
 
 
 def dollars(amount: Range) -> str:
-    """`$0.11 to $4.35`; as one where both are written alike."""
+    """`$0.11 to $4.35`, or one amount where both read the same."""
     if amount.high < CENT:
         return "less than a cent"
     low, high = f"${amount.low:.2f}", f"${amount.high:.2f}"
@@ -231,30 +228,29 @@ def dollars(amount: Range) -> str:
 
 
 def total_words(total: CostEstimate) -> str:
-    """Calls and price in one sentence."""
+    """Calls and cost in words."""
     return f"{calls_words(total.calls)}, {usd(total)}"
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
-    """What is left to do for one benchmark, as its files and the store have it."""
+    """What is left to do for one benchmark, according to its files and the store."""
 
     to_review: int = 0
-    """Metrics and scenarios that a model wrote and nobody approved; 0 where nothing is to be said
-    of it."""
+    """Model-written metrics and scenarios that nobody has approved; 0 with `review: off`."""
     required: bool = False
-    """Whether nothing is made from those before."""
+    """Whether approval is required before anything is made from them."""
     metrics: int = 0
-    """Of which scenarios are to be written, and that wait for nobody."""
+    """Metrics that lack scenarios and wait for no approval."""
     conversations: int = 0
-    """That were not begun and wait for nobody, with targets that others were begun with, or with
-    all where none was."""
+    """Conversations not begun that wait for no approval, with the configured targets that have
+    begun any; with all targets where nothing has begun."""
     all_rejected: bool = False
     """Whether a person rejected every metric."""
 
     @classmethod
     def of(cls, bench: BenchmarkContext) -> RemainingWork:
-        """Worked out from its files and the store. Raises `StoreError`."""
+        """Work it out from the files and the store. Raises `StoreError`."""
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
         required = is_required(bench.config, bench.name)
@@ -278,6 +274,6 @@ def _not_begun(scenarios: Sequence[str], bench: BenchmarkContext) -> int:
     samples = bench.config.generation.num_samples
     begun = bench.reader.begun_samples(bench.name, samples)
     targets = {target.id for target in bench.config.targets}
-    # what was imported has targets of its own, and nobody asked yet that ours be tried on it
+    # imported conversations have targets of their own; nobody asked to run ours on them yet
     targets = targets & {target for _, target in begun} if begun else targets
     return sum(samples - begun.get((name, target), 0) for name in scenarios for target in targets)
