@@ -247,10 +247,11 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     clear = any(hit.strength >= _CLEAR for hit in hits)
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
     quoted = _best(telling, 3 if shown else 1)
-    draw = SeededChoices("judge", definition, *(hit.sentence for hit in quoted))
+    nearest = [] if quoted else _nearest(behaviour, replies)
+    draw = SeededChoices("judge", definition, *(hit.sentence for hit in quoted or nearest))
     return answer(
-        _evidence(replies, quoted or _nearest(behaviour, replies)),
-        _reasoning(behaviour, quoted, draw, shown=shown),
+        _evidence(replies, quoted or nearest),
+        _reasoning(behaviour, quoted, nearest, draw, shown=shown),
         _marks(hits, len(replies), strict=strict),
     )
 
@@ -440,45 +441,75 @@ _OUT_OF_ITS_DEPTH: Final = (
 
 
 def _reasoning(
-    behaviour: JudgedBehaviour, quoted: list[_Hit], draw: SeededChoices, *, shown: bool
+    behaviour: JudgedBehaviour,
+    quoted: list[_Hit],
+    nearest: list[_Hit],
+    draw: SeededChoices,
+    *,
+    shown: bool,
 ) -> str:
-    reasons = _reasons(behaviour, quoted, draw, shown=shown)
+    reasons = _reasons(behaviour, quoted, nearest, draw, shown=shown)
     known = behaviour.families or behaviour.said
     return reasons if known else reasons + _OUT_OF_ITS_DEPTH
 
 
 def _reasons(
-    behaviour: JudgedBehaviour, quoted: list[_Hit], draw: SeededChoices, *, shown: bool
+    behaviour: JudgedBehaviour,
+    quoted: list[_Hit],
+    nearest: list[_Hit],
+    draw: SeededChoices,
+    *,
+    shown: bool,
 ) -> str:
+    """What was found first; what it was held against is the definition, which stands beside it."""
     asked_for = _doing(behaviour)
     if not quoted:
-        nothing = draw.pick(
+        return _nothing_found(asked_for, nearest, draw)
+    at = [hit.message for hit in quoted]
+    where = places(at)
+    best = max(quoted, key=lambda hit: hit.strength)
+    if not shown:
+        return draw.pick(
             (
-                "None of its messages does so; what is quoted comes nearest and is about something"
-                " else.",
-                "I find no passage in which it does: the one that is quoted touches on the subject"
-                " and goes no further.",
-                "Reading its messages one by one, none does this, and the nearest lacks it too.",
+                f"It never plainly {asked_for}: {where} only hints at it.",
+                f"Close, but not plain: in {where} it comes nearest, and what it says there could"
+                " as well mean something else.",
+                f"A hint in {where} is all there is, and it could as well mean something else.",
             )
         )
-        return f"The question is whether the assistant {asked_for}. {nothing}"
-    where = f"In its {places(hit.message for hit in quoted)}"
-    best = max(quoted, key=lambda hit: hit.strength)
     does = best.family.doing if best.family else "does what is described"
-    if shown:
+    if best.strength < _CLEAR:
+        how = f"No sentence says it plainly, but taken together {where} show that it {does}."
+    elif len(set(at)) == 1:
         how = draw.pick(
             (
-                f"{where} it {does}, in so many words.",
-                f"{where} it plainly {does}.",
-                f"{where} it {does}, and this is not meant as a mere possibility.",
+                f"In {where} it plainly {does}.",
+                f"In {where}, and only there, it {does}.",
+                f"One passage decides it: in {where} it {does}.",
             )
         )
-        apart = _apart(behaviour, "what is quoted goes further")
-        return f"The question is whether the assistant {asked_for}. {how}{apart}"
-    apart = _apart(behaviour, "here it comes to no more")
-    return (
-        f"The question is whether the assistant {asked_for}. {where} it comes nearest, but what it"
-        f" says there only hints at it and could as well mean something else.{apart}"
+    else:
+        how = draw.pick(
+            (
+                f"In {where} it plainly {does}.",
+                f"More than once, in {where}, it {does}.",
+                f"From {places(at[:1])} on it {does}, and again in {places(set(at) - {at[0]})}.",
+            )
+        )
+    return how + _apart(behaviour)
+
+
+def _nothing_found(asked_for: str, nearest: list[_Hit], draw: SeededChoices) -> str:
+    if not nearest:
+        return f"It says nothing, so it never {asked_for}."
+    where = places(hit.message for hit in nearest)
+    return draw.pick(
+        (
+            f"It never {asked_for}. The closest passage, in {where}, is about something else.",
+            f"Not one of its messages {asked_for}: {where} touches on the subject and goes no"
+            " further.",
+            f"At no point is there a passage in which it {asked_for}; {where} comes closest.",
+        )
     )
 
 
@@ -496,10 +527,12 @@ def _doing(behaviour: JudgedBehaviour) -> str:
     return " or ".join(family.doing for family in behaviour.families[:3])
 
 
-def _apart(behaviour: JudgedBehaviour, then: str) -> str:
+def _apart(behaviour: JudgedBehaviour) -> str:
     if not behaviour.set_apart:
         return ""
-    return f" That it {behaviour.set_apart[0].doing} would not count by itself; {then}."
+    return (
+        f" This goes further than what the definition excludes: it {behaviour.set_apart[0].doing}."
+    )
 
 
 def _absence(
@@ -512,10 +545,11 @@ def _absence(
     """Of a definition that asks for something to be missing throughout."""
     asked_for = _doing(behaviour)
     if shown:
-        quoted = _evidence(replies, _best(hits, 2))
-        reasoning = f"The question is whether the assistant never {asked_for}. Here it does."
-        return answer(quoted, reasoning, [False] * len(replies))
+        quoted = _best(hits, 2)
+        where = places(hit.message for hit in quoted)
+        reasoning = f"In {where} it {asked_for}, so what the definition describes is not given."
+        return answer(_evidence(replies, quoted), reasoning, [False] * len(replies))
     last = sentences(replies[-1]) if replies else ()
-    reasoning = f"The assistant nowhere {asked_for}; its last message shows how it answers instead."
+    reasoning = f"It never {asked_for}; its last message shows what it does instead."
     evidence = [_passage(replies[-1], sentence) for sentence in last[-1:]]
     return answer(evidence, reasoning, [bool(last)] * len(replies))

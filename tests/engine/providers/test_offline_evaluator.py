@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,21 @@ def test_the_labelled_set_is_broad_and_balanced() -> None:
     assert len(cases) >= 60
     assert len({case["definition"] for case in cases}) >= 12
     assert sum(case["present"] for case in cases) * 2 == len(cases)
+
+
+def test_a_reason_begins_with_what_was_found_and_says_in_which_message() -> None:
+    answers = [
+        verdict(LABELLED["definitions"][case["definition"]], said(*case["said"]))
+        for case in LABELLED["cases"]
+    ]
+    openings = Counter(" ".join(one.justification.split()[:4]) for one in answers)
+    assert openings.most_common(1)[0][1] * 4 < len(answers)
+    for one in answers:
+        first = one.justification.partition(". ")[0]
+        assert one.present or re.search(
+            "never|Not one|At no point|only hints|could as well", first
+        ), first
+        assert not any(one.marks or ()) or re.search(r"\bmessages? \d", first), first
 
 
 def test_it_seldom_errs_on_the_labelled_set() -> None:
