@@ -1,6 +1,6 @@
-"""Which judged conversations a filter holds, in what order, and what each of them shows.
+"""Finds the judged conversations that match a filter, sorts them, and reads what a table shows.
 
-A table of thirty thousand rows holds a number for each and reads a page when it is looked at.
+A result of thirty thousand rows is a number for each; a page of rows is read when it is shown.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from engine.store.schema import (
 
 
 class Field(StrEnum):
-    """What a filter can be about."""
+    """The fields of a filter."""
 
     BENCHMARK = "benchmark"
     METRIC = "metric"
     TYPE = "type"
     TARGET = "target"
     WHO = "who"
-    """A demographic, `value` or `axis=value`."""
+    """A demographic value, as `value` or `axis=value`."""
     SAMPLE = "sample"
     OUTCOME = "outcome"
     JUDGE = "judge"
-    """Anybody who judged it, whether that verdict counts or not."""
+    """Any judge of the conversation, whether or not that verdict counts."""
     END = "end"
     """Why the conversation ended."""
     IS = "is"
-    """`split`: its judges do not agree; `replayed`: it was played more than once; `invalid`: its
-    user model did not do its part; `stale`: what it was made from has changed since."""
+    """`split`: its judges disagree; `replayed`: it was played more than once; `invalid`: its user
+    model did not play its part; `stale`: its inputs have changed since."""
     ID = "id"
     TEXT = "text"
-    """In a justification, a quote or the id."""
+    """A part of a justification, a quote or the id."""
 
 
 OUTCOMES: Final = ("pass", "fail", "unscored")
@@ -62,7 +62,7 @@ KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE)
 
 @dataclass(frozen=True, slots=True)
 class FilterTerm:
-    """One of `values` is so, or with `negated` none of them."""
+    """Matches if the field matches one of `values`; if `negated`, if it matches none."""
 
     field: Field
     values: tuple[str, ...]
@@ -70,11 +70,11 @@ class FilterTerm:
 
 
 Filter = tuple[FilterTerm, ...]
-"""All of them hold; without any, everything is let through."""
+"""Terms that must all match; an empty filter matches everything."""
 
 
 class Column(StrEnum):
-    """What rows can be sorted by."""
+    """The columns that rows can be sorted by."""
 
     ID = "id"
     OUTCOME = "outcome"
@@ -93,7 +93,7 @@ class Column(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """By what rows are sorted; those that are alike, by their ids."""
+    """The order of rows; ties are sorted by their ids."""
 
     column: Column = Column.ID
     backwards: bool = False
@@ -101,13 +101,13 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """The takes that count of the conversations that a filter holds, by their `seq`, in order."""
+    """The `seq` of each counting take of the conversations that match, in order."""
 
     takes: array[int]
     passed: int
     failed: int
     through: int
-    """Verdicts beyond this `seq` were not there yet."""
+    """The last verdict that was seen."""
 
     @property
     def unscored(self) -> int:
@@ -116,14 +116,14 @@ class FilterResult:
 
 @dataclass(frozen=True, slots=True)
 class RelatedTake:
-    """One playing of a conversation of a scenario or of its variants."""
+    """A take of a scenario or of one of its variants."""
 
     take_seq: int
     key: ConversationKey
     number: int
-    """Of the take."""
+    """The number of the take within its conversation."""
     counts: bool
-    """Whether it is the newest that was played to its end."""
+    """Whether it is the newest finished take."""
     stop_reason: StopReason | None
     """None while it is being played, or was interrupted."""
     finished: bool
@@ -132,25 +132,25 @@ class RelatedTake:
 
 
 class ArcTurn(NamedTuple):
-    """One turn of a conversation, in the smallest."""
+    """What a small plot of the conversation shows of one turn."""
 
     landmark: bool
-    """Whether the user model was given an instruction."""
+    """Whether the user model was given an instruction in this turn."""
     quoted: bool
-    """Whether the judge quotes from it."""
+    """Whether the verdict quotes from this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrowsedRow:
-    """A conversation as a table shows it."""
+    """A conversation as the table shows it."""
 
     verdict: VerdictRow
-    """In the words of the newest judge who says what counts."""
+    """The verdict of the newest judge that agrees with what counts."""
     who: Mapping[str, str]
     judges: int
-    """How many judged it, whether they agree or not."""
+    """The number of judges that judged it, whether or not they agree."""
     counts: bool
-    """Whether no newer playing of it has been finished."""
+    """Whether there is no newer finished take of it."""
     arc: Sequence[ArcTurn]
 
 
@@ -205,12 +205,12 @@ _ORDER: Final[Mapping[Column, str]] = {
 
 
 class Browser:
-    """Asks the store of a reader, by its connection; threads may share it."""
+    """Queries the store over a reader's connection; threads may share it."""
 
     def __init__(self, reader: Reader) -> None:
         self._store = reader.connection
         self.stale: Collection[int] = ()
-        """Takes that a filter finds as stale: the store does not know what would be asked today."""
+        """The takes that `is:stale` matches: the store does not know today's inputs."""
 
     @property
     def path(self) -> Path:
@@ -220,37 +220,36 @@ class Browser:
         self._store.close()
 
     def count(self) -> int:
-        """The number of all conversations that were judged, whatever the filter."""
+        """Count the conversations whose counting take was judged, whatever the filter."""
         return self._store.number(f"SELECT count(*) {_COUNTING}")
 
     def longest_id(self) -> int:
-        """The length of the longest id of a conversation, in characters."""
+        """Return the length of the longest conversation id, in characters."""
         return self._store.number(f"SELECT coalesce(max(length({_CONV_ID})), 0) FROM take t")
 
     def has_groups(self) -> bool:
-        """Whether anybody in a scenario speaks as somebody in particular."""
+        """Whether any scenario has demographic values."""
         some = "SELECT EXISTS (SELECT 1 FROM scenario WHERE demographic NOT IN ('', '{}'))"
         return bool(self._store.number(some))
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
-        """Everything that a filter holds. Raises `StoreError`."""
+        """Return all conversations that match. Raises `StoreError`."""
         where, parameters = _where(wanted, self.stale)
         way = " DESC" if sorting.backwards else ""
         order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
         if sorting.column is Column.ID:
-            # by its parts: an index holds them in this order, and an id glued together has to be
-            # made for each row
+            # by columns: an index has them in this order, and a concatenated id would be computed
+            # for each row
             order = ", ".join(name + way for name in _PLACE.split(", "))
-        # before the rows: a verdict that comes between the two is told as new later, and not
-        # missed
+        # read before the rows: a verdict stored in between is reported as new later, not missed
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         rows = self._store.all(
             f"SELECT t.seq, v.counted {_COUNTING}{where} ORDER BY {order}", parameters
         )
-        # counted here: a second question would read all of it once more
+        # counted here: a second query would read everything once more
         outcomes = [row[1] for row in rows]
         return FilterResult(
-            # eight bytes a row: a list of numbers would take several times as much
+            # eight bytes a row; a list of integers takes several times as much
             array("q", [row[0] for row in rows]),
             outcomes.count(1),
             outcomes.count(0),
@@ -258,12 +257,12 @@ class Browser:
         )
 
     def finds_any(self, wanted: Filter) -> bool:
-        """Whether a filter holds anything. Raises `StoreError`."""
+        """Whether any conversation matches. Raises `StoreError`."""
         where, parameters = _where(wanted, self.stale)
         return bool(self._store.all(f"SELECT 1 {_COUNTING}{where} LIMIT 1", parameters))
 
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
-        """The takes of what a filter holds with a verdict beyond `after`, and the last verdict."""
+        """Return the matching takes with a verdict beyond `after`, and the last verdict's `seq`."""
         where, parameters = _where(wanted, self.stale)
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         if through <= after:
@@ -275,7 +274,7 @@ class Browser:
         return [row[0] for row in rows], through
 
     def outcomes(self, takes: Sequence[int]) -> tuple[int, int]:
-        """How many of these passed and how many failed, by what counts now. Raises `StoreError`."""
+        """Count how many of these takes pass and how many fail now. Raises `StoreError`."""
         newest = "SELECT max(seq) FROM verdict WHERE take = t.seq"
         asked = f"SELECT v.counted FROM take t JOIN verdict v ON v.seq = ({newest})"
         found = Counter(
@@ -284,7 +283,7 @@ class Browser:
         return found[1], found[0]
 
     def rows(self, takes: Sequence[int]) -> dict[int, BrowsedRow]:
-        """By take; one that is gone from the store is left out."""
+        """Return the rows by take; a take that is gone from the store is left out."""
         found: dict[int, BrowsedRow] = {}
         landmarks = self._landmarks(takes)
         for row in self._store.of_each(_BROWSED, takes):
@@ -299,7 +298,7 @@ class Browser:
         return found
 
     def _landmarks(self, takes: Sequence[int]) -> dict[int, dict[int, bool]]:
-        """By take: its turns, and in which of them there was a landmark."""
+        """By take and turn: whether there was a landmark."""
         found: dict[int, dict[int, bool]] = defaultdict(dict)
         for take, turn, landmark in self._store.of_each(
             "SELECT take, turn, landmark IS NOT NULL FROM message "
@@ -310,22 +309,23 @@ class Browser:
         return found
 
     def keys(self, takes: Sequence[int]) -> list[tuple[str, ConversationKey]]:
-        """Of which benchmark and conversation these are, in this order; without those gone."""
+        """Return benchmark and conversation of each take, in this order, without takes that are
+        gone."""
         found: dict[int, tuple[str, ConversationKey]] = {}
         for row in self._store.of_each("SELECT * FROM take WHERE seq IN ({})", takes):
             found[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
         return [found[take] for take in takes if take in found]
 
     def related_takes(self, benchmark: str, scenario_id: str) -> list[RelatedTake]:
-        """Every playing of a scenario, of its base and of all variants, by all targets; by
-        scenario, target, sample and take."""
+        """Return every take of a scenario's base and of all its variants, by all targets, sorted
+        by scenario, target, sample and number."""
         base = base_id(scenario_id)
         rows = self._store.all(
             "SELECT t.*, e.stop_reason, coalesce(e.finished, 0) AS finished, v.counted, "
             f"v.seq AS judged {TAKES_WITH_ENDS} "
             "LEFT JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq) "
             "WHERE t.benchmark = ? AND (t.scenario_id = ? "
-            # not LIKE, to which `_` is any character and case means nothing
+            # not LIKE, for which `_` is any character and case does not matter
             "OR substr(t.scenario_id, 1, length(?)) = ?) "
             f"ORDER BY {_PLACE}, t.number",
             (benchmark, base, f"{base}_v", f"{base}_v"),
@@ -348,8 +348,8 @@ class Browser:
     def takes_that_count(
         self, wanted: Iterable[tuple[str, ConversationKey]]
     ) -> dict[tuple[str, ConversationKey], int]:
-        """Of each of these conversations the newest take that was played to its end; without those
-        that have none."""
+        """Return the newest finished take of each of these conversations, without those that have
+        none."""
         asked = set(wanted)
         found: dict[tuple[str, ConversationKey], int] = {}
         for benchmark in sorted({name for name, _ in asked}):
@@ -364,7 +364,7 @@ class Browser:
         return found
 
     def takes_of(self, wanted: Iterable[tuple[str, ConversationKey, int]]) -> set[int]:
-        """The playings with these numbers of these conversations."""
+        """Return the takes with these numbers of these conversations."""
         # as one parameter, however many they are
         names = json.dumps([(benchmark, str(key), take) for benchmark, key, take in wanted])
         rows = self._store.all(
@@ -376,7 +376,8 @@ class Browser:
         return {row[0] for row in rows}
 
     def judged_again(self, takes: Collection[int], after: int) -> dict[int, int]:
-        """Of these takes those with a verdict beyond `after`, each with the newest one's `seq`."""
+        """Return the `seq` of the newest verdict on each of these takes that has one beyond `after`.
+        """
         rows = self._store.all(
             "SELECT take, max(seq) AS seq FROM verdict WHERE seq > ? GROUP BY take", (after,)
         )
@@ -397,8 +398,7 @@ def _where(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]
     for condition in wanted:
         alternatives = [_holds(condition.field, value, stale) for value in condition.values]
         either = " OR ".join(sql for sql, _ in alternatives) or "1"
-        # coalesce, as NULL is neither so nor not so: what is not known would be in neither a
-        # filter nor its negation
+        # coalesce: NULL would match neither a filter nor its negation
         parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
         for _, given in alternatives:
             parameters += given
@@ -446,7 +446,7 @@ def _holds(field: Field, value: str, stale: Collection[int]) -> tuple[str, list[
 
 
 def _outcome(value: str) -> tuple[str, list[Parameter]]:
-    """By a beginning of its name."""
+    """Match outcomes by a prefix of their names."""
     meant = [name for name in OUTCOMES if value and name.startswith(value)]
     sql = {"pass": "v.counted = 1", "fail": "v.counted = 0", "unscored": "v.counted IS NULL"}
     return " OR ".join(sql[name] for name in meant) or "0", []
@@ -457,7 +457,8 @@ def _who(value: str) -> tuple[str, list[Parameter]]:
     like = "LIKE ? ESCAPE '\\'"
     test = f"j.key {like} AND j.value {like}" if equals else f"j.value {like}"
     return (
-        # two columns at once would be compared one by one; no benchmark's name has a slash
+        # one concatenated column: SQLite compares a pair of columns row by row; no benchmark's
+        # name has a slash
         "t.benchmark || '/' || t.scenario_id IN (SELECT s.benchmark || '/' || s.scenario_id"
         " FROM scenario s,"
         f" json_each(s.demographic) j WHERE {test} AND NOT EXISTS (SELECT 1 FROM scenario n WHERE"
@@ -467,12 +468,12 @@ def _who(value: str) -> tuple[str, list[Parameter]]:
 
 
 def _anywhere_or_all(value: str) -> str:
-    """Behind an equals sign, the whole of it."""
+    """Match any part; after an equals sign, the whole."""
     return _like(value[1:]) if value.startswith("=") else _anywhere(value)
 
 
 def _beginning_or_all(value: str) -> str:
-    """Behind an equals sign, the whole of it."""
+    """Match the beginning; after an equals sign, the whole."""
     return _like(value[1:]) if value.startswith("=") else _like(value) + "%"
 
 
@@ -481,7 +482,7 @@ def _anywhere(value: str) -> str:
 
 
 def _like(value: str) -> str:
-    """A pattern that means the value itself, but for `*`, which is anything."""
+    """Escape a value for LIKE, except that `*` matches anything."""
     for special in ("\\", "%", "_"):
         value = value.replace(special, "\\" + special)
     return value.replace("*", "%")

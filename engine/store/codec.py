@@ -1,9 +1,8 @@
-"""Between a dataclass and the columns of a row: both ways follow from the dataclass's fields.
+"""Converts between dataclasses and the columns of rows, both ways from the dataclass's fields.
 
-A field that is a dataclass itself, such as a conversation's key, stands in columns of its own. What
-turns a value into a row, and a row into a value, is put together once for each class, as source
-that is compiled: the way `dataclasses` makes its methods. To go through the fields at each row
-would be paid for by every row of a store that holds millions.
+A field that is itself a dataclass, such as a conversation's key, is spread over columns of its own.
+The converter of each class is generated once as source and compiled, as `dataclasses` does with its
+methods: walking the fields for each row would be too slow for a store of millions.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ UNREADABLE: Final = (
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError),
     RecursionError,
 )
-"""What comes of a column that does not hold what its table says."""
+"""What is raised for a column that does not hold what its table declares."""
 
 _COLUMNS: Final = {
     (Metric, "id"): "metric_id",
@@ -45,41 +44,41 @@ _COLUMNS: Final = {
     "target_id": "target",
     "target_system_prompt": "system_prompt",
 }
-"""Of fields whose columns have another name."""
+"""The columns of fields whose columns have other names, by field or by class and field."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldColumn:
-    """Where one field of a dataclass stands."""
+    """The column of one field of a dataclass."""
 
     name: str
     path: str
-    """From the row to the value, with dots: `key.sample`."""
+    """Attributes from the row to the value, with dots: `key.sample`."""
     hint: Any
     """The type that the field is declared with."""
 
 
 def _once(function: F) -> F:
-    """`cache`, in whose declaration the class of a frozen dataclass is not hashable."""
+    """`functools.cache`, whose stubs do not take the class of a frozen dataclass for hashable."""
     return cast("F", cache(function))
 
 
 @_once
 def columns(table: type) -> tuple[FieldColumn, ...]:
-    """In the order of the fields."""
+    """Return the columns in the order of the fields."""
     return tuple(_columns(table, ""))
 
 
 @_once
 def columns_of(table: str) -> tuple[str, ...]:
-    """The names of every column of a table whose rows are facts."""
+    """Return the column names of a table whose rows are facts."""
     return tuple(column.name for column in columns(TABLES[table]))
 
 
 def _columns(table: type, path: str) -> Iterator[FieldColumn]:
     for name, hint in _fields(table):
         if is_dataclass(hint) and isinstance(hint, type):
-            # a row is one call, whatever a sum of them counts, so that it has no column for it
+            # a stored row is one call, so the field that counts calls in a sum has no column
             inner = _columns(hint, f"{path}{name}.")
             yield from (one for one in inner if (hint, one.name) != (Usage, "calls"))
         else:
@@ -99,18 +98,18 @@ def _fields(table: Any) -> list[tuple[str, Any]]:
 
 
 def read(wanted: type[T], row: sqlite3.Row) -> T:
-    """A row as a value; its columns may be those of several tables. Raises `DamagedError` for one
-    that cannot be read."""
+    """Convert a row, whose columns may come from several tables. Raises `DamagedError` if it cannot
+    be read."""
     try:
         value: T = _reader(wanted, tuple(row.keys()))(row)
     except UNREADABLE:
-        # without what it came from, which tells what stands in the row
+        # without the cause, whose message quotes the row
         raise row_is_damaged(row) from None
     return value
 
 
 def readable(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
-    """Parse so that a row which cannot be read raises `DamagedError`."""
+    """Make `parse` raise `DamagedError` for a row that cannot be read."""
 
     @wraps(parse)
     def parsed(row: sqlite3.Row) -> T:
@@ -123,20 +122,20 @@ def readable(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
 
 
 def read_all(wanted: type[T], rows: Sequence[sqlite3.Row]) -> list[T]:
-    """Rows of one question, as `read` reads them."""
+    """Convert the rows of one query, as `read` does."""
     if not rows:
         return []
     reader = _reader(wanted, tuple(rows[0].keys()))
     try:
         return [reader(row) for row in rows]
     except UNREADABLE:
-        return [read(wanted, row) for row in rows]  # which tells of the one at fault
+        return [read(wanted, row) for row in rows]  # raises for the one that is at fault
 
 
 @_once
 def _reader(wanted: type, found: tuple[str, ...]) -> Convert:
-    """`found` are the columns of the row. By their places, a row of twenty is read in half the time
-    that their names take: SQLite's rows look for each name from the first column on."""
+    """Compile a reader for rows with the columns `found`. It indexes a row by position, which takes
+    half the time of names: SQLite's rows search for a name from the first column on."""
     names: dict[str, Any] = {}
     lines: list[str] = []
     made = _made(wanted, found, names, lines, inner=False)
@@ -146,15 +145,15 @@ def _reader(wanted: type, found: tuple[str, ...]) -> Convert:
 def _made(
     wanted: Any, found: Sequence[str], names: dict[str, Any], lines: list[str], *, inner: bool
 ) -> str:
-    """What it is called, when these `lines` have made it. Its slots are filled one by one: to call
-    a frozen dataclass takes twice as long, as it looks each of them up by its name."""
+    """Append to `lines` the statements that make a value, and return its variable's name. They fill
+    its slots directly: calling a frozen dataclass takes twice as long."""
     here = f"made_{len(lines)}"
     lines.append(f"{here} = {_named(object.__new__, names)}({_named(wanted, names)})")
     hints = dict(_fields(wanted))
     for one in fields(wanted):
         hint = hints.get(one.name)
         if hint is None or (inner and (wanted, one.name) == (Usage, "calls")):
-            value = _named(one.default, names)  # whatever stands in no column has one
+            value = _named(one.default, names)  # a field without a column has a default
         elif is_dataclass(hint):
             value = _made(hint, found, names, lines, inner=True)
         else:
@@ -165,22 +164,22 @@ def _made(
 
 
 def _slot(table: type, name: str) -> Callable[[Any, Any], None]:
-    """What fills it, past what keeps a frozen dataclass as it is."""
-    # the class that declares the field: a subclass with slots of its own does not repeat it
+    """Return what sets a field, bypassing the protection of a frozen dataclass."""
+    # from the class that declares the field: a subclass with slots does not repeat it
     [slot] = (one.__dict__[name] for one in table.__mro__ if name in one.__dict__)
     fill: Callable[[Any, Any], None] = slot.__set__
     return fill
 
 
 def _decoder(hint: Any) -> Convert | None:
-    """What makes a value of a column; None where the column holds it as it is."""
+    """Return what converts a column to a value; None if the value is the column's."""
     if hint in _DECODERS:
         return _DECODERS[hint]
     if (needed := without_none(hint)) is not hint:
         return _or_none(_decoder(needed))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        # a fifth of what it costs to call the class
-        # a value that is none raises KeyError, which is among `UNREADABLE`
+        # takes a fifth of the time of calling the class; an unknown value raises KeyError, which is
+        # in `UNREADABLE`
         return {one.value: one for one in hint}.__getitem__
     if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
         item: Any = get_args(hint)[0]
@@ -203,7 +202,7 @@ def _depends(text: str) -> dict[str, str]:
 
 
 def flag(value: int | None) -> bool | None:
-    """What a column that holds 1, 0 or NULL says."""
+    """Convert a column of 1, 0 or NULL."""
     return None if value is None else bool(value)
 
 
@@ -211,8 +210,8 @@ def flag(value: int | None) -> bool | None:
 
 
 def encoder(table: type[StoredRow], *given: str) -> Callable[..., tuple[Value, ...]]:
-    """What makes the columns of a row: of the row, its `seq`, the present time, and each of the
-    columns that are `given` in place of what the row says."""
+    """Compile what makes a row's columns. It takes the row, its `seq`, the present time, and a
+    value for each of the columns `given`, which replaces the row's own."""
     names: dict[str, Any] = {}
     values = []
     for column in columns(table):
@@ -228,7 +227,7 @@ def encoder(table: type[StoredRow], *given: str) -> Callable[..., tuple[Value, .
 
 
 def insert_into(table: str) -> str:
-    """The statement that adds a row."""
+    """Return the INSERT statement of a table."""
     names = columns_of(table)
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
@@ -239,7 +238,7 @@ def _encoder(hint: Any) -> Convert | None:
     if (needed := without_none(hint)) is not hint:
         return _or_none(_encoder(needed))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return attrgetter("_value_")  # `value` is a property, which takes five times as long
+        return attrgetter("_value_")  # the property `value` takes five times as long
     if get_origin(hint) is tuple and is_dataclass(item := get_args(hint)[0]):
         keys = [one.name for one in fields(item)]
         return lambda held: _json([{key: getattr(one, key) for key in keys} for one in held])
@@ -250,17 +249,17 @@ _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def storable(text: str) -> str:
-    """`text` as SQLite can hold it: half of a surrogate pair has no UTF-8."""
-    if text.isascii():  # a flag of the string, which costs nothing to ask
+    """Replace lone surrogates, which have no UTF-8 and which SQLite cannot hold."""
+    if text.isascii():  # a flag of the string, which costs nothing to read
         return text
     try:
-        text.encode()  # many times as quick as to look for what is rarely there
+        text.encode()  # much faster than searching for what is rarely there
     except UnicodeEncodeError:
         return text.translate(_SURROGATES)
     return text
 
 
-# NaN would be written as a word that json_valid does not take
+# allow_nan=False: NaN would be written as a word that SQLite's json_valid refuses
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -276,7 +275,7 @@ def _json_object(value: Mapping[str, object]) -> str:
 
 
 def without_none(hint: Any) -> Any:
-    """The one type beside None; the hint itself where None is no part of it."""
+    """Return `X` of a hint `X | None`, and any other hint as it is."""
     parts = [part for part in get_args(hint) if part is not NoneType]
     return parts[0] if NoneType in get_args(hint) and len(parts) == 1 else hint
 
@@ -298,8 +297,7 @@ def _named(used: Any, names: dict[str, Any]) -> str:
 
 
 def _compiled_lines(argument: str, lines: Sequence[str], names: dict[str, Any]) -> Convert:
-    # compiled once for each kind of row and set of columns: a loop over the fields would look each
-    # of them up again for each row
+    # compiled once for each class and set of columns: a loop would look up each field in each row
     exec(f"def made({argument}):\n " + "\n ".join(lines), names)  # noqa: S102  (as `_compiled`)
     function: Convert = names["made"]
     return function

@@ -1,4 +1,4 @@
-"""A connection that answers, shared by threads: each answer is whole and leaves no cursor open."""
+"""A connection that threads share: each query returns all its rows and leaves no cursor open."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from engine.store.pages import has_log
 from engine.store.schema import damaged, unreadable
 
 Parameter = str | int | float | None
-# SQLite before 3.32 takes 999 parameters in one question
+# SQLite before 3.32 takes 999 parameters in one statement
 AT_ONCE: Final = 500
 BUSY_SECONDS: Final = 10.0
-"""How long SQLite waits for another program that writes."""
+"""How long SQLite waits for another process that writes."""
 
 
 def raw_connection(path: Path, how: str | None = None) -> sqlite3.Connection:
-    """For this room. `how` is the query of SQLite's URI; None to only look: with the log where that
-    holds something, and else so that SQLite leaves no files beside the store.
+    """Open SQLite's own connection, for modules of `engine.store`.
 
-    Raises `sqlite3.Error`.
+    `how` is the query of SQLite's URI. None is for reading: through the log if that holds
+    something, otherwise so that SQLite leaves no files beside the store. Raises `sqlite3.Error`.
     """
-    # `mode=ro` makes SQLite create the log and its index where there are none, even to read;
-    # `immutable=1` makes none and looks at no log, so it is right only where the log is empty
+    # `mode=ro` creates the log and its index where there are none, even for reading; `immutable=1`
+    # creates none and ignores the log, so it is right only if the log is empty
     how = how or ("mode=ro" if has_log(path) else "immutable=1")
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{how}",
         uri=True,
         timeout=BUSY_SECONDS,
-        isolation_level=None,  # transactions are ours to begin
-        check_same_thread=False,  # the writer's thread, and the reader's lock, see to that
+        isolation_level=None,  # transactions are begun explicitly
+        check_same_thread=False,  # the writer's thread and the reader's lock ensure that
         cached_statements=256,
     )
 
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything in the block is written, or nothing. Raises `sqlite3.Error`."""
-    # a writer from the start: a reader that becomes one might be refused in the middle
+    """Commit everything in the block, or roll it back. Raises `sqlite3.Error`."""
+    # IMMEDIATE: a read transaction that is upgraded might be refused half-way
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -54,48 +54,47 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class Connection:
-    """Speaks SQL for a reader. A cursor left open would keep the writer's log from shrinking."""
+    """Runs a reader's queries. An open cursor would keep the writer's log from shrinking."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
-        # may be taken again by the thread that has it: `read_transaction` holds it over questions
+        # reentrant: `read_transaction` holds it while its thread queries
         self._lock = threading.RLock()
         self.path = path
-        # one class for each store, so that whoever cannot read a row can say where it lies
+        # a class for each store, so that an error about an unreadable row can name the file
         self._row: type[sqlite3.Row] = type("StoredRow", (sqlite3.Row,), {"store": path})
 
     def all(self, sql: str, parameters: Sequence[Parameter] = ()) -> list[sqlite3.Row]:
-        """Every row of the answer. Raises `StoreError`."""
+        """Return every row of a query. Raises `StoreError`."""
         with self._lock:
             try:
-                # of this question alone: whoever lent the connection may want other rows
+                # set on the cursor: the connection's owner may want other rows
                 cursor = self._connection.cursor()
                 cursor.row_factory = self._row
-                # read to its end: an open cursor is an open read transaction, and a checkpoint
-                # cannot pass it
+                # read to the end: an open cursor is an open read transaction, which blocks a
+                # checkpoint
                 return cursor.execute(sql, parameters).fetchall()
             except sqlite3.Error as error:
                 raise unreadable(self.path, error) from error
 
     def of_each(self, sql: str, values: Sequence[int]) -> Iterator[sqlite3.Row]:
-        """The rows of a question about many values, with `{}` where they stand: it is asked of a
-        few hundred at a time, as SQLite takes only so many parameters."""
+        """Yield the rows of a query about many values, which replace `{}` in it, a few hundred at a
+        time: SQLite limits the number of parameters."""
         for start in range(0, len(values), AT_ONCE):
             some = list(values[start : start + AT_ONCE])
             yield from self.all(sql.format(", ".join("?" * len(some))), some)
 
     def first(self, sql: str, parameters: Sequence[Parameter] = ()) -> sqlite3.Row | None:
-        """Of a question that limits its answer to few rows: all of them are read."""
+        """Return the first row. All rows are read, so the query should limit them."""
         return next(iter(self.all(sql, parameters)), None)
 
     def number(self, sql: str, parameters: Sequence[Parameter] = ()) -> int:
-        """Of a question whose answer is one whole number."""
+        """Return the result of a query for one integer."""
         return int(self.all(sql, parameters)[0][0])
 
     @contextlib.contextmanager
     def readable(self) -> Iterator[None]:
-        """What rows say is taken apart in the block; raises `StoreError` where that cannot be
-        done."""
+        """Raise `StoreError` if the block cannot decode what rows hold."""
         try:
             yield
         except UNREADABLE:
@@ -103,9 +102,9 @@ class Connection:
 
     @contextlib.contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Everything read in the block is of one moment. Keep it short."""
+        """Read from one snapshot within the block. Keep it short."""
         with self._lock:
-            # deferred, as it only reads: the moment is that of the first question in the block
+            # deferred, as it only reads: the snapshot is taken by the first query
             self.all("BEGIN")
             try:
                 yield
@@ -113,7 +112,7 @@ class Connection:
                 self.all("COMMIT")
 
     def move_to(self, other: Connection) -> None:
-        """Answer from what `other` is connected to, which is not to be used any more."""
+        """Use the connection of `other`, which must not be used any more."""
         with self._lock:
             self._connection.close()
             self._connection = other._connection

@@ -1,4 +1,5 @@
-"""The one row of a table that a value becomes, with what only the writing end knows."""
+"""Turns a value into the one row that is inserted for it, with the columns that only the writer
+knows: its number, its time, and what earlier rows decide."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from engine.store.tables import (
 
 TABLE_OF: Final = {row: table for table, row in TABLES.items()}
 INSERTS: Final = {table: insert_into(table) for table in TABLES}
-"""For each table the statement that adds a row."""
+"""The INSERT statement of each table."""
 
 _DECIDED: Final[dict[type[StoredRow], tuple[str, ...]]] = {
     StateRow: ("was",),
@@ -37,13 +38,14 @@ _DECIDED: Final[dict[type[StoredRow], tuple[str, ...]]] = {
     CheckRow: ("take",),
     AttemptRow: ("input_tokens", "cached_tokens", "output_tokens", "cost_usd"),
 }
-"""Columns that hold what `decided` says, in its order."""
+"""Columns whose values come from `decided`, in its order."""
 VALUES: Final = {row: encoder(row, *_DECIDED.get(row, ())) for row in TABLE_OF}
-"""For each kind of row what makes its columns: of it, its `seq`, the time, and those values."""
+"""For each class of rows, what makes its columns from the row, its `seq`, the time, and the values
+of `decided`."""
 
 
 def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
-    """The text as it can be stored, and its digest: both need it encoded, which is done once."""
+    """Return the text as it can be stored, and its digest. Encodes the text only once."""
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
@@ -53,36 +55,39 @@ def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
 
 
 def insert(connection: sqlite3.Connection, row: StoredRow, *, seq: int, at: int) -> None:
-    """Raises `StoreError` for a row that contradicts those that are there, and `sqlite3.Error`."""
-    take = getattr(row, "take", 0)  # quicker than to ask of which kind it is
+    """Insert a row. Raises `StoreError` if it contradicts the rows there, and `sqlite3.Error`."""
+    take = getattr(row, "take", 0)  # faster than asking for the class of the row
     given = decided(row, StoredPriorRows(connection), take)
     connection.execute(INSERTS[TABLE_OF[type(row)]], VALUES[type(row)](row, seq, at, *given))
 
 
 class PriorRows(Protocol):
-    """What stands before a row, where that decides what is written with it."""
+    """Answers from earlier rows, where they decide what is written with a row."""
 
     def state(self, row: StateRow) -> str | None:
-        """The one that its row of work has."""
+        """The present state of its row of work."""
 
     def is_finished(self, take: int) -> bool:
-        """Whether it was played to an end that may be judged."""
+        """Whether the take was played to an end that may be judged."""
 
     def has_reply(self, take: int) -> bool:
-        """Whether the target said anything in it."""
+        """Whether the take has a message of the target."""
 
     def counted(self, row: Verdict, take: int) -> bool | None:
-        """What the verdict before this one left, on whatever take that was, so that changes added
-        up are always the present sum."""
+        """What the conversation's latest verdict of this track counted as, on whatever take, so
+        that the changes always add up to the present sum."""
 
     def votes(self, row: Verdict, take: int) -> Sequence[Vote]:
-        """Oldest first, those on the newest finished take of the conversation, which counts; with
-        this one where it is on that."""
+        """The votes on the conversation's newest finished take, which counts; oldest first, with
+        this verdict if it is on that take."""
 
 
 def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
-    """What the writer adds to a row, or puts in place of what it says; `take` is its take's `seq`,
-    where it is a part of one. Raises `StoreError` for a row that contradicts what is there."""
+    """Return the values that the writer adds to a row or puts in place of its own.
+
+    `take` is the `seq` of the row's take, if it belongs to one. Raises `StoreError` for a row that
+    contradicts the rows there.
+    """
     match row:
         case MessageRow():
             _refuse_finished(before, take)
@@ -97,7 +102,7 @@ def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
             return (row.scenario_seq,)
         case TakeEndRow():
             _refuse_finished(before, take)
-            # without one reply there is nothing to judge, however it ended
+            # without any reply there is nothing to judge, however it ended
             return take, int(row.stop_reason.finished and before.has_reply(take))
         case Verdict():
             _refuse_unfinished(before, take)
@@ -111,8 +116,8 @@ def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
 
 
 def message_decided(row: MessageRow, take: int) -> tuple[int, str, bytes]:
-    """What `decided` says of a message of a take that is not finished. One that knows its digest
-    has a text that can be stored."""
+    """Return what `decided` does for a message of a take that is not finished. The text of a
+    message that has its digest must be storable."""
     if row.digest is not None:
         return take, row.text, row.digest
     return take, *storable_message(row.speaker, row.text)
@@ -128,7 +133,7 @@ def _refuse_unfinished(before: PriorRows, take: int) -> None:
 
 
 def _refuse_finished(before: PriorRows, take: int) -> None:
-    """What was judged must stay as it was."""
+    """A take that may have been judged must not change."""
     if before.is_finished(take):
         raise StoreError(f"take {take} was played to its end; nothing can be added to it")
 
@@ -137,8 +142,8 @@ _SAME: Final = "t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sam
 
 
 class StoredPriorRows:
-    """What the store itself holds, asked row by row as a run writes them. What comes from files in
-    thousands is known to `bulk`, which answers without SQL."""
+    """Answers by querying the store, row by row, as a run writes. For the thousands of rows of an
+    import, `bulk` answers from memory."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -181,7 +186,7 @@ class StoredPriorRows:
             "FROM verdict WHERE take = ? ORDER BY seq",
             (counting,),
         )
-        # a vote is given under one definition of its metric, of which `depends` has the digest
+        # a vote is given under one definition of its metric, whose digest `depends` has
         votes: list[Vote] = [
             PlainVote(judge, source, number, metric, under, flag(passed), why)
             for judge, source, number, metric, under, passed, why in given

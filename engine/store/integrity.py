@@ -1,5 +1,4 @@
-"""Whether a store is whole: at a glance when it is opened, to the last row when it is
-repaired."""
+"""Checks a store for damage: quickly when it is opened, to the last row when it is repaired."""
 
 from __future__ import annotations
 
@@ -38,18 +37,17 @@ from engine.store.tables import TABLES
 
 TOLD: Final = 5
 _STEPS: Final = 10_000
-"""Of SQLite's machine, between two looks at the clock: a few thousandths of a second."""
+"""Instructions of SQLite's virtual machine between two looks at the clock, a few milliseconds."""
 
 
 class TimeIsOverError(Exception):
-    """The end was not reached in the time that there was."""
+    """The time for a check ran out before its end."""
 
 
 def faults(path: Path) -> list[str]:
-    """What is damaged, in a few words each; nothing for a store that is whole.
+    """List what is damaged, a few words for each fault, `TOLD` at most; empty if nothing is.
 
-    Raises `StoreError` for a file that is no store of this program, and for one that cannot be
-    looked at.
+    Raises `StoreError` for a file that is no store of this program, or cannot be read.
     """
     if not path.stat().st_size:
         return ["the file is empty"]
@@ -71,10 +69,12 @@ def faults(path: Path) -> list[str]:
 
 
 def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = None) -> list[str]:
-    """What is damaged, by a connection that is not used for anything else. Raises `sqlite3.Error`,
-    and `TimeIsOverError` as soon as `over` says so."""
+    """List what is damaged, over a connection that is used for nothing else.
+
+    Raises `sqlite3.Error`, and `TimeIsOverError` or an interrupted statement once `over` is true.
+    """
     if over is not None:
-        # a handler that returns true makes SQLite end the statement with SQLITE_INTERRUPT
+        # a handler that returns true ends the statement with SQLITE_INTERRUPT
         connection.set_progress_handler(over, _STEPS)
     return list(islice(_faults(connection, over or (lambda: False)), TOLD))
 
@@ -82,7 +82,7 @@ def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = 
 def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     yield from _schema(connection, version)
-    # after the schema: what SQLite and the rows say of one that is not ours says little
+    # the schema first: where it is not ours, what SQLite and the rows say means little
     yield from _pages(connection)
     yield from _rows(connection, over)
     yield from _references(connection)
@@ -122,14 +122,14 @@ def _pages(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def page_fault(connection: sqlite3.Connection) -> str | None:
-    """What SQLite finds at first glance in the pages, without a look at its indexes. Raises
+    """Return the first fault that SQLite finds in the pages, without checking its indexes. Raises
     `sqlite3.Error`."""
     [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
     return None if found in {"ok", b"ok"} else str(found)
 
 
 def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
-    # as bytes: text that is no UTF-8 would end the whole answer, not the one row
+    # as bytes: text that is not UTF-8 would end the whole query, not just its row
     connection.text_factory = bytes
     spoken: dict[object, int] = {}
     for table in TABLES:
@@ -138,7 +138,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
         if not columns:
             continue
         for row in connection.execute(
-            # NOT INDEXED: a damaged index would hide the rows that it lost
+            # NOT INDEXED: a damaged index would hide the rows that it has lost
             f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY seq"
         ):
             if over():
@@ -172,7 +172,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _follows(spoken: dict[object, int], values: dict[str, object]) -> bool:
-    """Whether a message comes after the one before it, with nothing between."""
+    """Whether a message directly follows the one before it in its take."""
     place = spoken.get(values["take"], 0)
     spoken[values["take"]] = place + 1
     expected = (place // 2 + 1, b"assistant" if place % 2 else b"user")
@@ -187,7 +187,7 @@ def _is_text(value: object) -> bool:
 
 
 def _references(connection: sqlite3.Connection) -> Iterator[str]:
-    # names of tables must be text again: what is asked before this left the connection on bytes
+    # table names must be text again: the checks before left the connection on bytes
     connection.text_factory = str
     for table, seq, parent, _ in connection.execute("PRAGMA foreign_key_check"):
         yield f"{table} {seq} belongs to a {parent} that is gone"
@@ -214,21 +214,20 @@ _ROWS: Final = (
 def quick_check(
     path: Path, *, longest_s: float = LONGEST_S, clock: Callable[[], float] = time.monotonic
 ) -> list[str] | None:
-    """What is damaged, in words; None where the time was over before the end was reached.
+    """List what is damaged; None if `longest_s` seconds were over before the end.
 
-    Creates nothing beside a store that nobody has open. Raises `StoreError`.
+    Creates no files beside a store that nobody has open. Raises `StoreError`.
     """
     if (lost := log_fault(path)) is not None:
         return [lost]
     if has_log(path) and (missing := rows_missing(path)):
         return [missing_words(missing, path)]
-    # with `immutable=1` SQLite neither locks nor looks for changes, so size and time are compared
-    # before and after
+    # `immutable=1` neither locks nor notices changes, so size and time are compared around it
     before = _at_rest(path)
     if before is not None:
-        # SQLite would leave two files beside a store that it reads in the usual way
+        # the usual way would leave two files beside the store
         found = _checked(path, "immutable=1", longest_s, clock)
-        # SQLite looks for no change of such a file; where there was one, it is read once more
+        # if the file changed meanwhile, it is checked once more in the usual way
         if _at_rest(path) == before:
             return _told(path, found)
     with closing(open_reader(path)):
@@ -236,18 +235,18 @@ def quick_check(
 
 
 def spent_usd(path: Path) -> float | None:
-    """What all calls cost, of those whose price is known; None where that cannot be read. Creates
-    nothing beside a store that nobody has open."""
+    """Return what all calls cost in US dollars, as far as their prices are known; None if that
+    cannot be read. Creates no files beside a store whose log is empty."""
     return _asked(path, f"SELECT total({plausible('cost_usd')}) FROM attempt")
 
 
 def is_empty(path: Path) -> bool:
-    """Whether nothing was ever stored in it, as far as it can be read; creates nothing either."""
+    """Whether nothing was ever stored. False if that cannot be read. Creates nothing either."""
     return _asked(path, _ROWS) == 0
 
 
 def _asked(path: Path, sql: str) -> float | None:
-    # whoever opens a pipe waits for ever, and of an empty file SQLite deletes the log
+    # opening a pipe would block, and SQLite deletes the log of an empty file
     if not path.is_file() or not path.stat().st_size:
         return None
     before = _at_rest(path)
@@ -260,7 +259,7 @@ def _asked(path: Path, sql: str) -> float | None:
 
 
 def _at_rest(path: Path) -> tuple[int, int] | None:
-    """Its state while nothing is on its way into it; None where something may be."""
+    """Return size and modification time; None if the store is empty, gone, or has a log."""
     log = log_of(path)
     try:
         if not path.is_file() or (log.exists() and log.stat().st_size > 0):
@@ -280,7 +279,8 @@ def _told(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] | No
 def _checked(
     path: Path, how: str, longest_s: float, clock: Callable[[], float]
 ) -> list[str] | sqlite3.Error | None:
-    """Raises `StoreError` for a file that is no store of this program."""
+    """Return the faults, SQLite's error, or None if the time was over. Raises `StoreError` for a
+    file that is no store of this program."""
     deadline = clock() + longest_s
     try:
         with closing(raw_connection(path, how)) as connection:
@@ -293,12 +293,12 @@ def _checked(
 
 
 def came_without_its_log(store: Path) -> bool:
-    """Whether the last engine did not end well, and what it wrote last is not there. Creates
-    nothing."""
+    """Whether the last engine did not end cleanly and the log with its last writes is gone.
+    Creates nothing."""
     log = log_of(store)
     if (log.exists() and log.stat().st_size >= LOG_HEADER) or rows_missing(store) == 0:
         return False
-    # SQLite would leave two files beside a store that it reads in the usual way
+    # the usual way would leave two files beside the store
     with (
         suppress(StoreError, sqlite3.Error),
         closing(connect(store, "immutable=1")) as connection,
@@ -308,13 +308,14 @@ def came_without_its_log(store: Path) -> bool:
     return False
 
 
-# what was written last is what a crash may have harmed; all of it would keep a restart waiting
+# a crash harms what was written last, and checking all of it would delay a restart
 _NEWEST: Final = 200
 _LONGEST_S: Final = 0.25
 
 
 def check_newest(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises `StoreError` for a store that is damaged, and `sqlite3.Error`."""
+    """Check the newest messages, and pages for a moment. Raises `StoreError` for a damaged store,
+    and `sqlite3.Error`."""
     rows = connection.execute(
         f"SELECT seq, speaker, text, digest FROM message ORDER BY seq DESC LIMIT {_NEWEST}"
     )
@@ -336,7 +337,7 @@ def check_newest(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_interrupted(error: sqlite3.Error) -> bool:
-    """Whether it took longer than it might."""
+    """Whether the progress handler ended the statement, as its time was over."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
 
 
@@ -346,12 +347,12 @@ _RESULTS: Final = (
     "history.jsonl",
     "validation/*/runs/*/conversations.json",
 )
-"""What a run leaves beside what a person writes."""
+"""Files that a run writes beside those that people write."""
 
 
 def unread_results(benchmarks: Path, store: Path) -> list[str]:
-    """Names of the benchmarks in this folder that have results in their files, where there is no
-    store or nothing in it; none of a store that cannot be read, which is told elsewhere."""
+    """Name the benchmarks in this folder whose files hold results, if the store is missing or
+    empty. An unreadable store gives none, as that is reported elsewhere."""
     try:
         if store.exists() and not is_empty(store):
             return []
@@ -366,7 +367,7 @@ def _has(folder: Path, pattern: str) -> bool:
 
 
 def unread_words(names: list[str], store: Path) -> str:
-    """What is the matter, for people."""
+    """Say to people that the store is missing although its results are in files."""
     one = len(names) == 1
     which = f"`{names[0]}`" if one else f"{len(names)} benchmarks, `{names[0]}` first,"
     files = "files of" if one else "the files of"

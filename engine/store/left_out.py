@@ -1,4 +1,4 @@
-"""Rows of a damaged store that have no place in the one that is saved from it, kept in a file."""
+"""Keeps in a file the rows of a damaged store that could not be put into the recovered store."""
 
 from __future__ import annotations
 
@@ -24,40 +24,41 @@ _WHAT_IT_SAYS: Final = (
     ("verdict", "metric_id, judge, number, at, NULL"),
     ("take_check", "kind, model, at"),
 )
-"""By what a row is known again whose number and conversation may be others; what is said in a
-damaged verdict is not what was stored."""
+"""The columns by which a row is recognised, as its number and its take may have changed. A damaged
+verdict is compared without its justification, which may not be what was stored."""
 
 
 class LeftOutRows:
-    """A line for each row: its table, why it is left out, and what can be read of it. The file is
-    made with the first of them, for this user alone."""
+    """A file with a line for each row: its table, why it was left out, and what can be read of it.
+    It is created with the first row, readable by this user only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: Counter[str] = Counter()
-        """How many of each table."""
+        """The number of rows by table."""
         self._file: TextIOWrapper | None = None
 
     def add(self, table: str, row: Mapping[str, object], why: str) -> None:
-        """In `row` text may be bytes, which need not be text any more. Raises `StoreError`."""
+        """Append a row, whose text may be bytes, even bytes that are not UTF-8. Raises
+        `StoreError`."""
         said = {name: _readable(name, value) for name, value in row.items()}
         line = json.dumps({"table": table, "why": why, "row": said}, ensure_ascii=False)
         with _told(self.path):
             if self._file is None:
-                # O_EXCL: never into a file or a link that somebody else made; for this user alone,
-                # as it holds what was said
+                # O_EXCL: never into a file or link that somebody else created; 0o600: it holds what
+                # was said
                 flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
                 self._file = os.fdopen(os.open(self.path, flags, 0o600), "w", encoding="utf-8")
             self._file.write(f"{line}\n")
         self.rows[table] += 1
 
     def close(self) -> None:
-        """Once it is on disk. Raises `StoreError`."""
+        """Close the file after it is synced to disk. Raises `StoreError`."""
         if self._file is None:
             return
         with _told(self.path), self._file:
             self._file.flush()
-            # before the damaged store is replaced: these rows are nowhere else then
+            # before the damaged store is replaced: from then on these rows are only here
             os.fsync(self._file.fileno())
         self._file = None
 
@@ -80,10 +81,10 @@ def _readable(name: str, value: object) -> object:
 
 
 def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
-    """Take from a file of such rows those that a store holds by now; how many are left of each
-    table. A file of which none is left is deleted. Raises `StoreError` and `sqlite3.Error`."""
+    """Remove from such a file the rows that a store has by now, and return how many are left of
+    each table. A file without any is deleted. Raises `StoreError` and `sqlite3.Error`."""
     there = _there({key for one in _lines(left_out) if (key := _key(one))}, store)
-    # the end of a conversation of which all else is back says nothing
+    # a take's end is kept only while another row of that take is still left out
     gone = {
         one["row"]["take"]
         for one in _lines(left_out)

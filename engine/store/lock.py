@@ -1,9 +1,10 @@
-"""One engine per workspace and per store: a lock that the operating system lets go of when its
-holder dies, and a row that says whose the store is, looked at with everything that is written.
+"""Ensures that one engine at a time writes a workspace and a store.
 
-The lock of a workspace can be deleted, and two workspaces can name one store. What decides is
-written into the store itself. Nothing of it hangs on a clock: a process of this machine is asked
-for; one that cannot be seen from here has to be seen writing its heartbeat.
+A workspace is held by a file lock, which the operating system releases when its holder dies. That
+lock file can be deleted, and two workspaces can name one store, so the store itself has a lease: a
+row that names its engine and is checked in every transaction that writes. No wall clock decides: a
+process on this machine is looked up, and one that cannot be seen from here is alive while it
+writes its heartbeat.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from engine.store.tables import utc_datetime
 LOCK_NAME: Final = "crosswind.lock"
 
 _PATIENCE_S: Final = 0.5
-"""Whoever asks who holds a workspace has its lock for a moment; so has an engine that has not said
-yet who it is."""
+"""How long to retry a lock without a named holder: a process that only looks holds it for a moment,
+and an engine that has just started has not written its name yet."""
 _STEP_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a workspace, as it says itself; what could not be read is None."""
+    """Who holds a workspace, as its lock file says; None for what could not be read."""
 
     pid: int | None
     host: str | None
     since: datetime | None
     socket: Path | None = None
-    """Where it can be spoken to."""
+    """The path of the engine's socket."""
     engine: str | None = None
-    """The name that it gave itself, by chance; no other engine has it."""
+    """The random name that the engine gave itself."""
     process: Process | None = None
-    """So that no other one can be taken for it."""
+    """Identifies the process even if its number is reused."""
 
     def __str__(self) -> str:
         who = "another process" if self.pid is None else f"process {self.pid}"
@@ -60,19 +61,19 @@ _NOBODY_KNOWN: Final = Holder(None, None, None)
 
 
 class WorkspaceLock:
-    """A workspace that is held, by this process."""
+    """A workspace lock that this process holds."""
 
     def __init__(self, root: Path, descriptor: int, socket: Path | None) -> None:
         self.root = root
         self.engine = token_hex(8)
-        """What this engine calls itself, here and in the store."""
+        """This engine's random name, in the lock file and in the store."""
         self._descriptor = descriptor
         self._process = this_process()
         self._since = datetime.now(UTC)
         self.tell_socket(socket)
 
     def tell_socket(self, socket: Path | None) -> None:
-        """Say, to whoever asks for the holder, where this engine can be spoken to."""
+        """Write into the lock file who holds it and where this engine's socket is."""
         introduction = {
             **asdict(self._process),
             "since": self._since.isoformat(timespec="seconds"),
@@ -80,7 +81,7 @@ class WorkspaceLock:
             "socket": None if socket is None else str(socket),
         }
         try:
-            # whoever reads between the two steps reads one line, which is whole
+            # between the two steps a reader still finds one complete line
             line = json.dumps(introduction).encode() + b"\n"
             os.pwrite(self._descriptor, line, 0)
             os.ftruncate(self._descriptor, len(line))
@@ -90,10 +91,10 @@ class WorkspaceLock:
 
 @contextlib.contextmanager
 def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[WorkspaceLock]:
-    """Hold the workspace for as long as the block lasts.
+    """Hold the workspace's lock while the block runs.
 
-    Raises `WorkspaceBusyError` where another engine holds it, `StoreError` where it cannot be held
-    at all.
+    Raises `WorkspaceBusyError` if another engine holds it, and `StoreError` if the file system
+    refuses the lock.
     """
     path = root / LOCK_NAME
     reached(KillPoint.LOCKING)
@@ -102,21 +103,21 @@ def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Workspace
         hold = WorkspaceLock(root, descriptor, socket)
         reached(KillPoint.LOCKED)
         yield hold
-        # only emptied, never deleted: whoever waits on a deleted file waits on another lock
+        # emptied, not deleted: after a deletion two processes could hold locks on different files
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
 
 def workspace_holder(root: Path) -> Holder | None:
-    """Who holds the workspace; None where nobody does. Creates nothing."""
+    """Return who holds the workspace, or None. Creates nothing."""
     try:
-        # without O_NONBLOCK, a pipe in its place would be waited for
+        # O_NONBLOCK: opening a pipe of this name would block
         descriptor = os.open(root / LOCK_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        # shared, so that two who only look do not take each other for an engine
+        # shared, so that two readers do not take each other for an engine
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _introduced(descriptor) or _NOBODY_KNOWN
@@ -136,8 +137,8 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             holder = _introduced(descriptor)
             os.close(descriptor)
-            # whoever locked it a moment ago has not introduced itself yet, and who only looks holds
-            # it for a moment too: neither is worth a refusal
+            # the holder may be a reader, or an engine that has not written its name yet: neither
+            # is a reason to refuse
             if holder is None and time.monotonic() < until:
                 time.sleep(_STEP_S)
                 continue
@@ -153,12 +154,12 @@ def _locked(path: Path) -> int:
             ) from error
         if _is_at(descriptor, path):
             return descriptor
-        os.close(descriptor)  # somebody deleted the file between our two steps
+        os.close(descriptor)  # the file was deleted between opening and locking it
 
 
 def _opened(path: Path) -> int:
-    # through a link the lock of another workspace would be taken; a pipe in its place would be
-    # waited for; and a child that kept the descriptor would keep the lock
+    # O_NOFOLLOW: a link would take the lock of another workspace; O_NONBLOCK: a pipe would block;
+    # O_CLOEXEC: a child that inherited the descriptor would keep the lock
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -184,9 +185,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _introduced(descriptor: int) -> Holder | None:
-    """What the holder says of itself. None where it has not done so yet, is none of ours, or where
-    what stands there is of an earlier one that was killed."""
-    # one line: what a longer one left behind it stands until the file is cut to its length
+    """Read the holder from the lock file. None if it has written nothing yet, if what it wrote
+    cannot be read, or if it was written by an earlier holder that was killed."""
+    # only the first line: behind it the end of a longer one remains until the file is truncated
     line = os.pread(descriptor, 4096, 0).partition(b"\n")[0]
     try:
         said = json.loads(line)
@@ -200,8 +201,7 @@ def _introduced(descriptor: int) -> Holder | None:
         since = datetime.fromisoformat(str(said["since"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    # a killed holder could not empty the file: its words stand there until the next one writes its
-    # own
+    # a killed holder cannot empty the file: its line remains until the next holder writes
     if fate(process, this_process()) is ProcessState.GONE:
         return None
     socket, engine = said.get("socket"), said.get("engine")
@@ -216,34 +216,33 @@ def _introduced(descriptor: int) -> Holder | None:
 
 
 IDLE_BEAT_S: Final = 5.0
-"""How often an engine that has nothing to write says that it is there."""
+"""Seconds between heartbeats of an engine that has nothing else to write."""
 BUSY_BEAT_S: Final = 2.5
-"""How often it is said with something that is written anyway."""
-# more than an idle beat and a look take together, so that a living engine is seen to beat at least
-# once
+"""Seconds after which a heartbeat is added to a transaction that is written anyway."""
+# longer than an idle beat and a poll together, so that at least one beat of a living engine is seen
 WATCH_S: Final = 7.0
-"""How long another engine that cannot be seen from here is watched for a heartbeat."""
+"""Seconds for which an engine that cannot be seen from here is watched for a heartbeat."""
 
 _LOOK_S: Final = 0.25
 
 _OPEN_HERE: set[str] = set()
-"""The engines of this process that have a store open."""
+"""Names of the engines in this process that have a store open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Whose a store is."""
+    """The row of a store that says which engine may write it."""
 
     engine: str
     process: Process
     since: int
     place: str
-    """The file that it was written into: a copy of a store is nobody's."""
+    """Device and inode of the file that the lease was written into: a copy of a store is free."""
     beats: int
 
     @property
     def holder(self) -> Holder:
-        """The engine, as people are told of it; without its socket, which only the lock names."""
+        """The engine as shown to people; without its socket, which only the lock file names."""
         process = self.process
         return Holder(
             process.pid, process.host, utc_datetime(self.since), engine=self.engine, process=process
@@ -254,40 +253,40 @@ LEASE: Final = "engine, pid, host, boot, space, began, since, place, beats"
 
 
 def lease_of(connection: sqlite3.Connection) -> Lease | None:
-    """The lease that stands in a store; None in one that is nobody's. Raises `sqlite3.Error`."""
+    """Return the lease of a store, or None if it is free. Raises `sqlite3.Error`."""
     row = connection.execute(f"SELECT {LEASE} FROM lease").fetchone()
     return None if row is None else lease_from(row)
 
 
 def lease_from(row: Iterable[Any]) -> Lease:
-    """The lease in the columns that `LEASE` names, in its order."""
+    """Return the lease in these columns, which are those of `LEASE` in its order."""
     engine, pid, host, boot, space, began, since, place, beats = row
     return Lease(engine, Process(pid, host, boot, space, began), since, place, beats)
 
 
 def holder_state(lease: Lease, path: Path) -> ProcessState:
-    """What became of the engine whose the store at `path` is."""
+    """Return whether the engine that holds the store at `path` is alive."""
     if lease.place != place_of(path):
         return ProcessState.GONE
     here = this_process()
-    # this very process, but not an engine that it has: one of its earlier ones ended without a word
+    # this process, but no engine that it has open: an earlier one ended without giving it back
     if lease.process == here and lease.engine not in _OPEN_HERE:
         return ProcessState.GONE
     return fate(lease.process, here)
 
 
 def place_of(path: Path) -> str | None:
-    """None where there is no such file."""
+    """Return device and inode of a file; None if there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
-    # the inode, not the path: a link names the same file, and a copy is another
+    # not the path: a hard link is the same file, and a copy is another one
     return f"{found.st_dev}:{found.st_ino}"
 
 
 class Leaseholder:
-    """This engine's claim on a store. Belongs to whoever writes."""
+    """This engine's lease on a store. Used by the writer's thread only."""
 
     def __init__(self, engine: str, path: Path, now: Callable[[], int]) -> None:
         self._engine = engine
@@ -298,15 +297,16 @@ class Leaseholder:
 
     @property
     def engine(self) -> str:
-        """What the engine whose claim this is calls itself."""
+        """The name of the engine that holds the lease."""
         return self._engine
 
     def take(self, connection: sqlite3.Connection, *, watch_s: float = WATCH_S) -> Lease | None:
-        """Make the store this engine's; the lease of one that did not end well, if there was one.
+        """Take the lease; return that of an engine which did not end cleanly, if there was one.
 
-        Raises `WorkspaceBusyError` where the store is another's, and `sqlite3.Error`.
+        Watches an engine that cannot be seen from here for `watch_s` seconds. Raises
+        `WorkspaceBusyError` if another engine is alive, and `sqlite3.Error`.
         """
-        # cheap and without the right to write; what is decided on is looked at again below
+        # cheap, and needs no write lock; checked again below
         self._refuse_living(connection)
         first: Lease | None = None
         until = 0.0
@@ -314,12 +314,12 @@ class Leaseholder:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 found = lease_of(connection)
-                # its beats went on while it was watched, whatever its clock says
+                # its heartbeat advanced while it was watched, whatever its clock says
                 if first is not None and found != first and found is not None:
                     raise self._busy(found)
                 fate = ProcessState.GONE if found is None else holder_state(found, self._path)
-                # an engine on another machine or in another container: only its heartbeats tell,
-                # and two looks that found the same after this time have seen none
+                # on another machine or in another container only a heartbeat shows that it lives,
+                # and two equal leases this far apart show none
                 watched = first is not None and time.monotonic() >= until
                 if fate is ProcessState.GONE or (fate is ProcessState.UNKNOWN and watched):
                     self._write(connection)
@@ -332,11 +332,11 @@ class Leaseholder:
                     connection.execute("ROLLBACK")
             if first is None:
                 first, until = found, time.monotonic() + watch_s
-            # outside the transaction: the other engine needs the right to write for its beats
+            # outside the transaction: the other engine needs the write lock for its heartbeat
             time.sleep(min(_LOOK_S, watch_s))
 
     def _refuse_living(self, connection: sqlite3.Connection) -> None:
-        """Before the right to write is waited for, which a living engine may hold for long."""
+        """Refuse before waiting for the write lock, which a living engine may hold for long."""
         found = lease_of(connection)
         if found is not None and holder_state(found, self._path) is ProcessState.ALIVE:
             raise self._busy(found)
@@ -349,8 +349,7 @@ class Leaseholder:
 
     def _write(self, connection: sqlite3.Connection) -> None:
         process = this_process()
-        # the table has one row by its key `one`; whatever a dead engine left goes in the same
-        # transaction
+        # the key `one` allows a single row, so a dead engine's lease goes in the same transaction
         connection.execute("DELETE FROM lease")
         connection.execute(
             "INSERT INTO lease (one, engine, pid, host, boot, space, began, since, heartbeat, "
@@ -360,14 +359,15 @@ class Leaseholder:
                 *(process.began, self._now(), self._now(), self._place),
             ),
         )
-        # by the monotonic clock, as a clock that is set back would stop the heart
+        # monotonic: a wall clock that is set back would stop the heartbeat
         self._beaten = time.monotonic()
         _OPEN_HERE.add(self._engine)
 
     def keep(self, connection: sqlite3.Connection, *, every_s: float) -> None:
-        """Look, within a transaction that writes, whether the store is still this engine's.
+        """Check, within a transaction that writes, that this engine still holds the lease.
 
-        Raises `StoreError` where it is not, and `sqlite3.Error`.
+        Adds a heartbeat if the last one is older than `every_s` seconds. Raises `StoreError` if the
+        lease is lost or the file was replaced, and `sqlite3.Error`.
         """
         found = connection.execute("SELECT engine FROM lease").fetchone()
         if found is None or found[0] != self._engine:
@@ -386,11 +386,10 @@ class Leaseholder:
         return f"{self._path} was taken over by {who}: this engine writes no more"
 
     def give_back(self, connection: sqlite3.Connection) -> None:
-        """Say that this engine has ended well, as far as there is room to say it."""
+        """Delete the lease, as a sign of a clean end. An error such as a full disk is ignored."""
         _OPEN_HERE.discard(self._engine)
         with contextlib.suppress(sqlite3.Error):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            # only where it is still ours: an engine that lost the store must not end another's
-            # claim
+            # only our own: an engine that lost the store must not delete another's lease
             connection.execute("DELETE FROM lease WHERE engine = ?", (self._engine,))

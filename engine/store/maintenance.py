@@ -1,4 +1,4 @@
-"""Takes away what nothing rests on any more.
+"""Prunes rows that nothing depends on any more, and shrinks the file.
 
 What was spent stays, and so does every take that counts or may be continued.
 """
@@ -28,7 +28,7 @@ _REPLACED: Final = (
     "  AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
     ") ORDER BY t.seq"
 )
-"""Takes of whose conversation a newer one was played to its end, and judged."""
+"""Takes of a conversation that has a newer take which was finished and judged."""
 _OLD_NOTES: Final = (
     "SELECT seq FROM note WHERE at < ?1 "
     "AND seq NOT IN (SELECT max(seq) FROM note GROUP BY kind, benchmark <> '')"
@@ -41,20 +41,20 @@ _FOR_EVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What can be taken away."""
+    """The rows that can be deleted."""
 
     takes: Sequence[int]
-    """By their `seq`."""
+    """Their `seq`."""
     messages: int
     verdicts: int
     characters: int
-    """In those messages."""
+    """The length of those messages."""
     notes: Sequence[int]
     runs: Sequence[int]
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to take away."""
+        """Whether there is nothing to delete."""
         return not (self.takes or self.notes or self.runs)
 
     def __str__(self) -> str:
@@ -67,7 +67,11 @@ class PrunePlan:
 
 
 def plan_prune(reader: Reader, before: datetime | None) -> PrunePlan:
-    """Replaced takes, all or those begun before a moment; notes and runs only before a moment."""
+    """Find replaced takes, and old notes and runs.
+
+    `before` limits takes by when they began. Without it, all replaced takes are found, but no notes
+    and no runs.
+    """
     connection = reader.connection
     limit = _FOR_EVER if before is None else _milliseconds(before)
     old = 0 if before is None else limit
@@ -90,15 +94,15 @@ def _milliseconds(moment: datetime) -> int:
 
 
 _AT_ONCE: Final = 200
-"""Takes in one transaction, so that nobody who watches waits long."""
+"""Takes that are deleted in one transaction, few so that other users of the store wait briefly."""
 
 
 def prune(store: Store, plan: PrunePlan) -> None:
-    """Take away what was planned. Cut off, it has taken some away, and the rest is there whole.
+    """Delete what was planned. If interrupted, each take is either gone or complete.
 
     Raises `StoreError` and `sqlite3.Error`.
     """
-    # its `seq` is the highest from now on: none that was given is given again
+    # this note gets the highest `seq`, so that no deleted `seq` is given again
     text = f"pruning: taking away {plan}"
     store.tell(NoteRow(kind=NoteKind.WARNING, benchmark="", text=text))
     for begin in range(0, len(plan.takes), _AT_ONCE):
@@ -107,29 +111,29 @@ def prune(store: Store, plan: PrunePlan) -> None:
 
 
 def shrink(store: Store) -> int | None:
-    """Write the file anew, without what is free in it; by how many bytes it is smaller. None where
-    the disk has no room to do so. Raises `StoreError` and `sqlite3.Error`."""
-    # before it is measured: what was taken away is in the log until it is folded in
+    """Rewrite the file without its free pages, and return by how many bytes it shrank. None if the
+    disk has no room for that. Raises `StoreError` and `sqlite3.Error`."""
+    # before measuring: what was deleted is in the log until that is checkpointed
     store.exclusively(_fold_in)
     before = store.path.stat().st_size
-    # as much as VACUUM may take: https://sqlite.org/lang_vacuum.html
+    # the most that VACUUM may take: https://sqlite.org/lang_vacuum.html
     if shutil.disk_usage(store.path.parent).free < 2 * before:
         return None
-    # between two transactions of the writer: VACUUM cannot run within one
+    # VACUUM cannot run within a transaction, so it runs between two of the writer's
     store.exclusively(lambda connection: connection.execute("VACUUM").close())
     store.exclusively(_fold_in)
     return before - store.path.stat().st_size
 
 
 def _fold_in(connection: sqlite3.Connection) -> None:
-    """What is in the log."""
+    """Checkpoint the log."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _take_away(connection: sqlite3.Connection, takes: Sequence[int]) -> None:
     marks = ", ".join("?" * len(takes))
     with transaction(connection):
-        # what refers to a take before the take: foreign keys are checked with each statement
+        # rows before the take that they refer to: foreign keys are checked with each statement
         for part in ("verdict", "take_check", "message", "take_end"):
             connection.execute(f"DELETE FROM {part} WHERE take IN ({marks})", takes)
         connection.execute(f"DELETE FROM take WHERE seq IN ({marks})", takes)

@@ -1,4 +1,4 @@
-"""Writes what the store holds to the documented files, and never over what a person wrote there."""
+"""Writes what the store holds to the documented files, and never over a person's edits unasked."""
 
 from __future__ import annotations
 
@@ -30,70 +30,70 @@ from engine.store.scenarios_json import lost_scenarios
 __all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
 _ONE_AT_A_TIME: Final = threading.Lock()
-"""A mirror that was begun on a thread goes on when nobody waits for it any more, and the next must
-not overtake it."""
+"""Held by the mirror that is writing: one on a thread continues after nobody waits for it any more,
+and the next must not overtake it."""
 
 _MOVES: Final = ".crosswind-moves"
 _BESIDE: Final = ".crosswind"
 HISTORY: Final = "history.jsonl"
-"""Ours alone: how each row of the other files came about. One object to a line."""
+"""A file of our own: how each row of the other files came about, one object to a line."""
 _EMPTY_ARRAY: Final = "[]\n"
 
 
 class EditPolicy(Enum):
-    """What becomes of a file that a person changed."""
+    """What to do with a file that a person edited."""
 
     LEAVE = auto()
-    """It stays, ours is put beside it, and that is said."""
+    """Leave it, write ours beside it, and say so each time."""
     KEEP = auto()
-    """It stays, and that is said no more until it is changed again."""
+    """Leave it, and say no more about it until it is edited again."""
     OVERWRITE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class LazyResults:
-    """What `results.json` holds, worked out only where it may be another than it was."""
+    """The content of `results.json`, computed only if it may have changed."""
 
     made_from: str
-    """All that decides it, but for the rows of the benchmark."""
+    """A text that changes with everything that decides the content, except the benchmark's rows."""
     work_out: Callable[[], object | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSources:
-    """What the files of a benchmark are made from, beside the store."""
+    """What a benchmark's files are made from, beside the store."""
 
     metrics: Sequence[Metric]
     targets: Sequence[TargetName]
-    """Those whose files are written."""
+    """The targets whose files are written."""
     results: object | None
-    """What `results.json` holds, or what works it out; None to leave it."""
+    """The content of `results.json`, or what computes it; None to leave the file alone."""
     jury: Jury | None = None
-    """Whose verdicts count in `scores.json`."""
+    """The judges and passes that count in `scores.json`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
-    """What became of the files; paths are relative to the workspace."""
+    """What happened to the files; paths are relative to the workspace."""
 
     written: tuple[str, ...]
     unchanged: tuple[str, ...]
     kept: tuple[str, ...]
-    """A sentence for each file that a person changed and that was left as it is."""
+    """A sentence for each edited file that was left as it is."""
     failed: tuple[str, ...]
-    """A sentence for each file that could not be written now: the disk is full, or what belongs
-    into it is damaged. It is as it was before."""
+    """A sentence for each file that could not be written, as the disk is full or rows for it are
+    damaged. The file is unchanged."""
     accepted: Mapping[str, str]
-    """Digests of the files that a person changed and that stay so, for `Store.set_kept`."""
+    """Digests of edited files that a person decided to keep, for `Store.set_kept`."""
     digests: Mapping[str, str]
-    """Of the files that are as the store has it, for `Store.set_mirrored`; and, as a note, of how
-    all of them are and what they were made from, where all are as they should be."""
+    """Digests of the files that hold what the store has, for `Store.set_mirrored`. If no file was
+    edited or failed, also one of all files and their sources, under the name of a note."""
     through: int
-    """The last `seq` that is in them, for the same."""
+    """The last `seq` that is in the files, for `Store.set_mirrored`."""
 
 
 class Mirror:
-    """Only reads the store; what it did is told in its report, for the engine to store."""
+    """Writes files from the store, which it only reads: its reports are for the engine to store."""
 
     def __init__(self, root: Path, reader: Reader) -> None:
         self._root = root
@@ -107,14 +107,13 @@ class Mirror:
         edits: EditPolicy = EditPolicy.LEAVE,
         only: Container[str] | None = None,
     ) -> MirrorReport:
-        """Write every file of a benchmark that is not as it should be, each in one step.
+        """Write each file of a benchmark that is out of date, by an atomic replacement.
 
-        `edits` says what becomes of files that a person changed. Raises `InputError` and
-        `StoreError`.
+        `edits` says what to do with files that a person edited. `only` limits the work to the files
+        of these names. Raises `InputError` and `StoreError`.
 
-        Where neither the rows of the benchmark nor its files are others than when all was as it
-        should be, nothing of the store is read but how many rows there are. Where `only` some
-        files are named, no other is looked at.
+        If neither the benchmark's rows nor its files have changed since all files were up to date,
+        the store is only asked for how many rows there are.
         """
         with _ONE_AT_A_TIME:
             through = self._reader.last_seq()
@@ -130,14 +129,14 @@ class Mirror:
             return files.report(through)
 
     def settle(self, benchmark: str) -> None:
-        """Take away the note of which files were moved into place, where all of it is stored by
-        now; else the next mirror does."""
+        """Delete the list of files that were moved into place, if the store has all their digests
+        by now; otherwise the next mirror does so."""
         with _ONE_AT_A_TIME:
             _Files(self._root, self._root / folder_of(benchmark), self._reader, EditPolicy.LEAVE)
 
     def differences(self, benchmark: str, sources: MirrorSources) -> Iterator[str]:
-        """Lines that tell, for each file that a person changed, what `write_benchmark` would write
-        over it. Changes nothing. Raises `InputError` and `StoreError`."""
+        """Yield a unified diff for each edited file: what `EditPolicy.OVERWRITE` would change.
+        Changes no mirrored file. Raises `InputError` and `StoreError`."""
         _refuse_names(benchmark, sources.targets)
         folder = self._root / folder_of(benchmark)
         files = _Files(self._root, folder, self._reader, EditPolicy.LEAVE)
@@ -146,7 +145,7 @@ class Mirror:
                 yield from files.difference(name, pieces, Path(aside), is_array=is_array)
 
     def _made_from(self, benchmark: str, sources: MirrorSources) -> str:
-        """A digest of everything that decides what the files hold."""
+        """Return a digest of everything that decides what the files hold."""
         rows = self._reader.rows_digest(benchmark)
         given = repr((program_digest(), rows, sources.metrics, sources.targets, sources.jury))
         digest = blake2b(given.encode(errors="replace"), digest_size=16)
@@ -160,7 +159,7 @@ class Mirror:
     def _all_files(
         self, benchmark: str, sources: MirrorSources, only: Container[str] | None = None
     ) -> Iterator[tuple[str, Iterable[str], bool]]:
-        """The name of each file, its text in pieces, and whether it holds an array."""
+        """Yield each file's name, its text in pieces, and whether it holds an array."""
         metrics = {metric.id: metric for metric in sources.metrics}
         lost = lost_scenarios(self._root, self._reader, benchmark)
         content = MirrorContent(self._reader, benchmark, metrics, sources.jury, lost)
@@ -183,7 +182,7 @@ class Mirror:
 
 
 def _names(targets: Sequence[TargetName]) -> Iterator[str]:
-    """Of the files of a benchmark."""
+    """Yield the names of all files of a benchmark."""
     yield from ("scenarios.json", HISTORY, "cost.json")
     for target in targets:
         for name in ("conversations.json", "scores.json", HISTORY, "cost.json"):
@@ -200,11 +199,11 @@ def _refuse_names(benchmark: str, targets: Iterable[TargetName]) -> None:
 
 
 class _Files:
-    """The files of one benchmark's folder.
+    """The files in one benchmark's folder.
 
-    A file is ours while its digest is the one that was stored when it was last written or read.
-    That is stored only after the mirror has ended, so each move is first noted in a file of its
-    own: after a crash between the two, what was moved is still known to be ours.
+    A file is ours if its digest is the one that was stored when it was last written or read. The
+    digest is stored only after the mirror has ended, so each move is first noted in a file of its
+    own: after a crash in between, a moved file is still known to be ours.
     """
 
     def __init__(self, root: Path, folder: Path, reader: Reader, edits: EditPolicy) -> None:
@@ -221,11 +220,14 @@ class _Files:
         self._accepted: dict[str, str] = {}
         self._digests: dict[str, str] = {}
         self._stand: dict[str, str | None] = {}
-        """The digest of each file as it is now; None where there is none."""
+        """The present digest of each file; None for one that does not exist."""
 
     def stand(self, made_from: str, names: Iterable[str]) -> bool:
-        """Whether each file is as it was when all of them were right, and `made_from` is the same.
-        Their bytes are read: neither their size nor their time says that nobody changed them."""
+        """Whether every file and `made_from` are as they were when all files were up to date.
+
+        If so, the files are reported as unchanged, and copies of ours beside them are deleted. All
+        bytes are read, as neither size nor time shows that nobody edited a file.
+        """
         known = self._reader.mirrored(self._note())
         if known is None or self._edits is EditPolicy.OVERWRITE:
             return False
@@ -235,7 +237,7 @@ class _Files:
             try:
                 self._stand[self._relative(place)] = digest_on_disk(place)
             except InputError:
-                return False  # which is told when the file is to be written
+                return False  # reported when the file is to be written
         if known.digest != self._standing(made_from):
             return False
         for relative, digest in self._stand.items():
@@ -247,7 +249,7 @@ class _Files:
         return True
 
     def remember(self, made_from: str) -> None:
-        """Where all files are as they should be, or as a person said that they stay."""
+        """Note the state of all files, if none failed and no edit was reported or just accepted."""
         if not (self._failed or self._kept or self._accepted):
             self._digests[self._note()] = self._standing(made_from)
 
@@ -270,7 +272,7 @@ class _Files:
         )
 
     def put(self, name: str, pieces: Iterable[str], *, is_array: bool) -> None:
-        """Nothing is written where there is nothing to say."""
+        """Write a file if it is out of date; one without any content is not created."""
         place = self._folder / name
         try:
             text = self._text(place, pieces, is_array=is_array)
@@ -295,8 +297,8 @@ class _Files:
             ) from error
 
     def _text(self, place: Path, pieces: Iterable[str], *, is_array: bool) -> Iterator[str] | None:
-        """None where there is nothing to say: an empty array is written only where rows of ours
-        stood before."""
+        """Return the text; None if there is none. An empty array is written only over a file that
+        held rows of ours before."""
         text = iter(pieces)
         first = next(text, None)
         if first is None and is_array:
@@ -308,8 +310,8 @@ class _Files:
     def difference(
         self, name: str, pieces: Iterable[str], folder: Path, *, is_array: bool
     ) -> Iterator[str]:
-        """Lines; none for a file that no person changed. `folder` is for what is written only to
-        be compared."""
+        """Yield the lines of the diff; none if the file was not edited. Our version is written into
+        `folder` for the comparison."""
         place = self._folder / name
         relative = self._relative(place)
         on_disk = digest_on_disk(place)
@@ -346,7 +348,7 @@ class _Files:
             new.discard()
 
     def _leave(self, relative: str, on_disk: str, new: NewFile, beside: Path) -> None:
-        """As a person wrote it, who is told of it until they say that it stays so."""
+        """Leave an edited file, and report it unless a person has decided to keep it."""
         if on_disk == self._reader.kept(relative):
             beside.unlink(missing_ok=True)
         elif self._edits is EditPolicy.KEEP:
@@ -363,7 +365,7 @@ class _Files:
         return {digest for digest in digests if digest is not None}
 
     def _refuse_links(self, folder: Path) -> None:
-        """What looks like our folder would be somebody else's, anywhere on the disk."""
+        """Refuse a linked folder, which could be anywhere on the disk and somebody else's."""
         for place in (folder, *folder.parents):
             if place == self._folder:
                 return
@@ -376,7 +378,7 @@ class _Files:
     def _relative(self, place: Path) -> str:
         return place.relative_to(self._root).as_posix()
 
-    # Moves that may not be stored yet
+    # Moves whose digests may not be stored yet
 
     def _read_moves(self) -> dict[str, str]:
         try:
@@ -407,7 +409,7 @@ class _Files:
 
 
 def _kept_sentence(relative: str) -> str:
-    """The same each time, so that it can be said once."""
+    """Say that an edited file was left. The words are always the same, so that it is said once."""
     advice = (
         "the next run takes in what was changed"
         if relative.endswith("/scenarios.json")

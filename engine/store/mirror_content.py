@@ -1,6 +1,6 @@
-"""What belongs into each mirrored file, read from the store piece by piece; and what the documented
-files have no row for: when each thing came true, from what, by which calls, and how each row of
-work stands."""
+"""Reads the content of each mirrored file from the store, piece by piece: the documented rows, and
+the history for which these have no field (times, inputs, calls, and the state of each row of work).
+"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from engine.store.tables import (
 )
 
 _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
-"""What waits or is under way is so for an engine that runs, and begins anew with another."""
+"""States that are written. Queued and running work is only so for an engine that is running."""
 _CALL: Final = (
     *("stage", "role", "model", "outcome", "status", "at", "duration_ms", "first_token_ms"),
     *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "detail"),
@@ -65,15 +65,14 @@ _OF_TAKE: Final = (
 
 
 class BenchmarkHistory:
-    """The history of one benchmark. Times are milliseconds since 1970, UTC, as the store has
-    them."""
+    """The history of one benchmark. Times are milliseconds since 1970 (UTC), as in the store."""
 
     def __init__(self, reader: Reader, benchmark: str) -> None:
         self._store = reader.connection
         self._benchmark = benchmark
 
     def calls(self, target: str | None) -> dict[str, list[JsonObject]]:
-        """Every attempt made on behalf of a target, or of none, by its row of work."""
+        """Return every attempt made for a target, or for none, by its row of work."""
         found: defaultdict[str, list[JsonObject]] = defaultdict(list)
         rows = self._store.all(
             "SELECT * FROM attempt WHERE benchmark = ? AND target IS ? ORDER BY seq",
@@ -84,7 +83,7 @@ class BenchmarkHistory:
         return found
 
     def work(self, target: str | None) -> dict[str, list[JsonObject]]:
-        """How each row of work stands that is settled, by its id."""
+        """Return the last state of each row of work, by its id, if that is a settled one."""
         found: defaultdict[str, list[JsonObject]] = defaultdict(list)
         rows = self._store.all(
             "SELECT unit, stage, target, state, reason, at, max(seq) FROM state "
@@ -97,7 +96,8 @@ class BenchmarkHistory:
         return found
 
     def takes(self, target: str) -> dict[int, JsonObject]:
-        """When all of each take came true, and from what; by its `seq`."""
+        """Return by take when its messages, end, verdicts and checks were stored, and from what
+        inputs."""
         found: dict[int, JsonObject] = {}
         rows = self._store.all(
             "SELECT seq, number, at, depends FROM take WHERE benchmark = ? AND target = ?",
@@ -119,7 +119,8 @@ class BenchmarkHistory:
         return self._store.all(_OF_TAKE.format(columns, table, order), (self._benchmark, target))
 
     def scenarios(self) -> list[JsonObject]:
-        """When each was written, and from what; with all that it was where a person took it out."""
+        """Return when each scenario was written and from what inputs; one that a person removed
+        also with its fields."""
         rows = self._store.all(
             "SELECT *, max(seq) FROM scenario WHERE benchmark = ? GROUP BY scenario_id "
             "ORDER BY scenario_id",
@@ -128,12 +129,12 @@ class BenchmarkHistory:
         return [_scenario(row) for row in rows]
 
     def metrics(self) -> list[JsonObject]:
-        """Every one that a model wrote, or that was replaced by such a one, oldest first."""
+        """Return every metric that a model wrote, or that such a one replaced; oldest first."""
         rows = self._store.all("SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._named)
         return [_metric(row) for row in rows]
 
     def reviews(self) -> list[JsonObject]:
-        """What people said of both, oldest first."""
+        """Return every review of metrics and scenarios, oldest first."""
         rows = self._store.all("SELECT * FROM review WHERE benchmark = ? ORDER BY seq", self._named)
         return [_review(read(ReviewRow, row)) for row in rows]
 
@@ -143,7 +144,7 @@ class BenchmarkHistory:
 
 
 def _known(row: Row, names: Sequence[str]) -> JsonObject:
-    """What is not known is left out, and a number that no file can hold is not known."""
+    """These columns without NULLs, and without numbers that JSON cannot hold."""
     found = {name: row[name] for name in names if row[name] is not None}
     return {
         name: value
@@ -181,17 +182,16 @@ def _scenario(row: Row) -> JsonObject:
 
 
 MOST_LINES: Final = 2000
-"""That are compared, from the first difference on; more would take minutes, and nobody reads it."""
+"""Lines that are compared from the first difference on; more takes minutes, and nobody reads it."""
 
 _CONTEXT: Final = 3
 
 
 def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
-    """A unified difference: from what is there to what would be written."""
+    """Yield a unified diff from the file that is there to ours."""
     with _opened(there) as old, _opened(ours) as new:
         line, before, first = _common_beginning(old, new)
-        # difflib may compare each line with each other one: what is alike at the begin is passed
-        # over before
+        # difflib may compare each line with every other one, so the common beginning is skipped
         old_lines = [*before, *first[:1], *islice(old, MOST_LINES)]
         new_lines = [*before, *first[1:], *islice(new, MOST_LINES)]
         is_long = bool(old.readline() or new.readline())
@@ -209,7 +209,8 @@ def _opened(path: Path) -> TextIO:
 
 
 def _common_beginning(old: TextIO, new: TextIO) -> tuple[int, list[str], list[str]]:
-    """The number of the first line that differs, what stands just before it, and it in both."""
+    """Return the number of the first line that differs, a few lines before it, and the two lines
+    that differ."""
     before: deque[str] = deque(maxlen=_CONTEXT)
     line = 1
     while True:
@@ -228,11 +229,11 @@ _PARTS: Final = {
     Role.CHECKER: CHECKER,
 }
 _AT_ONCE: Final = 100
-"""Conversations that are held in memory while they are written."""
+"""Conversations that are held in memory at a time while they are written."""
 
 
 class MirrorContent:
-    """The rows of one benchmark's files, in the order in which they stand there.
+    """The rows of one benchmark's files, in their order in the files.
 
     Conversations and scores are those of the scenarios that are in `scenarios.json` now.
     """
@@ -245,7 +246,7 @@ class MirrorContent:
         jury: Jury | None = None,
         lost: Sequence[str] = (),
     ) -> None:
-        """`lost` are ids of scenarios that the files hold and a damaged store does not."""
+        """`lost` are ids of scenarios that the files have and the damaged store has not."""
         self._reader = reader
         self._jury = jury
         self._benchmark = benchmark
@@ -258,7 +259,7 @@ class MirrorContent:
         self._past = BenchmarkHistory(reader, benchmark)
 
     def scenarios(self) -> Iterator[JsonObject]:
-        """Those that conversations are played from."""
+        """Yield the scenarios that conversations are played from. Raises `DamagedError`."""
         self._refuse_lost()
         told: set[str] = set()
         for row in self._present.values():
@@ -269,7 +270,7 @@ class MirrorContent:
                 yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
 
     def _refuse_lost(self) -> None:
-        """Raises `DamagedError` rather than to have one taken out of a file that holds it."""
+        """Raise `DamagedError` rather than remove a scenario from a file that still has it."""
         if self._lost:
             raise part_is_damaged(self._reader.connection.path, lost_words(self._lost))
         for base in self._reader.lost_bases(self._benchmark):
@@ -281,13 +282,14 @@ class MirrorContent:
         return None if base is None or base.played else base.scenario
 
     def _is_scripted(self, row: ScenarioRow) -> bool:
-        """A base scenario is written together with the others of its metric, a variant alone."""
+        """Whether a script wrote it. A variant is written alone, a base scenario together with the
+        others of its metric."""
         units = (row.scenario.id, row.scenario.metric_id)
         labels = (self._written_by[unit] for unit in units if unit in self._written_by)
         return row.source == "model" and is_scripted(labels)
 
     def conversations(self, target: TargetName) -> Iterator[JsonObject]:
-        """One for each that was played to its end, by scenario and sample."""
+        """Yield each conversation that was finished, by scenario and sample."""
         for takes, played in self._played(target.id, self._has_row):
             counting = next(take for take in reversed(takes) if take.finished)
             scenario = self._scenario_of(counting)
@@ -304,7 +306,7 @@ class MirrorContent:
     def _played(
         self, target: str, chosen: Callable[[list[StoredTake]], bool]
     ) -> Iterator[tuple[list[StoredTake], dict[int, PlayedTake]]]:
-        """All takes of a conversation, a few conversations at a time."""
+        """Yield all takes of each conversation, reading a few conversations at a time."""
         found = filter(chosen, self._by_conversation(target))
         while some := list(islice(found, _AT_ONCE)):
             seqs = [take.seq for takes in some for take in takes]
@@ -329,7 +331,7 @@ class MirrorContent:
         verdicts: Sequence[Verdict],
         checks: Sequence[CheckRow],
     ) -> PlayedTake:
-        """Raises `DamagedError` rather than to have less written over a file that holds more."""
+        """Raise `DamagedError` rather than overwrite a file that holds more."""
         ended = take.stop_reason is not None and take.stop_reason.after_reply
         if ended and not (messages and messages[-1].speaker is Speaker.TARGET):
             how = f"what was said last in take {take.seq} is missing"
@@ -337,13 +339,13 @@ class MirrorContent:
         return PlayedTake(take, messages, verdicts, checks)
 
     def _by_conversation(self, target: str) -> Iterator[list[StoredTake]]:
-        """Takes come in the order of their conversations."""
+        """Group the takes, which come sorted by conversation."""
         takes = self._reader.takes(self._benchmark, target=target)
         for _, conversation in groupby(takes, key=lambda take: take.key):
             yield list(conversation)
 
     def _has_row(self, takes: list[StoredTake]) -> bool:
-        """Whether the conversation of these stands in `conversations.json`."""
+        """Whether the conversation of these takes is in `conversations.json`."""
         return self._belongs(takes[0].key) and any(take.finished for take in takes)
 
     def _belongs(self, key: ConversationKey) -> bool:
@@ -351,20 +353,20 @@ class MirrorContent:
         return present is not None and present.played
 
     def _scenario_of(self, take: StoredTake) -> ScenarioRow:
-        """As it was when it was played."""
+        """Return the scenario as it was when the take was played."""
         present = self._present[take.key.scenario_id]
         return self._history.get(take.scenario_seq or 0, present)
 
     def scores(self, target: TargetName) -> Iterator[JsonObject]:
-        """One for each conversation that was judged, by scenario and sample."""
+        """Yield the score of each conversation that was judged, by scenario and sample."""
         for take, verdicts in self._reader.counting_verdicts(self._benchmark, target.id):
             if verdicts and self._belongs(take.key):
                 scripted = self._is_scripted(self._scenario_of(take))
                 yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
 
     def past(self) -> Iterator[JsonObject]:
-        """How metrics and scenarios came about: what was written when and from what, what people
-        said of it, and, by its row of work, which calls were made and what came of them."""
+        """Yield how metrics and scenarios came about: when each was written and from what inputs,
+        what reviews said, and the calls and the state of each row of work."""
         self._refuse_lost()
         yield from self._past.metrics()
         yield from self._past.scenarios()
@@ -372,9 +374,9 @@ class MirrorContent:
         yield from _by_unit(self._past.calls(None), self._past.work(None))
 
     def past_of(self, target: TargetName) -> Iterator[JsonObject]:
-        """The same of each conversation of a target; with all that was said in it where it does
-        not stand in `conversations.json`, as it has not come to its end or its scenario is gone."""
-        # an engine that is at work begins takes, and says something in them, between two questions
+        """Yield the same for each conversation of a target. One that is not in
+        `conversations.json`, as it is unfinished or its scenario is gone, comes with its takes."""
+        # one transaction: a running engine adds takes and messages between two queries
         with self._reader.connection.read_transaction():
             calls, work = self._past.calls(target.id), self._past.work(target.id)
             takes = self._past.takes(target.id)
@@ -401,15 +403,15 @@ class MirrorContent:
         ]
 
     def generation_cost(self) -> JsonObject:
-        """By phase, of what writes metrics and scenarios."""
+        """Return the cost of generating metrics and scenarios, by phase."""
         return self._cost((Stage.GEN_METRICS, Stage.GEN_SCENARIOS), None)
 
     def cost(self, target: TargetName) -> JsonObject:
-        """By phase, of what was played and judged on behalf of a target."""
+        """Return the cost of playing and judging conversations of a target, by phase."""
         return self._cost((Stage.SIMULATE, Stage.EVALUATE), target.id)
 
     def _cost(self, stages: Iterable[Stage], target: str | None) -> JsonObject:
-        """Of the stages in which a model was called."""
+        """The stages in which no model was called are left out."""
         cost: JsonObject = {}
         for stage in stages:
             usage = self._reader.usage(self._benchmark, stage, target)
@@ -432,7 +434,7 @@ _ByUnit = dict[str, list[JsonObject]]
 
 
 def _unit(unit: str, calls: _ByUnit, work: _ByUnit) -> JsonObject:
-    """Taken out of both: what is left belongs to no conversation."""
+    """Remove a unit from both, so that what remains belongs to no conversation."""
     told = {"calls": calls.pop(unit, None), "work": work.pop(unit, None)}
     return {name: rows for name, rows in told.items() if rows is not None}
 

@@ -1,6 +1,7 @@
-"""The rows of the mirrored files: the documented fields, and ours in the one key `_crosswind`.
+"""Builds the rows of the mirrored files: the documented fields, and ours under the one key
+`_crosswind`.
 
-Nothing here differs from one way to the same result to another: no times, no `seq`.
+The rows hold no times and no `seq`: the same result gives the same row, however it came about.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _NO_METRICS: Final[Metrics] = {}
 
 @dataclass(frozen=True, slots=True)
 class TargetName:
-    """A target, and the model behind it by the name that its provider knows."""
+    """A target, and the name by which its provider knows the model behind it."""
 
     id: str
     model: str
 
 
 def is_scripted(labels: Iterable[str]) -> bool:
-    """Whether a script is among the models of these labels."""
+    """Whether any of these models is a script."""
     return any(map(is_script, labels))
 
 
@@ -61,14 +62,15 @@ def parts_of(
     *,
     written: bool = False,
 ) -> dict[str, bool]:
-    """Which parts of a conversation scripts played; `written` says so of its scenario."""
+    """Return which roles of a conversation scripts played; `written` is whether one wrote its
+    scenario. Without `judges` the evaluator is left out."""
     played = played_by(take.user_model, take.model, scripted=take.scripted)
     judged = {EVALUATOR: is_scripted(names)} if (names := list(judges)) else {}
     return {GENERATOR: written, **played, **judged}
 
 
 def _told(parts: Parts) -> JsonObject:
-    """Who wrote the scenario does not make what was said of it a script's."""
+    """The note on scripts. A scripted scenario alone does not make what was said scripted."""
     spoke = any(script for part, script in parts.items() if part != GENERATOR)
     note = scripted_note(parts)
     return {"scripted": spoke, **({} if note is None else {"note": note})}
@@ -81,7 +83,7 @@ def _scripted_note(scripted: bool) -> JsonObject:  # noqa: FBT001  (a column of 
 def scenario_row(
     stored: ScenarioRow, metrics: Metrics, *, base: Scenario | None, scripted: bool
 ) -> JsonObject:
-    """One of `scenarios.json`; `base` is written with the first of its variants."""
+    """Return a row of `scenarios.json`; `base` is given with the first of its variants only."""
     ours = {
         **_scripted_note(scripted),
         "base_id": stored.scenario.base_id,
@@ -93,7 +95,7 @@ def scenario_row(
 
 
 def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonObject:
-    """What the documents say of one, with every key that was added to it."""
+    """Return the documented fields of a scenario, with every key that people added to it."""
     metric = metrics.get(scenario.metric_id)
     row = {
         "id": scenario.id,
@@ -109,7 +111,7 @@ def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonO
 
 
 def metric_values(metric: Metric) -> JsonObject:
-    """All of a metric, as files have it that are ours alone."""
+    """Return all fields of a metric, for files of our own."""
     return {
         "id": metric.id,
         "name": metric.name,
@@ -121,7 +123,7 @@ def metric_values(metric: Metric) -> JsonObject:
 
 
 def scenario_values(scenario: Scenario) -> JsonObject:
-    """What a conversation is played from, but for whom it is about."""
+    """Return what a conversation is played from, apart from the demographic values."""
     return {
         "persona": scenario.persona,
         "user_goal": scenario.user_goal,
@@ -171,11 +173,11 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
     "served_by": attrgetter("served_by"),
     "label": lambda verdict: _label(verdict),
 }
-"""The values of a row by the names that every file and every `--json` has for them."""
+"""What makes each value of a row, by its name in every file and every `--json`."""
 
 
 def _label(verdict: Verdict) -> JsonObject | None:
-    """What a person's verdict says beside its answer; None of any other."""
+    """What a person's verdict says beside its result; None for a model's."""
     said = {
         name: value
         for name in ("stratum", "inclusion", "confidence", "seconds")
@@ -187,22 +189,22 @@ def _label(verdict: Verdict) -> JsonObject | None:
 
 
 def take_values(take: StoredTake, names: str) -> JsonObject:
-    """Those that are named, with blanks between, in this order."""
+    """Return the values of a take by these names, which are separated by blanks, in this order."""
     return {name: _TAKE[name](take) for name in names.split()}
 
 
 def message_values(message: MessageRow, names: str) -> JsonObject:
-    """The documented values of a message."""
+    """As `take_values`, of a message."""
     return {name: _MESSAGE[name](message) for name in names.split()}
 
 
 def verdict_values(verdict: Verdict, names: str) -> JsonObject:
-    """The documented values of a verdict."""
+    """As `take_values`, of a verdict."""
     return {name: _VERDICT[name](verdict) for name in names.split()}
 
 
 def check_values(check: CheckRow) -> JsonObject:
-    """A check as every file and every `--json` has it."""
+    """Return a check as every file and every `--json` has it."""
     values: JsonObject = {
         "kind": check.kind,
         "model": check.model,
@@ -214,13 +216,13 @@ def check_values(check: CheckRow) -> JsonObject:
 
 
 def known(values: JsonObject, *names: str) -> JsonObject:
-    """Without those of these names that are None."""
+    """Drop those of these names whose values are None."""
     return {k: v for k, v in values.items() if v is not None or k not in names}
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedTake:
-    """A take with all that was said in it and all that was said about it."""
+    """A take with its messages, its verdicts and its checks."""
 
     take: StoredTake
     messages: Sequence[MessageRow]
@@ -238,7 +240,7 @@ def conversation_row(
     usage: Usage | None,
     scripted: bool,
 ) -> JsonObject:
-    """One of `conversations.json`. `scripted` says so of its scenario."""
+    """Return a row of `conversations.json`; `scripted` is whether a script wrote its scenario."""
     take = counting.take
     ours: JsonObject = {
         **_told(parts_of(take, written=scripted)),
@@ -272,7 +274,7 @@ def _faults(faults: Iterable[UserFault]) -> list[JsonObject]:
 
 
 def conversation_id(key: ConversationKey) -> JsonObject:
-    """Which one it is, and no more."""
+    """Return the fields that identify a conversation."""
     return {
         "conv_id": str(key),
         "id": key.scenario_id,
@@ -282,7 +284,7 @@ def conversation_id(key: ConversationKey) -> JsonObject:
 
 
 def take_row(played: PlayedTake) -> JsonObject:
-    """A take with all that was said in it and about it, where no row is made for it alone."""
+    """Return a take with its transcript and verdicts, to be put into another row."""
     return {
         **_take(played),
         "scripted": played.take.scripted,
@@ -296,7 +298,7 @@ def _transcript(messages: Iterable[MessageRow]) -> list[JsonObject]:
 
 
 def _turns(messages: Iterable[MessageRow]) -> list[JsonObject]:
-    """What the documented transcript has no field for, turn by turn."""
+    """By turn, what the documented transcript has no field for."""
     turns: dict[int, JsonObject] = {}
     for one in messages:
         turn = turns.setdefault(one.turn, {"turn": one.turn})
@@ -311,7 +313,7 @@ def _turns(messages: Iterable[MessageRow]) -> list[JsonObject]:
 
 
 def _usage(usage: Usage | None) -> JsonObject:
-    """Nothing is known of what was not called from here."""
+    """The documented `_usage`. Calls that were not made here have unknown usage."""
     known = usage or Usage(0, None, None, None, None)
     return {
         "cost": _cost(known),
@@ -321,7 +323,7 @@ def _usage(usage: Usage | None) -> JsonObject:
 
 
 def _cost(usage: Usage) -> float | None:
-    """Sums of fractions depend on their order in the last digits, which are noise."""
+    """The cost in US dollars, rounded: the last digits of a sum depend on its order."""
     return None if usage.cost_usd is None else round(usage.cost_usd, 10)
 
 
@@ -333,7 +335,7 @@ def score_row(
     scripted: bool,
     jury: Jury | None = None,
 ) -> JsonObject:
-    """One of `scores.json`, from all verdicts on the take that counts; there is at least one."""
+    """Return a row of `scores.json` from all verdicts on the counting take; at least one."""
     passed = what_counts(verdicts, jury)
     said = verdict_to_show(verdicts, jury) or verdicts[-1]
     metric = metrics.get(said.metric_id)
@@ -364,14 +366,14 @@ def score_row(
 
 
 RARE_OF_VERDICT: Final = ("marks", "served_by", "label")
-"""Left out of the files where they are not known."""
+"""Keys that are left out of the files where their values are not known."""
 _OF_VERDICT: Final = (
     "metric_id judge pass source present passed unscored justification quotes marks served_by label"
 )
 
 
 def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
-    """One from elsewhere may be about another metric than its scenario is made for."""
+    """A verdict. Its metric is named only if it is not its scenario's, as imports may have it."""
     told = verdict_values(verdict, _OF_VERDICT)
     if verdict.metric_id == metric_of(key.scenario_id):
         del told["metric_id"]
@@ -381,8 +383,11 @@ def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
 def cost_entry(
     phase: str, usage: Usage, *, parts: Parts, unmetered: int, origins: CostOrigins
 ) -> JsonObject:
-    """One phase of `cost.json`; `parts` are those of its callers. `unmetered` attempts failed and
-    reported no usage: some of them may be billed, and none is in the sums."""
+    """Return one phase of `cost.json`.
+
+    `parts` are the roles that called. `unmetered` attempts failed without reporting usage: some may
+    have been billed, and none is in the sums.
+    """
     entry = {"phase": phase, **_usage(usage)}
     note = scripted_note(parts)
     ours: JsonObject = {} if note is None else {"scripted": all_scripts(parts), "note": note}

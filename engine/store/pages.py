@@ -1,6 +1,6 @@
-"""A store's pages and its log as SQLite's file format has them, read without SQLite.
+"""Reads a store's pages and its write-ahead log without SQLite, by SQLite's file format.
 
-Where a page that points to others is lost, SQLite finds none of those; their rows are still there.
+If an inner page is lost, SQLite finds none of the pages below it, although their rows are intact.
 The format: https://sqlite.org/fileformat2.html.
 """
 
@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 PAGE: Final = 16384
-"""Of every store, from its first day."""
+"""The page size in bytes of every store, since the first version."""
 
 _LEAF: Final = 0x0D
 _HEADER: Final = 100
-# U-35 and ((U-12)*32/255)-23 are the format's own: section 1.6, "B-tree Pages", of the page above;
-# U is the page's size, as no page here has reserved bytes
+# U-35 and ((U-12)*32/255)-23 are the format's own, from section 1.6, "B-tree Pages", of the page
+# above; U is the page size, as no page here has reserved bytes
 _LARGEST: Final = PAGE - 35
-"""Bytes of a row that stand in its page; the rest of a longer one is in others."""
+"""Bytes of a row up to which all of it is in its leaf page; the rest of a longer one overflows."""
 _LEAST: Final = (PAGE - 12) * 32 // 255 - 23
 _LONGEST_ROW: Final = 1 << 28
 _INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-"""Bytes of a number, by how its kind is written."""
+"""Bytes of an integer, by its serial type."""
 
 
 def rows_in_pages(path: Path) -> Iterator[tuple[int, Sequence[object]]]:
-    """Each row of any table with its number; text is bytes. What cannot be read is passed over."""
+    """Yield each row of any table with its `seq`; text is bytes. Unreadable cells are skipped."""
     with path.open("rb") as file:
         pages = path.stat().st_size // PAGE
 
@@ -40,16 +40,16 @@ def rows_in_pages(path: Path) -> Iterator[tuple[int, Sequence[object]]]:
 
         for number in range(1, pages + 1):
             content = page(number)
-            # the first page begins with the file's header of 100 bytes, and its cells count from
-            # the page's begin all the same
+            # the first page begins with the file's header of 100 bytes, but its cells count from
+            # the page's start
             start = _HEADER if number == 1 else 0
             if content[start] != _LEAF:
                 continue
             [cells] = struct.unpack_from(">H", content, start + 3)
-            # a damaged count of cells must not lead beyond the page
+            # a damaged cell count must not lead beyond the page
             for place in range(start + 8, min(start + 8 + 2 * cells, PAGE - 1), 2):
                 [at] = struct.unpack_from(">H", content, place)
-                # https://sqlite.org/fileformat2.html#b_tree_pages: length, row number, record
+                # https://sqlite.org/fileformat2.html#b_tree_pages: length, rowid, record
                 try:
                     length, at = _varint(content, at)
                     seq, at = _varint(content, at)
@@ -64,8 +64,8 @@ def _payload(content: bytes, at: int, length: int, page: Callable[[int], bytes])
     if length <= _LARGEST:
         return content[at : at + length]
     here = _LEAST + (length - _LEAST) % (PAGE - 4)
-    # as SQLite splits a long row: as much as fills whole pages elsewhere, or the least where that
-    # is too much for this one
+    # SQLite splits a long row so that its overflow fills whole pages, or keeps the least here if
+    # that leaves too much for this page
     if here > _LARGEST:
         here = _LEAST
     found = [content[at : at + here]]
@@ -89,11 +89,11 @@ def _values(record: bytes) -> Sequence[object]:
 
 
 def _kinds(record: bytes) -> tuple[Sequence[int], int]:
-    """How each value is written, and where the first of them stands.
+    """Return the serial type of each value, and the offset of the first value.
 
-    A record begins with a byte that says the latter (no table of ours has so many columns that it
-    takes two). It follows from the kinds, too: with each of them the record gets longer, so its
-    length is met once. Damage there costs no row.
+    The offset is also the first byte of a record (no table of ours has so many columns that it
+    takes two). It is derived from the types instead: with each type read, header and values get
+    longer, so they add up to the record's length exactly once. A damaged byte then costs no row.
     """
     kinds, at, values = [], 1, 0
     while at + values < len(record):
@@ -106,15 +106,14 @@ def _kinds(record: bytes) -> tuple[Sequence[int], int]:
 
 
 def _size(kind: int) -> int:
-    # 0 is NULL, 8 and 9 are the numbers 0 and 1 without a byte of their own (section 2.1, "Record
-    # Format")
+    # 0 is NULL, 8 and 9 are the integers 0 and 1 without any bytes (section 2.1, "Record Format")
     if kind in {0, 8, 9}:
         return 0
     if kind == 7:
         return 8
     if kind < 12 and kind not in _INTEGERS:
         raise ValueError("no such kind of value")
-    # even kinds from 12 on are blobs, odd ones text, of (kind - 12) // 2 bytes for either
+    # from 12 on, even types are blobs and odd ones text, of (kind - 12) // 2 bytes
     return _INTEGERS.get(kind) or (kind - 12) // 2
 
 
@@ -135,7 +134,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
         found = found << 7 | content[place] & 0x7F
         if content[place] < 0x80:
             return found, place + 1
-    # the ninth byte of a varint has all its eight bits, and the number is signed
+    # the ninth byte of a varint has eight bits of value, and the number is signed
     found = found << 8 | content[at + 8]
     return found - (1 << 64) if found >> 63 else found, at + 9
 
@@ -143,9 +142,9 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 LOG_HEADER: Final = 32
 _FRAME: Final = 24
 _SALT: Final = 8
-"""Where in a frame the number stands that is one higher each time when the log is begun anew."""
+"""Offset in a frame of the salt, which rises by one each time the log is restarted."""
 _MOST_AGES: Final = 1000
-# the last bit says in which order the words of the sums are read: 82 little-endian, 83 big-endian
+# the last bit is the byte order of the checksummed words: 82 little-endian, 83 big-endian
 # (section 4.1, "WAL File Format")
 _MAGIC: Final = (0x377F0682, 0x377F0683)
 _MOST_PAGES: Final = 1 << 24
@@ -153,18 +152,18 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def log_of(store: Path) -> Path:
-    """Where SQLite keeps what was written and is not in the store's own file yet."""
+    """Return the path of the store's write-ahead log."""
     return store.with_name(store.name + "-wal")
 
 
 def has_log(store: Path) -> bool:
-    """Whether there is a log that holds something."""
+    """Whether there is a log that is not empty."""
     log = log_of(store)
     return log.is_file() and log.stat().st_size > 0
 
 
 def log_fault(store: Path) -> str | None:
-    """Why SQLite does not look into a log that holds something; None where it does."""
+    """Say why SQLite ignores a log that is not empty; None if it does not ignore it."""
     log = log_of(store)
     if not log.exists():
         return None
@@ -179,9 +178,9 @@ def log_fault(store: Path) -> str | None:
 
 def _is_sound(header: bytes) -> bool:
     if len(header) < LOG_HEADER or not any(header):
-        return len(header) < LOG_HEADER  # it was only just begun
+        return len(header) < LOG_HEADER  # it was only just created
     words = struct.unpack(">8I", header)
-    # the header itself is big-endian always; only what is summed follows the bit
+    # the header is always big-endian; only the checksummed words follow the bit
     order = ">" if words[0] & 1 else "<"
     first = second = 0
     for one, other in struct.iter_unpack(f"{order}2I", header[:_FRAME]):
@@ -191,10 +190,10 @@ def _is_sound(header: bytes) -> bool:
 
 
 def fold_blindly(log: Path, pages: Path) -> None:
-    """Write each page of a log to its place in a copy of the store, whatever the log's header and
-    sums say: what is then read is looked at row by row."""
+    """Write each page of a log to its place in a copy of the store, ignoring the log's header and
+    checksums: the rows that are then read are checked one by one."""
     with log.open("rb") as frames, pages.open("r+b") as file:
-        # a log is begun anew over the old one, of which the end is left behind the new one's
+        # a restarted log overwrites the old one, whose end remains behind the new frames
         for age in sorted(set(_ages(frames)), reverse=True):
             for one in _ages(frames):
                 frame = frames.read(_FRAME + PAGE)
@@ -205,15 +204,15 @@ def fold_blindly(log: Path, pages: Path) -> None:
 
 
 def _ages(frames: BinaryIO) -> Iterator[int]:
-    """Of each whole frame, before which the file stands then: how many times the log was begun anew
-    since; 0 where that is not to be told."""
+    """Yield for each complete frame how many times the log was restarted since; 0 if unknown. The
+    file is then positioned at that frame."""
     count = (frames.seek(0, os.SEEK_END) - LOG_HEADER) // (_FRAME + PAGE)
     newest: int | None = None
     for place in range(count):
         frames.seek(LOG_HEADER + place * (_FRAME + PAGE))
         [salt] = struct.unpack_from(">I", frames.read(_FRAME), _SALT)
         frames.seek(-_FRAME, os.SEEK_CUR)
-        # the first frame is of the newest age: a log is begun anew from its start
+        # the first frame is of the newest age, as a restarted log is written from its start
         newest = salt if newest is None else newest
         age = (newest - salt) & _WORD
         yield age if age < _MOST_AGES else 0

@@ -1,4 +1,4 @@
-"""Which process an engine is, and whether that process is still there."""
+"""Identifies the process of an engine, and says whether it is still running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES: Final = ("pid", "time")
-"""Another one of these counts processes, or the time since they began, differently."""
+"""In another namespace of these kinds, process ids or start times mean something else."""
 _DEAD_STATES: Final = frozenset("ZX")
 _ASK_SECONDS: Final = 2.0
 
@@ -26,56 +26,55 @@ class ProcessState(Enum):
     ALIVE = auto()
     GONE = auto()
     UNKNOWN = auto()
-    """It is on another machine, or in a container of its own."""
+    """It is on another machine or in another container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process, so that no other one can be taken for it; what is not known is empty."""
+    """The identity of a process, which no other process can have; an unknown part is empty."""
 
     pid: int
     host: str
     boot: str
-    """The machine, from when it was started until it goes down."""
+    """Identifies the machine's present boot."""
     space: str
-    """Within which `pid` and `began` mean something."""
+    """The namespaces within which `pid` and `began` are valid."""
     began: str
-    """A number may be given to another process once its own has ended; not at the same moment."""
+    """The start time: a process id may be reused, but not with the same start."""
 
 
 def this_process() -> Process:
-    """Asked anew after a fork, of which the child has another number."""
+    """Return this process. Correct in a forked child, too, whose process id differs."""
     return _described(os.getpid())
 
 
 @cache
 def _described(pid: int) -> Process:
-    """Asked once: some systems have to be asked by starting a program."""
+    """Cached, as some systems can only be asked by starting a program."""
     return Process(pid, socket.gethostname(), _boot(), _space(), _began(pid) or "")
 
 
 def fate(other: Process, here: Process) -> ProcessState:
-    """What became of `other`, as far as `here` can see."""
-    # the boot id is of the machine and not of the container; without the namespaces a number in
+    """Return whether `other` is running, as far as `here` can see."""
+    # containers of one machine share its boot id; without comparing namespaces a process id of
     # one container would be looked up in another
     if other.boot and other.boot == here.boot and other.space == here.space:
         return ProcessState.ALIVE if _is_there(other) else ProcessState.GONE
     if other.boot and here.boot and other.boot != here.boot and other.host == here.host:
-        return ProcessState.GONE  # this machine was started anew since
+        return ProcessState.GONE  # this machine was restarted since
     return ProcessState.UNKNOWN
 
 
 def send(number: signal.Signals, process: Process) -> bool:
-    """Send a signal to a process; False where it is not sure to be that one, as on another machine
-    or in another container, or is another user's."""
+    """Send a signal to a process. False if it may not be that very process, as on another machine
+    or in another container, or if it belongs to another user."""
     if not process.began or fate(process, this_process()) is not ProcessState.ALIVE:
         return False
     try:
-        # a handle: whoever gets the number next does not get the signal
+        # a handle, so that a process that gets the id next does not get the signal
         handle = os.pidfd_open(process.pid) if sys.platform == "linux" else None
         try:
-            # looked at behind the handle: from here on the number cannot have gone to another
-            # process
+            # checked after opening the handle: from here on the id cannot refer to another process
             if not _is_there(process) or not _is_own(process.pid):
                 return False
             if sys.platform == "linux" and handle is not None:
@@ -91,17 +90,17 @@ def send(number: signal.Signals, process: Process) -> bool:
 
 
 def _is_own(pid: int) -> bool:
-    """The system itself says so where there is no `/proc`, but not to root."""
+    """Whether this user owns a process. Without `/proc`, kill(2) checks that, but not for root."""
     try:
         return Path(f"/proc/{pid}").stat().st_uid == os.getuid()
     except OSError:
-        # kill(2) asks the same of anybody but root, who may signal all
+        # kill(2) checks the owner for everybody but root
         return sys.platform != "linux" and os.getuid() != 0
 
 
 def _is_there(process: Process) -> bool:
     began = _began(process.pid)
-    # an empty start is one that could not be read: the number alone must do then
+    # an empty start could not be read: the process id alone must do then
     return began is not None and process.began in {"", began}
 
 
@@ -122,7 +121,8 @@ def _space() -> str:
 
 
 def _began(pid: int) -> str | None:
-    """When a process began, in whatever words the system has for it; None where it is not there."""
+    """Return when a process started, in the system's own format; None if it is not running, empty
+    if that cannot be read."""
     if sys.platform == "darwin":
         return _began_as_told(pid)
     try:
@@ -132,8 +132,8 @@ def _began(pid: int) -> str | None:
         return None
     except OSError:
         return ""
-    # behind the name: field 3 of proc(5) is the state, field 22 the start in ticks since boot; a
-    # zombie has ended, though its number is still taken
+    # after the name: field 3 of proc(5) is the state, field 22 the start in ticks since boot; a
+    # zombie has ended, though its process id is still taken
     return None if fields[0] in _DEAD_STATES else fields[19]
 
 

@@ -1,4 +1,4 @@
-"""What is read out of the store of several tables, or of a part of one."""
+"""Values that are read from several tables of the store, or from a part of one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from engine.store.tables import MessageRow, Quote, StoredTake
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """One line of the verdict table: a conversation whose counting take has been judged."""
+    """A line of the verdict table: a conversation whose counting take has been judged."""
 
     seq: int
-    """Of the newest verdict on it."""
+    """Of the newest verdict on the take."""
     benchmark: str
     key: ConversationKey
     take: int
@@ -25,18 +25,18 @@ class VerdictRow:
     track: Track
     judge: str
     passed: bool | None
-    """What counts; None where it is unscored."""
+    """The result that counts; None if unscored."""
     unscored: str | None
     turns: int
-    """Complete ones."""
+    """The number of complete turns."""
     stop_reason: StopReason | None
     justification: str
     quotes: tuple[Quote, ...] = ()
 
     @property
     def quote(self) -> str | None:
-        """The first passage that stands in a reply and shows the behaviour; None where none does:
-        of behaviour that is absent, judges quote what comes nearest to it."""
+        """The first passage from a reply that shows the behaviour. None if the behaviour is
+        absent: judges then quote what comes nearest to it."""
         if self.passed is not self.track.passes(present=True):
             return None
         return next((one.text for one in self.quotes if one.turn is not None), None)
@@ -44,13 +44,13 @@ class VerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class MirroredFile:
-    """A file of the mirror as it was last written or read."""
+    """A file of the mirror, as it was last written or read."""
 
     path: str
     """Relative to the workspace, with `/`."""
     digest: str
     seq: int
-    """Rows beyond it are not in the file yet."""
+    """The last row that is in the file."""
 
 
 _SPEAKERS: Final = {
@@ -60,13 +60,13 @@ _SPEAKERS: Final = {
 
 
 def others_of(messages: Iterable[MessageRow], speaker: Speaker) -> dict[str, int]:
-    """How many messages of one side came from which other model."""
+    """Count the messages of one side that were answered by other models, by their names."""
     said = (one.served_by for one in messages if one.speaker is speaker)
     return dict(Counter(name for name in said if name is not None))
 
 
 def others_who_spoke(messages: Sequence[MessageRow], take: StoredTake) -> Iterator[str]:
-    """A sentence for each side of a conversation for which another model spoke."""
+    """Yield a sentence for each side of a conversation on which another model answered."""
     asked = {Speaker.TARGET: take.model, Speaker.USER: take.user_model}
     for speaker, what in _SPEAKERS.items():
         total = sum(one.speaker is speaker for one in messages)

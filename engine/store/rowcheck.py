@@ -1,7 +1,7 @@
-"""What each column of each table can hold, so that a row that came to harm is known.
+"""Checks the columns of rows against what each table can hold, to find damaged rows.
 
-A number or a remark beside what a row is there for can be put right, or be unknown; a row whose
-own matter cannot be read is of no use.
+A number or a remark that is not essential to its row can be corrected or made unknown; a row whose
+essential columns cannot be read is unusable.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from engine.store.tables import (
 )
 
 ColumnCheck = Callable[[object], object]
-"""The value as it is to stand; raises `ValueError` where the row is of no use without it."""
+"""Returns the value as it is to be stored; raises `ValueError` if that makes the row unusable."""
 
 _LAST_MOMENT: Final = 253_402_300_799_999
-"""Milliseconds: the end of the year 9999."""
+"""The end of the year 9999 in milliseconds since 1970."""
 _MOST: Final = 10**9
-"""No call takes so many tokens or milliseconds, and nothing is counted so far."""
+"""An upper limit of any number of tokens, milliseconds or rows."""
 _SOURCES: Final = frozenset({"model", "file", "human"})
 
 
@@ -49,7 +49,7 @@ def _text(value: object) -> str:
 
 
 def _remark(value: object) -> str:
-    """What people read beside the matter: better with a letter that is wrong than not at all."""
+    """Text that is only shown to people: a wrong letter in it is better than none of it."""
     return _bytes(value).decode(errors="replace")
 
 
@@ -60,12 +60,12 @@ def _number(value: object, least: int = 0, most: int = _MOST) -> int:
 
 
 def _or_nothing(value: object, check: ColumnCheck) -> object:
-    """NULL, or what the check says."""
+    """NULL, or what the check returns."""
     return None if value is None else check(value)
 
 
 def _if_possible(value: object, check: ColumnCheck, otherwise: object = None) -> object:
-    """What the check says, or that it is not known."""
+    """What the check returns; `otherwise` for NULL or a value that fails it."""
     try:
         return otherwise if value is None else check(value)
     except (ValueError, RecursionError):
@@ -103,7 +103,7 @@ def _is_list_of_text(value: object) -> bool:
 
 
 def _is_list_of(**members: Callable[[object], bool]) -> Callable[[object], bool]:
-    """Whether a value is a list of objects that have each of these members, and it fits."""
+    """Return a test for a list of objects that each have these members, with values that fit."""
     return lambda value: (
         isinstance(value, list)
         and all(
@@ -158,7 +158,7 @@ _AT: Final = partial(_if_possible, check=partial(_number, most=_LAST_MOMENT), ot
 _REFERENCE: Final = partial(_number, most=1 << 62)
 
 _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
-    str: _any,  # or what its table lets it hold
+    str: _any,  # `_BY_NAME` is stricter for some columns
     int: _number,
     int | None: partial(_if_possible, check=_number),
     float | None: _any,
@@ -202,7 +202,7 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     Depends | None: partial(_if_possible, check=partial(_json, fits=_is_named_text)),
     str | None: partial(_or_nothing, check=_text),
 }
-"""By the type of the field that a column holds; words of our own are looked up."""
+"""The check of a column by the type of its field; enumerations are handled by `_check`."""
 
 _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "seq": _REFERENCE,
@@ -225,8 +225,8 @@ _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "config": partial(_json, fits=_is_object),
     **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _any),
 }
-"""Columns of which more is known than their type says, or less is asked. What calls used is for
-`plausible` to look at."""
+"""The checks of columns that are stricter or more lenient than their types. The amounts that calls
+used are left to `plausible`."""
 
 
 @cache
@@ -247,7 +247,7 @@ _REMARKS: Final = {
     "message": ("thought", "landmark", "reasoning"),
     "verdict": ("justification", "unscored"),
 }
-"""Columns that a row can do without where nothing else has them."""
+"""Columns that may be lost if no file has them either."""
 
 ColumnValues = dict[str, object]
 
@@ -255,10 +255,10 @@ ColumnValues = dict[str, object]
 def mended(
     table: str, values: Mapping[str, object], *, nothing_else: bool = False
 ) -> ColumnValues | None:
-    """A row as it is to stand, with its text as text; None for one that is of no use.
+    """Return a row with its text decoded and its correctable columns corrected; None if unusable.
 
-    In `values` text is bytes. `nothing_else` says that no file has the row, so that the rest of it
-    is kept where a remark in it cannot be read.
+    In `values` text is bytes. `nothing_else` says that no file has the row, so that it is kept even
+    if a remark in it cannot be read.
     """
     checks = _checks(table)
     remarks = _REMARKS.get(table, ()) if nothing_else else ()
@@ -275,7 +275,7 @@ def mended(
 
 
 def fault(table: str, values: Mapping[str, object]) -> str | None:
-    """What is wrong with a row, in words; None where nothing is. In `values` text is bytes."""
+    """Say what is wrong with a row; None if nothing is. In `values` text is bytes."""
     found = mended(table, values)
     if found is None:
         if table == "message" and is_readable_but_other(values):
@@ -283,7 +283,7 @@ def fault(table: str, values: Mapping[str, object]) -> str | None:
         return f"{table} {values['seq']} cannot be read"
     for name, value in values.items():
         now = found[name]
-        # a column that was set right on the way was wrong, though the row can be used
+        # a value that was corrected is a fault, although the row is usable
         if (now.encode() if isinstance(now, str) else now) != value:
             return f"{table} {values['seq']} has a {name} that cannot be"
     return None
@@ -297,7 +297,7 @@ def _is_as_stored(values: Mapping[str, object]) -> bool:
 
 
 def is_readable_but_other(values: Mapping[str, object]) -> bool:
-    """Of a message, whether its text is not the one that was stored."""
+    """Whether a message can be read, but its text does not match its digest."""
     try:
         return not _is_as_stored(values)
     except ValueError:
@@ -305,8 +305,8 @@ def is_readable_but_other(values: Mapping[str, object]) -> bool:
 
 
 COLUMNS: Final = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
-"""Of amounts. They are looked at where they come in; rows that were written before that was so may
-hold any, and a few of those are too much for a sum."""
+"""The columns of amounts. New rows are checked before they are stored; rows of older versions may
+hold any amount, even one that overflows a sum."""
 
 
 def _is_plausible(column: str) -> str:
@@ -314,18 +314,18 @@ def _is_plausible(column: str) -> str:
 
 
 def plausible(column: str) -> str:
-    """The column, unknown where it holds what cannot be."""
+    """Return SQL for the column that is NULL where its amount is implausible."""
     return f"CASE WHEN {_is_plausible(column)} THEN {column} END"
 
 
 def implausible_rows(connection: sqlite3.Connection) -> int:
-    """How many attempts hold an amount that cannot be."""
+    """Count the attempts with an implausible amount."""
     any_of = " OR ".join(f"NOT {_is_plausible(column)}" for column in COLUMNS)
     [count] = connection.execute(f"SELECT count(*) FROM attempt WHERE {any_of}").fetchone()
     return int(count)
 
 
 def forget_implausible(connection: sqlite3.Connection) -> None:
-    """Make every amount that cannot be unknown."""
+    """Set every implausible amount to NULL."""
     for column in COLUMNS:
         connection.execute(f"UPDATE attempt SET {column} = NULL WHERE NOT {_is_plausible(column)}")
