@@ -1,1 +1,1 @@
-"""The one place that speaks SQL: what happened, and the files that mirror it."""
+"""The only package that speaks SQL: stores what happened, and mirrors it to files."""

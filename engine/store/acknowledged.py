@@ -1,9 +1,9 @@
-"""How far a store was written, kept beside it while an engine has it.
+"""Records beside a store how far an engine has written it.
 
-SQLite reads a log as far as its sums are right, and goes on from there: a log that lost its end, or
-came to harm in its middle, looks like one of an engine that was killed earlier. So the engine says
-in a small file which rows it has acknowledged. It says so once they are on disk, and does not wait
-until the file is: whatever ends engine or machine, the file tells of no more than there was.
+SQLite reads a log up to the first wrong checksum and ignores the rest, so a truncated or damaged
+log looks like one of an engine that was killed earlier. The engine therefore writes the last
+acknowledged row to a small file, after the commit and without a sync: however engine or machine
+ends, the file never claims more than was committed.
 """
 
 from __future__ import annotations
@@ -23,41 +23,40 @@ from engine.store.tables import TABLES
 SUFFIX: Final = "-acknowledged"
 
 _LOOKED_AT: Final = 10_000
-"""Of so many of the last rows it is looked whether each is there: a log rarely holds more, and a
-restart is not to be kept waiting."""
+"""The number of last rows that are checked: a log rarely holds more, and a restart must be fast."""
 
 
 class Acknowledgements:
-    """What the engine that writes a store has acknowledged. One thread."""
+    """What the engine that writes a store has acknowledged. Used by one thread."""
 
     def __init__(self, store: Path, engine: str, seq: int) -> None:
         """`seq` is the last one before this engine's first."""
         self._path = store.with_name(store.name + SUFFIX)
-        # of fixed width, so that each line covers the one before and is written in one step
+        # of fixed width, so that each line overwrites the one before in a single write
         self._begin = f"{engine} {seq:020d}"
         self._descriptor: int | None = None
-        with contextlib.suppress(OSError):  # no room for it: nothing is said
+        with contextlib.suppress(OSError):  # no room: nothing is recorded
             self._path.unlink(missing_ok=True)
-            # unlinked first and made with O_EXCL: what another user or an old engine left in its
-            # place, a link above all, is never written to
+            # unlinked and created with O_EXCL, so that a file or link of another user or an old
+            # engine is never written to
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o600)
         self.say(seq)
 
     def say(self, seq: int) -> None:
-        """Everything up to this one is on disk."""
+        """Record that everything up to this row is on disk."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
-                # no fsync, which would cost what a commit costs: what is lost with the machine
-                # makes the file claim less, never more
+                # no fsync, which would cost as much as a commit: a crash of the machine can only
+                # make the file claim less
                 os.pwrite(self._descriptor, f"{self._begin} {seq:020d}\n".encode(), 0)
 
     def close(self) -> None:
-        """There is no more to say of an engine that ended by itself."""
+        """Delete the file, as the engine ended cleanly."""
         if self._descriptor is None:
             return
-        with contextlib.suppress(OSError):  # it is gone, or another engine's by now
-            # the name may be another engine's file by now; only our own is taken away
+        with contextlib.suppress(OSError):  # it may be gone
+            # the name may be another engine's file by now; only our own is deleted
             if os.path.samestat(os.fstat(self._descriptor), self._path.lstat()):
                 self._path.unlink()
         os.close(self._descriptor)
@@ -66,18 +65,18 @@ class Acknowledgements:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What an engine that did not end well, or is at work, has said."""
+    """What an engine that is running, or did not end cleanly, has acknowledged."""
 
     engine: str
     first: int
-    """The last `seq` before its own."""
+    """The last `seq` before this engine's first."""
     last: int
 
     def missing(self, connection: sqlite3.Connection) -> int | None:
-        """How many of these rows are not there; None where the store is not that engine's any more.
-        Raises `sqlite3.Error`."""
+        """Count the acknowledged rows that are not in the store; None if another engine has its
+        lease, or none. Raises `sqlite3.Error`."""
         lease = connection.execute("SELECT engine FROM lease").fetchone()
-        # bytes, too: a caller that looks for damage reads text as bytes
+        # bytes, too: a caller that checks for damage reads text as bytes
         if lease is None or lease[0] not in {self.engine, self.engine.encode()}:
             return None
         low = max(self.first, self.last - _LOOKED_AT)
@@ -89,11 +88,11 @@ class Acknowledged:
 
 
 def acknowledged(store: Path) -> Acknowledged | None:
-    """None where nothing is said, or it cannot be read. To be asked before the store is looked at:
-    an engine at work goes on."""
+    """Return what is recorded; None if nothing is, or if it cannot be read. To be called before
+    reading the store, as a running engine continues to write."""
     try:
         path = store.with_name(store.name + SUFFIX)
-        # O_NONBLOCK: to open a pipe for reading waits until somebody writes to it
+        # O_NONBLOCK: opening a pipe would block until somebody writes to it
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             line = os.read(descriptor, 200).decode("ascii")
@@ -106,10 +105,9 @@ def acknowledged(store: Path) -> Acknowledged | None:
 
 
 def rows_missing(store: Path) -> int | None:
-    """How many rows were acknowledged and are not there; None where that cannot be told. Changes
-    nothing."""
+    """Count the acknowledged rows that are missing; None if that is unknown. Changes nothing."""
     said = acknowledged(store)
-    # of an empty file SQLite deletes the log
+    # SQLite deletes the log of an empty file
     if said is None or not store.is_file() or not store.stat().st_size:
         return None
     try:
@@ -120,7 +118,7 @@ def rows_missing(store: Path) -> int | None:
 
 
 def missing_words(count: int, store: Path) -> str:
-    """Why rows are missing, for people."""
+    """Say to people why rows are missing."""
     log = log_of(store)
     rows = plural(count, "row that was written last is", "rows that were written last are")
     if has_log(store):

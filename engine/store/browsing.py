@@ -376,8 +376,7 @@ class Browser:
         return {row[0] for row in rows}
 
     def judged_again(self, takes: Collection[int], after: int) -> dict[int, int]:
-        """Return the `seq` of the newest verdict on each of these takes that has one beyond `after`.
-        """
+        """Return the newest verdict's `seq` for each of these takes with one beyond `after`."""
         rows = self._store.all(
             "SELECT take, max(seq) AS seq FROM verdict WHERE seq > ? GROUP BY take", (after,)
         )

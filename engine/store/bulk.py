@@ -1,4 +1,4 @@
-"""Whole conversations into the store, many at once: for what comes from files, not from a run."""
+"""Writes whole conversations in one transaction: for imported files, not for a run."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from engine.store.tables import (
 
 # no row has this number, as the first `seq` is 1
 GIVEN_LATER: Final = 0
-"""Stands where a row names the take that is written together with it."""
+"""As `take`: the row belongs to the take that is written with it."""
 
 UNPLACED: Final = 1 << 40
-"""Numbers of rows from here on count from the last row that the store has when they are written,
-which who makes them ahead does not know."""
+"""Numbers from here on are relative to the store's last row at the time of writing, which is not
+known where they are assigned."""
 
 _AT_ONCE: Final = 4_000
-"""Rows that are gathered before they go to SQLite together."""
+"""Rows that are gathered before they are passed to SQLite together."""
 _ORDER: Final = ("take", "take_end", "message", "verdict", "take_check", "attempt", "state")
-"""A take before what belongs to it."""
+"""The order of writing: a take before the rows that belong to it."""
 _SEQ: Final = {table: columns_of(table).index("seq") for table in _ORDER}
-"""Where a row has its `seq`."""
+"""The position of `seq` among the columns."""
 _NUMBERS: Final = frozenset({"seq", "take", "scenario"})
-"""Columns with the number of a row. Of `ColumnRows`, all are of rows in them or before them."""
+"""Columns that hold a row's number. In `ColumnRows` these are of rows in it or before it."""
 
 _OF_A_TAKE: Final = (TakeEndRow, MessageRow, Verdict, CheckRow)
 _SPEAKERS: Final = (Speaker.USER.value, Speaker.TARGET.value)
 
 
 class PlainMessages(Sequence[MessageRow]):
-    """What was said in turns that the user begins, where no more is known of a message than its
-    words. Its rows are made for whoever looks at them; to write it, nobody has to."""
+    """The messages of a take that alternate from the user's on and have nothing but their text.
+    `MessageRow`s are made only for code that reads them; writing needs none."""
 
     __slots__ = ("finishes", "texts")
 
@@ -82,25 +82,24 @@ class PlainMessages(Sequence[MessageRow]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeTake:
-    """One playing of a conversation, with all that was said in it and about it. Its messages and
-    verdicts name their take as `GIVEN_LATER`."""
+    """A take with its messages, verdicts and checks, whose `take` is `GIVEN_LATER`."""
 
     begun: TakeRow
-    """Where it names no scenario, it is of the newest row among those before it."""
+    """If it names no scenario, the newest row of its scenario among those before it is meant."""
     messages: Sequence[MessageRow] = ()
     stop_reason: StopReason | None = None
-    """None where it was interrupted."""
+    """None if it was interrupted."""
     detail: str | None = None
     user_faults: tuple[UserFault, ...] | None = None
     ended_at: int | None = None
-    """When, where that is known."""
+    """Milliseconds since 1970, if known."""
     verdicts: Sequence[Verdict] = ()
     """Oldest first."""
     checks: Sequence[CheckRow] = ()
     """Oldest first."""
 
     def behind_messages(self) -> Iterator[TakeEndRow | Verdict | CheckRow]:
-        """The rows that come after what was said."""
+        """Yield the rows that follow the messages."""
         if self.stop_reason is not None:
             yield TakeEndRow(
                 take=GIVEN_LATER,
@@ -115,12 +114,11 @@ class WholeTake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeConversation:
-    """One conversation: its takes, oldest first, what was called for it, and where its rows of
-    work stand."""
+    """A conversation: its takes, oldest first, its attempts, and the states of its work."""
 
     fresh: bool
-    """Whether the store knows nothing of it yet. Otherwise its rows are written one by one, each
-    asking what is there before it."""
+    """Whether the store has nothing of it yet. Otherwise its rows are written one by one, each
+    after a look at the rows before it."""
     takes: Sequence[WholeTake]
     attempts: Sequence[AttemptRow] = ()
     states: Sequence[StateRow] = ()
@@ -131,8 +129,7 @@ BulkRow = StoredRow | WholeConversation | ImportNote
 
 @dataclass(frozen=True, slots=True)
 class ColumnRows:
-    """Rows of one table as their columns, each with its `seq`: nothing is to be asked before they
-    are written."""
+    """Rows of one table as columns, with their `seq`; they are written without any query."""
 
     table: str
     values: Sequence[tuple[Value, ...]]
@@ -144,21 +141,21 @@ class PlainMessageRows:
 
     at: int
     takes: Sequence[tuple[int, int, Sequence[bytes], Sequence[str]]]
-    """Of each the `seq` of its first message, its own, and what `PlainMessages` has."""
+    """For each take the `seq` of its first message, its own `seq`, and its `PlainMessages`."""
 
     @property
     def last(self) -> int:
-        """The last `seq`."""
+        """The `seq` of the last message."""
         first, _, texts, _ = self.takes[-1]
         return first + len(texts) - 1
 
     def values(self, shift: int) -> Iterator[tuple[str | int | bytearray, ...]]:
-        """As `_INSERT_PLAIN` takes them; `shift` is added to the numbers of rows."""
+        """Yield the values of `_INSERT_PLAIN`; `shift` is added to the numbers of rows."""
         for first, take, texts, finishes in self.takes:
             first, take = first + shift, take + shift
             for place, text in enumerate(texts):
                 speaker = _SPEAKERS[place & 1]
-                # not as bytes: sqlite3 looks far and wide for what adapts those, and for None
+                # not bytes: sqlite3 searches long for an adapter of those, and of None
                 written, digest = bytearray(text), bytearray(digest_of(speaker, text))
                 turn = (place >> 1) + 1
                 yield first + place, self.at, take, turn, speaker, written, finishes[place], digest
@@ -172,41 +169,41 @@ _INSERT_PLAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NumberedRow:
-    """A row that the store is asked about when it is written. A note has the last `seq` before
-    it."""
+    """A row that is written after a query about earlier rows. An `ImportNote` has the `seq` of the
+    last row before it."""
 
     row: StoredRow | ImportNote
     seq: int
     at: int
-    """When it is written, where the row does not say it: milliseconds since 1970."""
+    """Milliseconds since 1970, for a row without a time of its own."""
 
 
 NumberedRows = ColumnRows | PlainMessageRows | NumberedRow
 
 
 class Bulk:
-    """Rows that become one transaction, read while they are written; at most once."""
+    """Rows for one transaction, consumed while it is written; they can be written once."""
 
     def __init__(self, rows: Iterable[BulkRow | NumberedRows]) -> None:
-        """Where rows are numbered, all are, from the one behind `UNPLACED` on."""
+        """Either no row is numbered, or all are, from `UNPLACED + 1` on."""
         self._rows = rows
         self._begun = False
-        # from the event loop to the writer's thread, which looks at it before each row
+        # set on the event loop, read on the writer's thread before each row
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Write nothing of it, from any thread."""
+        """Make `write` raise before its next row; from any thread."""
         self._stopped.set()
 
     def write(self, connection: sqlite3.Connection, *, after: int, at: int) -> int:
-        """The last `seq` that was given. Raises what the rows raise, `StoreError` and
-        `sqlite3.Error`; then the transaction is to be rolled back."""
+        """Write all rows and return the last `seq`. Raises what the rows raise, `StoreError` and
+        `sqlite3.Error`, after which the caller must roll back."""
         if self._begun:
             raise StoreError("the rows were read once already and cannot be written again")
         self._begun = True
         numbering = Numbering(after, at)
         for row in self._rows:
-            # raised, so that the savepoint of the whole is rolled back
+            # raised, so that the savepoint of all rows is rolled back
             if self._stopped.is_set():
                 raise StoreError("stopped: nothing of it was written")
             if isinstance(row, NumberedRows):
@@ -221,7 +218,7 @@ class Bulk:
 
 
 def _write(connection: sqlite3.Connection, rows: NumberedRows, shift: int) -> int:
-    """The last `seq`. `shift` is added to the numbers of rows that are not in the store yet."""
+    """Return the last `seq`. `shift` is added to the numbers of rows beyond `UNPLACED`."""
     if isinstance(rows, ColumnRows):
         connection.executemany(_insert_shifted(rows.table, shift), rows.values)
         return int(rows.values[-1][_SEQ[rows.table]] or 0) + shift
@@ -240,13 +237,13 @@ def _insert_shifted(table: str, shift: int) -> str:
     if not shift:
         return INSERTS[table]
     names = columns_of(table)
-    # by SQLite, which costs nothing beside what it does; to make every row anew would
+    # added by SQLite at almost no cost, instead of rebuilding every row
     values = (f"? + {shift}" if name in _NUMBERS else "?" for name in names)
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
 
 
 def _placed(row: StoredRow, shift: int) -> StoredRow:
-    """It may be of a take that the store has, or of one before it."""
+    """Shift the numbers in a row. The take or scenario that it names may already be stored."""
     if isinstance(row, _OF_A_TAKE) and row.take > UNPLACED:
         return replace(row, take=row.take + shift)
     if isinstance(row, TakeRow) and (row.scenario_seq or 0) > UNPLACED:
@@ -256,7 +253,7 @@ def _placed(row: StoredRow, shift: int) -> StoredRow:
 
 @dataclass(slots=True)
 class Numbering:
-    """Gives rows their `seq`, behind `seq`, and asks the store nothing."""
+    """Gives rows their `seq`, starting after `seq`, without querying the store."""
 
     seq: int
     at: int
@@ -266,9 +263,9 @@ class Numbering:
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, row: BulkRow) -> Iterator[NumberedRows]:
-        """What is to be written now; to be taken to the end before the next one is added."""
+        """Yield what is to be written now; consume all of it before adding the next row."""
         if isinstance(row, ImportNote):
-            # it holds a digest of the rows before it, which have to be in the store for that
+            # its digest is of the rows before it, which must be in the store for that
             yield from self.rest()
             yield NumberedRow(row, self.seq, self.at)
         elif not isinstance(row, WholeConversation):
@@ -287,8 +284,8 @@ class Numbering:
             yield from self.rest()
 
     def _one(self, row: StoredRow, take: int = GIVEN_LATER) -> Iterator[NumberedRows]:
-        """What is there before it is asked of the store."""
-        # what waits comes first: the store answers only for rows that it has
+        """Yield a row that is written after a query about earlier rows."""
+        # the rows that wait go first, as the query sees only stored rows
         yield from self.rest()
         if isinstance(row, _OF_A_TAKE) and row.take == GIVEN_LATER:
             row = replace(row, take=take)
@@ -298,8 +295,8 @@ class Numbering:
         yield NumberedRow(row, self.seq, self.at)
 
     def rest(self) -> Iterator[ColumnRows | PlainMessageRows]:
-        """What waits, in the order in which rows refer to each other."""
-        # foreign keys are on, and a row may name only what is written
+        """Yield the rows that wait, in the order of their references."""
+        # foreign keys are on: a row may only name rows that are stored
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
                 yield ColumnRows(table, rows)
@@ -316,7 +313,7 @@ class Numbering:
         return self.seq
 
     def _conversation(self, conversation: WholeConversation) -> None:
-        """What is there before each row of it is known here: nothing is asked of the store."""
+        """Add a new conversation, whose earlier rows are all known here."""
         before = _Written()
         for take in conversation.takes:
             seq = self._put(take.begun, (self._scenario(take.begun),))
@@ -337,7 +334,7 @@ class Numbering:
             self._count += len(messages)
             return
         for message in messages:
-            # `decided` would look for an end before each: a take that begins here has none
+            # not `decided`, which would look for the end of a take that has none yet
             self._put(message, message_decided(message, take))
 
     def _scenario(self, begun: TakeRow) -> int | None:
@@ -353,21 +350,21 @@ def _has_reply(messages: Sequence[MessageRow]) -> bool:
 
 
 class _Written:
-    """What was written of one conversation, the whole of which is in the rows."""
+    """What was written of one conversation: `PriorRows` that need no query."""
 
     def __init__(self) -> None:
         self._states: dict[tuple[Stage, str], str] = {}
         self._counted: dict[Track, bool | None] = {}
         self._votes: list[Verdict] = []
-        """Of the take that was begun last."""
+        """The verdicts on the newest take."""
         self._has_reply = self._is_finished = False
 
     def begin(self, *, has_reply: bool) -> None:
-        """Another take."""
+        """Begin another take."""
         self._has_reply, self._is_finished, self._votes = has_reply, False, []
 
     def add(self, row: StoredRow, given: Sequence[Value]) -> None:
-        """A row, with what was decided for it."""
+        """Add a row with what `decided` returned for it."""
         match row:
             case StateRow():
                 self._states[row.stage, row.unit] = row.state.value
@@ -389,6 +386,6 @@ class _Written:
         return self._counted.get(row.track)
 
     def votes(self, row: Verdict, _take: int) -> Sequence[Vote]:
-        """A take that is judged is finished, and the one that was begun last."""
+        """Return the votes; a take that is judged is finished and the newest."""
         self._votes.append(row)
         return self._votes

@@ -1,4 +1,4 @@
-"""Opens the store for the engine, which writes it; `reading` opens it for whoever watches."""
+"""Opens the store for the engine that writes it; `reading` opens it for everybody else."""
 
 from __future__ import annotations
 
@@ -33,69 +33,70 @@ def _now() -> datetime:
 
 
 class Store:
-    """The store of the engine that holds the workspace: the only one that writes."""
+    """The store, opened by the engine that holds the workspace: the only one that writes."""
 
     def __init__(
         self, path: Path, writer: Writer, reader: Reader, warnings: tuple[str, ...] = ()
     ) -> None:
         self.path = path
         self.reader = reader
-        """A connection of its own, which sees what is committed."""
+        """A separate connection, which sees what is committed."""
         self.warnings = warnings
         """What was found at opening that a person should know."""
         self._writer = writer
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be written now, as when the disk is full; None where all is well. What
-        was given waits, and is written when there is room. From any thread."""
+        """Why nothing can be written now, such as a full disk; None if all is well. Rows wait, and
+        are written when there is room. From any thread."""
         return self._writer.trouble
 
     def on_trouble(self, hear: OnTrouble) -> None:
-        """`hear` is called with what `trouble` says when that begins, and with None when all is
-        well again; on the writer's thread, which it must not hold up."""
+        """Call `hear` with the text of `trouble` when that begins, and with None when it ends; on
+        the writer's thread, which it must not block."""
         self._writer.on_trouble(hear)
 
     async def write(self, *rows: StoredRow) -> list[int]:
-        """Write all of them or none; their `seq`s, once they are durable.
+        """Write all rows or none, and return their `seq`s once they are durable.
 
-        Raises `StoreError`. Whoever is cancelled while waiting has written all the same.
+        Cancelling does not prevent the write. Raises `StoreError`; also if earlier rows of `tell`
+        failed, although these rows are written then.
         """
         return await self._writer.write(rows)
 
     def tell(self, *rows: StoredRow) -> None:
-        """Write without waiting, in order with every other write, from any thread.
+        """Write without waiting, in order with all other writes, from any thread.
 
-        What could not be written is raised by the next `write` or `close`.
+        A failure is raised by the next `write` or `close`.
         """
         self._writer.tell(rows)
 
     async def write_all(self, rows: Iterable[BulkRow | NumberedRows]) -> int:
-        """Write all of them or none, in one transaction that reads them as it goes, on the
-        writer's thread; the last `seq` given. Whoever is cancelled while waiting has written
-        nothing. Raises what `rows` raises, and `StoreError`.
+        """Write all rows or none in one transaction, which consumes them on the writer's thread;
+        return the last `seq`. If cancelled, nothing is written. Raises what `rows` raises, and
+        `StoreError`.
         """
         return await self._writer.write_all(Bulk(rows))
 
     async def set_mirrored(self, digests: Mapping[str, str], *, through: int | None = None) -> None:
-        """Remember files as they are on disk now, by their path relative to the workspace.
+        """Note the digests of files on disk, by their path relative to the workspace.
 
-        `through` is the last `seq` that is in them; without it, everything up to now is.
+        `through` is the last `seq` that is in them; None means everything up to now.
         """
         await self._writer.set_mirrored(digests, through)
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
-        """Remember files, as `set_mirrored` does, that stay as a person wrote them."""
+        """Note, like `set_mirrored`, the edited files that a person decided to keep."""
         await self._writer.set_kept(digests)
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """For this room: do something between two transactions of the writer, on its connection.
-        Blocks until it is done; raises what `work` raises."""
+        """Run `work` between two transactions of the writer, on its connection. For modules of
+        `engine.store`. Blocks, and returns or raises what `work` does."""
         return self._writer.exclusively(work)
 
     def close(self) -> None:
-        """Write what was given, and let go of the file. Raises `StoreError` as `write` does, and
-        where a full disk got no room within a few seconds."""
+        """Write what was given, and close the file. Raises `StoreError` for a failed `tell`, and if
+        a full disk got no room within a few seconds."""
         self.reader.close()
         self._writer.close()
 
@@ -119,12 +120,12 @@ def open_store(
     mounts: str | None = None,
     watch_s: float = WATCH_S,
 ) -> Store:
-    """Open the store for writing, and create it where there is none.
+    """Open the store for writing; create it if there is none.
 
-    Whoever calls this holds the workspace, and may give the name that it has there as `engine`.
-    `mounts` is what is mounted where, as in `/proc/mounts`, and is read from there where it is not
-    given. For `watch_s` an engine on another machine is watched for a sign that it is there. Raises
-    `StoreError`, and `WorkspaceBusyError` where another engine writes this store.
+    The caller holds the workspace; `engine` is the name that it has there. `mounts` is text as in
+    `/proc/mounts`, which is read by default. An engine that cannot be seen from here is watched for
+    `watch_s` seconds. Raises `StoreError`, and `WorkspaceBusyError` if another engine writes this
+    store.
     """
     refuse_unfit(path)
     refuse_network(path, mounts_text() if mounts is None else mounts)
@@ -133,10 +134,10 @@ def open_store(
         create_store(path)
     refuse_empty(path)
     keep_private(path)
-    # looked at before SQLite opens it: to open a log for writing is to recover it, and what lies
-    # behind the first wrong sum is lost to all
+    # checked before SQLite opens the log: opening it for writing recovers it, and everything behind
+    # the first wrong checksum is lost
     had_log, missing = has_log(path), rows_missing(path)
-    if had_log and missing:  # to be opened, the log would be cut to what SQLite reads of it
+    if had_log and missing:  # opening would cut the log to what SQLite reads of it
         raise damaged(path, missing_words(missing, path))
     connection = connect(path, "mode=rw")
     try:
@@ -145,16 +146,16 @@ def open_store(
         _migrate(connection, path)
         now = _milliseconds(clock)
         lease = Leaseholder(engine or token_hex(8), path, now)
-        # it says whether the last engine ended well: only a store that was left behind is looked
-        # through
+        # a lease that was left behind says that the last engine did not end cleanly: only then is
+        # the store checked
         left_over = lease.take(connection, watch_s=watch_s)
         warnings: list[str] = []
         if left_over is not None:
             check_newest(connection, path)
             warnings += [] if had_log or missing == 0 else [_without_its_log(path, missing)]
-        # so that a store without its log can be told from one that was closed
+        # so that a store that lost its log can be told from one that was closed
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        # the reader first: once there is a writer, the connection is its thread's alone
+        # the reader first: the connection belongs to the writer's thread once there is a writer
         reader = open_reader(path)
         writer = Writer(connection, path, clock, lease)
     except sqlite3.Error as error:
@@ -171,7 +172,7 @@ def _milliseconds(clock: UtcClock) -> Callable[[], int]:
 
 
 def _without_its_log(path: Path, missing: int | None) -> str:
-    """What is to be said of a store whose last engine did not end well."""
+    """Warn that the last engine did not end cleanly and the log is gone."""
     what = "what was written last may be missing, and is"
     if missing is not None:
         what = (
@@ -198,8 +199,8 @@ def _refuse_read_only(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    # SQLite answers with the mode that it got; it says `delete` where it cannot map shared memory,
-    # as on most network file systems
+    # SQLite answers with the mode that it set: `delete` where it cannot map shared memory, as on
+    # most network file systems
     [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StoreError(
@@ -207,16 +208,15 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             "workspace to a local disk, or name a local file as `store: PATH` in config.yaml"
         )
     for pragma in (
-        "synchronous = FULL",  # what is acknowledged survives a power cut
+        "synchronous = FULL",  # an acknowledged write survives a power failure
         "fullfsync = ON",  # macOS: its plain fsync does not reach the disk; elsewhere no effect
         "checkpoint_fullfsync = ON",
-        # SQLite's own default, said here because the limit below rests on it: pages of 16 kB make
-        # that 16 MB between two checkpoints
+        # SQLite's default, stated because the limit below depends on it: with pages of 16 kB, 16 MB
+        # between two checkpoints
         "wal_autocheckpoint = 1000",
-        # 64 MiB: a log that grew while a watcher read for long is cut back to it when it is begun
-        # anew
+        # 64 MiB: a log that grew during a long read is truncated to it when it is restarted
         "journal_size_limit = 67108864",
-        # off by default in SQLite, and for each connection
+        # off by default, and set for each connection
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -224,15 +224,15 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if _is_up_to_date(connection):
-        return  # an engine that starts again is in a hurry
-    # imported here because sqlite-utils takes longer to load than the app has to open a reader
+        return  # a restart should be fast
+    # imported here, as sqlite-utils takes longer to load than the app has for opening a reader
     from engine.store.migrations import apply_migrations
 
     apply_migrations(connection, path)
 
 
 def _is_up_to_date(connection: sqlite3.Connection) -> bool:
-    """Whether it has all changes that are known here, and no other."""
+    """Whether all known migrations were applied, and no others."""
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if version != SCHEMA_VERSION:
         return False
@@ -241,7 +241,7 @@ def _is_up_to_date(connection: sqlite3.Connection) -> bool:
 
 
 def create_store(path: Path) -> None:
-    """A new one, empty; whole or not at all: made beside its place, then moved there in one step.
+    """Create an empty store, atomically: made under another name, then renamed.
 
     Raises `StoreError`.
     """
@@ -253,21 +253,21 @@ def create_store(path: Path) -> None:
         )
     unfinished = path.with_name(path.name + ".new")
     try:
-        # SQLite would play an old log back into a new file of the same name
+        # SQLite would apply an old log to a new file of the same name
         for leftover in (log, unfinished, unfinished.with_name(unfinished.name + "-journal")):
             leftover.unlink(missing_ok=True)
-        # SQLite gives its log the same mode, so that this is enough to keep transcripts private
+        # SQLite creates the log with the mode of the file, so this keeps transcripts private
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection = connect(unfinished, "mode=rw")
         try:
-            # before there is a table, or never; what reads pages without SQLite counts on it
+            # possible only before the first table; `pages` relies on it
             connection.execute("PRAGMA page_size = 16384")
-            # it is moved into place below, so it must be on disk, and not only in memory, before
+            # it must be on disk before it is renamed
             connection.execute("PRAGMA synchronous = FULL")
             _migrate(connection, path)
         finally:
             connection.close()
-        # what is at `path` is whole from its first moment, however this ends
+        # the file at `path` is complete from the start, however this ends
         unfinished.rename(path)
         sync(path.parent)
     except (OSError, sqlite3.Error) as error:

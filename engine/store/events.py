@@ -1,4 +1,4 @@
-"""What a watcher reads: facts in their order, and the sum of all of them at one moment."""
+"""What a watcher reads: facts in order, and a snapshot of what all facts up to now add up to."""
 
 from __future__ import annotations
 
@@ -31,30 +31,29 @@ KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"
 
 
 def kept_summary(connection: Connection, last: int) -> Progress:
-    """The sums that were kept; of nothing where none were, or where they hold more than is to be
-    seen, whose last row is `last`."""
-    # as bytes: of text that is damaged SQLite would tell no more than that
+    """Return the stored sums; empty ones if there are none, if they cannot be read, or if they
+    include rows beyond `last`, the last row that is visible."""
+    # as bytes: for damaged text SQLite would only report that it cannot be decoded
     row = connection.first(
         "SELECT seq, CAST(progress AS BLOB) AS progress FROM summary WHERE seq <= ?", (last,)
     )
     try:
         kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
-        # thrown away as a whole: they are worked out anew from the rows, which takes longer and is
-        # right
+        # discarded as a whole: adding up all rows takes longer but is right
         return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
     except UNREADABLE:
         return Progress()
 
 
 def _is_plausible(target: TargetProgress) -> bool:
-    """Whether it was added up of what can be: versions that did not look kept anything."""
+    """Whether the sums are possible: older versions stored implausible amounts, too."""
     used = target.usage
     tokens = max(used.input_tokens or 0, used.output_tokens or 0)
     return tokens <= MOST_TOKENS * max(used.calls, 1)
 
 
 def summary_row(progress: Progress) -> tuple[int, str]:
-    """The sums as they are kept: `seq`, and text for `kept_summary`."""
+    """Return the sums as they are stored: `seq`, and text for `kept_summary`."""
     stages = [
         [benchmark, stage.value, *astuple(tally)]
         for (benchmark, stage), tally in progress.stages.items()
@@ -82,7 +81,7 @@ def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
     for benchmark, stage, *counts in kept["stages"]:
         progress.stages[benchmark, Stage(stage)] = StateCounts(*counts)
     for benchmark, name, simulate, evaluate, scores, used, problem, *more in kept["targets"]:
-        # sums that an older version kept end before these
+        # sums of an older version do not have these
         replies, others = more or (0, {})
         calls, input_tokens, output_tokens, cost = used
         progress.targets[benchmark, name] = TargetProgress(
@@ -116,30 +115,29 @@ _FACTS: Final[Mapping[type[Fact], str]] = {
     " CASE WHEN other THEN coalesce(nullif(served, ''), 'another model') END AS other "
     "FROM attempt x",
 }
-"""Each kind with the rows that it is read from."""
+"""The query for each kind of fact."""
 
 _RECENT_ROWS: Final = 5000
-"""More of one kind do not happen within `RATE_WINDOW`."""
+"""At most so many rows of one kind are written within `RATE_WINDOW`."""
 _RECENT_TAKES: Final = 1000
-"""More are not played at once."""
+"""At most so many takes are played at once."""
 _SECOND: Final = 1000
 _SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
 _REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1 END)"
 
 
 def last_seq(connection: Connection) -> int:
-    """The last `seq` of all facts; 0 where there is none."""
+    """Return the last `seq` of all facts; 0 if there is none."""
     return connection.number(LAST_SEQ)
 
 
 def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
-    """The first `limit` facts beyond `after`, none of them left out.
+    """Return the first `limit` facts beyond `after`, without gaps.
 
-    Each table is asked by itself, so rows may be added between two of the questions; nothing
-    beyond what was there before the first of them is taken.
+    Each table is queried separately while rows may be added, so nothing beyond the last row at the
+    start is included.
     """
-    # asked first: tables are read one after the other, and what is written meanwhile waits for the
-    # next portion
+    # first, as rows that are written between the queries are for the next call
     until = last_seq(connection)
     if until <= after:
         return []
@@ -151,30 +149,30 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
             (after, until, limit),
         )
     ]
-    # each kind gave its first `limit`, so the first `limit` of all are among them
+    # each kind gave its first `limit`, so the first `limit` of all kinds are among them
     found.sort(key=lambda fact: fact.seq)
     return found[:limit]
 
 
 def snapshot(connection: Connection) -> Progress:
-    """What folding every fact would give: the sums that were kept, what came since, and what there
-    is to say of the present moment."""
-    # in one transaction: a row that came between two questions would be counted by one of them
+    """Return what folding every fact would give: the stored sums, the rows since then, and the
+    present rates, notes and open takes."""
+    # one transaction: a row that is added between two queries would be counted by one of them
     with connection.read_transaction(), connection.readable():
         progress = sums(connection)
-        last, progress.seq = progress.seq, 0  # so that notes of any age are taken
+        last, progress.seq = progress.seq, 0  # so that notes of any age are applied
         _add_notes(connection, progress)
         _add_rates(connection, progress)
         _add_lengths(connection, progress)
-        # SQLite counts a table by its smallest index, without reading a text
+        # SQLite counts a table by its smallest index, without reading any text
         progress.messages = connection.number("SELECT count(*) FROM message")
         progress.seq = last
     return progress
 
 
 def sums(connection: Connection) -> Progress:
-    """What all rows add up to, without what `snapshot` can say at once. To be asked within one
-    moment."""
+    """Add up all rows, except what `snapshot` can query directly. To be called in one
+    transaction."""
     last = last_seq(connection)
     progress = kept_summary(connection, last)
     _add_states(connection, progress)
@@ -187,7 +185,7 @@ def sums(connection: Connection) -> Progress:
 
 
 def _add_notes(connection: Connection, progress: Progress) -> None:
-    """The last hundred, and of what may be older the last of each kind, which decide the rest."""
+    """Apply the last hundred notes, and the last of each kind, which the rest depends on."""
     for row in connection.all(
         "SELECT * FROM note WHERE seq IN (SELECT max(seq) FROM note GROUP BY kind, benchmark <> '')"
         " OR seq IN (SELECT seq FROM note ORDER BY seq DESC LIMIT 100) ORDER BY seq"
@@ -196,15 +194,16 @@ def _add_notes(connection: Connection, progress: Progress) -> None:
 
 
 def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
-    """Write down what all rows add up to, within a transaction if there is one."""
+    """Store the sums of all rows. To be called in a transaction. Raises `StoreError` if a row
+    cannot be read, and `sqlite3.Error`."""
     asked = Connection(connection, path)
     with asked.readable():
         kept = summary_row(sums(asked))
     connection.execute(KEEP, kept)
 
 
-# What is asked where no sums were kept goes by what stands, so that it holds for a store of which
-# rows were lost or pruned; what is asked since then goes by what each row changed.
+# Without stored sums, the queries read the present state of each thing, so that they hold for a
+# store whose rows were lost or pruned; with them, they read what each row since then changed.
 
 
 def _add_states(connection: Connection, progress: Progress) -> None:
@@ -263,7 +262,7 @@ def _add_scores(connection: Connection, progress: Progress) -> None:
 
 
 def _add_usage(connection: Connection, progress: Progress) -> None:
-    """Cached tokens are no part of what is folded."""
+    """Cached tokens are not part of the progress."""
     for row in connection.all(
         f"SELECT benchmark, target, {USAGE}, {_REPLIES} AS replies FROM attempt "
         "WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
@@ -277,7 +276,7 @@ def _add_usage(connection: Connection, progress: Progress) -> None:
 
 
 def _add_others(connection: Connection, progress: Progress) -> None:
-    """There are few, of which an index knows."""
+    """Count replies of other models: they are few, and have an index."""
     for row in connection.all(
         "SELECT benchmark, target, served, count(*) AS replies FROM attempt "
         "WHERE other = 1 AND role = 'target' AND outcome = 'answer' AND target IS NOT NULL "
@@ -289,7 +288,7 @@ def _add_others(connection: Connection, progress: Progress) -> None:
 
 
 def _add_rates(connection: Connection, progress: Progress) -> None:
-    """So that a watcher who has just come sees the present pace at once."""
+    """Add the rates of the last minutes, so that a new watcher sees the present pace at once."""
     for name, at, tokens in _by_second(connection, "attempt", _SPOKEN):
         progress.target(*name).tokens.add(utc_datetime(at), tokens)
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
@@ -303,8 +302,8 @@ def _add_rates(connection: Connection, progress: Progress) -> None:
 
 
 def _add_lengths(connection: Connection, progress: Progress) -> None:
-    """Of the takes that came last: those which are open are among them."""
-    # 2 * turn - 1 messages stand when the user has spoken, 2 * turn when the target has answered
+    """Add the lengths of the newest takes, among which all open ones are."""
+    # 2 * turn - 1 messages if the user spoke last, 2 * turn if the target did
     for row in connection.all(
         "SELECT benchmark, target, " + CONV_ID + " AS unit, "
         "(SELECT max(2 * turn - (speaker = 'user')) FROM message m WHERE m.take = t.seq) AS said, "
@@ -326,8 +325,8 @@ def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
 def _by_second(
     connection: Connection, table: str, amount: str, where: str = "1"
 ) -> list[tuple[tuple[str, str], int, int]]:
-    """Of the last rows: whose they are, since when, and how much within a second of it. There may
-    be thousands, of which a rate would make as many moments."""
+    """Sum the last rows by target and second: (benchmark, target), the first time, the amount.
+    Thousands of single rows would be as many points of a rate."""
     window = round(RATE_WINDOW.total_seconds() * 1000)
     rows = connection.all(
         f"SELECT at, benchmark, target, {amount} FROM {table} WHERE target IS NOT NULL AND {where}"
@@ -349,8 +348,8 @@ def _by_second(
 
 
 def _sum(column: str) -> str:
-    """Unknown as soon as that of one answer is. A failed attempt that reported nothing adds
-    nothing; how many those are is told beside the sum, where it is published."""
+    """Return SQL for a sum that is NULL if the amount of any answer is unknown. Failed attempts
+    without usage add nothing; where the sum is published, their number is stated beside it."""
     value = plausible(column)
     answered = "count(CASE WHEN outcome = 'answer' THEN 1 END)"
     known = f"count(CASE WHEN outcome = 'answer' THEN {value} END)"
@@ -358,4 +357,4 @@ def _sum(column: str) -> str:
 
 
 USAGE: Final = "count(*) AS calls, " + ", ".join(_sum(column) for column in COLUMNS)
-"""Columns that add up attempts, for any grouping of them."""
+"""Columns that sum up attempts, for any GROUP BY."""

@@ -1,4 +1,4 @@
-"""Whether a store may lie where it is meant to: a network file system breaks SQLite's promises."""
+"""Checks where a store lies: network file systems break SQLite's guarantees, disks can be full."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NETWORK: Final = frozenset(
 _MOUNTS: Final = Path("/proc/mounts")
 _TELL_SECONDS: Final = 2.0
 _TOLD = re.compile(r"(.+) on (/.*) \((\w[\w.]*)[,)]")
-"""How `mount` says it where there is no `/proc`: `what on where (kind, option, option)`."""
+"""The output of `mount` on a system without `/proc`: `what on where (kind, option, option)`."""
 
 
 def mounts_text() -> str:
-    """What is mounted where, as in `/proc/mounts`; nothing where the system does not tell it."""
+    """Return the mounts as in `/proc/mounts`; empty if the system does not tell."""
     try:
         return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -33,7 +33,7 @@ def mounts_text() -> str:
 
 
 def mounts_as_told(told: str) -> str:
-    """What `mount` prints on a Mac, as it would stand in `/proc/mounts`."""
+    """Convert the output of `mount` on a Mac into the format of `/proc/mounts`."""
     found = (_TOLD.match(line) for line in told.splitlines())
     lines = (
         f"{_escaped(one[1])} {_escaped(one[2])} {one[3]} - 0 0" for one in found if one is not None
@@ -57,7 +57,7 @@ def _told() -> str:
 
 
 def refuse_network(path: Path, mounts: str) -> None:
-    """Raises `StoreError` where `path` would lie on a network file system."""
+    """Raise `StoreError` if `path` is on a network file system."""
     kind = file_system(path, mounts)
     if kind in _NETWORK:
         raise StoreError(
@@ -68,8 +68,8 @@ def refuse_network(path: Path, mounts: str) -> None:
 
 
 def file_system(path: Path, mounts: str) -> str | None:
-    """The kind of file system under `path`; None where it cannot be told."""
-    place = Path(os.path.realpath(path))  # which a link to itself does not trouble
+    """Return the type of the file system under `path`; None if it is unknown."""
+    place = Path(os.path.realpath(path))  # unlike `resolve`, it takes a link to itself
     places = {place, *place.parents}
     deepest, kind = -1, None
     for line in mounts.splitlines():
@@ -77,7 +77,7 @@ def file_system(path: Path, mounts: str) -> str | None:
         if len(fields) < 3:
             continue
         mounted = Path(_unescaped(fields[1]))
-        # of two mounts on one place the later one is seen
+        # of two mounts on the same folder the later one is visible
         if mounted in places and len(mounted.parts) >= deepest:
             deepest, kind = len(mounted.parts), fields[2]
     return kind
@@ -87,8 +87,8 @@ _CODES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\
 
 
 def _unescaped(field: str) -> str:
-    # the backslash last here and first when escaping, or one that stands for itself would be read
-    # as the begin of a code
+    # the backslash last here and first when escaping: an escaped one would be taken for the start
+    # of a code
     for code, character in _CODES:
         field = field.replace(code, character)
     return field
@@ -101,34 +101,32 @@ def _escaped(field: str) -> str:
 
 
 def keep_private(database: Path) -> None:
-    """Take a database of this user's, and what SQLite keeps beside it, from everybody else. It is
-    not opened for that: closing it again would give up SQLite's locks."""
+    """Make a database of this user, and SQLite's files beside it, readable by this user only. It is
+    not opened, as closing it again would release SQLite's locks."""
     real = database.resolve()
     for suffix in ("", "-wal", "-shm"):
         keep_file_private(real.with_name(real.name + suffix))
 
 
 def keep_file_private(path: Path) -> None:
-    """Take a file of this user's from everybody else, if there is one."""
-    with contextlib.suppress(OSError):  # not there, or of a file system without modes
+    """Make a file of this user, if there is one, readable by this user only."""
+    with contextlib.suppress(OSError):  # not there, or on a file system without modes
         found = path.lstat()
         is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
         if is_ours and found.st_mode & 0o077:
             path.chmod(0o600)
 
 
-# EFBIG: a limit on the size of files (RLIMIT_FSIZE), which Python's ignored SIGXFSZ turns into an
-# error
+# EFBIG: a limit on the size of files (RLIMIT_FSIZE), an error because Python ignores SIGXFSZ
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CANNOT_GROW: Final = frozenset(
     {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE}
 )
-"""What SQLite makes of a quota, a limit on the size of files, and a disk that fills while it
-syncs."""
+"""SQLite's codes for a quota, a limit on the size of files, and a disk that fills during a sync."""
 
 
 def lacks_room(error: Exception) -> bool:
-    """Whether trying again helps, once there is room."""
+    """Whether the error goes away once there is room on the disk."""
     if isinstance(error, OSError):
         return error.errno in _NO_ROOM
     code = getattr(error, "sqlite_errorcode", None)
@@ -136,14 +134,14 @@ def lacks_room(error: Exception) -> bool:
 
 
 def room_advice(path: Path, error: Exception) -> str:
-    """What to do so that there is room for `path`."""
+    """Say how to make room for `path`."""
     if getattr(error, "sqlite_errorcode", None) in _CANNOT_GROW:
         return f"free some space on {mount_of(path)}, or raise the quota or limit on file sizes"
     return f"free some space on {mount_of(path)}"
 
 
 def mount_of(path: Path) -> Path:
-    """The folder under which the file system of `path` is seen."""
+    """Return the mount point of the file system of `path`."""
     place = path.resolve()
     while not place.is_mount() and place != place.parent:
         place = place.parent

@@ -1,5 +1,5 @@
-"""Notes of what was imported, each with the rows of its benchmark as they were then. They stand
-among the mirrored files, and may be missing."""
+"""Notes of what was imported, each with a digest of its benchmark's rows at that time. They are
+kept among the mirrored files, and may be missing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, Final
 from engine.store.connection import Connection
 
 NOTE: Final = "/"
-"""How the path of a note among the mirrored files begins, which tells from which rows something was
-made: no path relative to the workspace begins so."""
+"""Prefix of a note's path among the mirrored files. No path relative to the workspace begins with
+it."""
 
 _WANTED: Final = ("metric", "scenario", "review")
 _DONE: Final = ("take", "state", "attempt")
@@ -26,10 +26,11 @@ _LAST: Final = 2**63 - 1
 
 
 def rows_digest(connection: Connection, benchmark: str, through: int = _LAST) -> str:
-    """Another one after any row was added or taken away: a row is a fact, and never written over.
-    But for what calls used, which a repair may correct, and which is looked at.
+    """Return a digest that changes when a row of the benchmark is added or removed.
 
-    Of what was done, only rows up to `through` are looked at: what was done since is no change.
+    Rows are facts and never overwritten, except for amounts of usage, which a repair may correct
+    and which are included. Takes, states and attempts count only up to `through`: what was done
+    since then is no change.
     """
     questions = [f"SELECT {_SUMS} FROM {table} r WHERE r.benchmark = ?" for table in _WANTED]
     until = f"AND r.seq <= {through:d}"
@@ -48,26 +49,26 @@ _KEEP: Final = "INSERT OR REPLACE INTO mirrored (path, at, digest, seq) VALUES (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportNote:
-    """What was imported into a benchmark, written with it. No fact, and no row of its own."""
+    """What was imported into a benchmark, written together with it. Not a fact."""
 
     benchmark: str
     source: str
-    """Which of several that are imported into the same."""
+    """Tells several imports into the same benchmark apart."""
     digest: str
-    """Of what was imported, for whoever wants to know whether it still is the same."""
+    """Digest of what was imported, to see whether it has changed."""
     found: Mapping[str, Any]
-    """What was in it, as JSON has it."""
+    """What was found in it, as JSON."""
 
 
 def keep_import(connection: sqlite3.Connection, note: ImportNote, *, seq: int, at: int) -> None:
-    """In place of the one before. `seq` is the last that was written before it."""
+    """Replace the note before. `seq` is the last row before it."""
     rows = rows_digest(Connection(connection, Path()), note.benchmark, seq)
     text = json.dumps({"digest": note.digest, "rows": rows, "found": note.found})
     connection.execute(_KEEP, (_path(note.benchmark, note.source), at, text, seq))
 
 
 def kept_import(connection: Connection, benchmark: str, source: str) -> ImportNote | None:
-    """None where none was kept, and where the store has not all rows any more that it had then."""
+    """Return the note; None if there is none, or if the store has lost rows since then."""
     path = _path(benchmark, source)
     row = connection.first("SELECT digest, seq FROM mirrored WHERE path = ?", (path,))
     if row is None:

@@ -1,5 +1,4 @@
-"""Reads a JSON file that somebody else wrote: whole, or not at all and with the place. Makes the
-text of ours."""
+"""Reads JSON files that others wrote, with the position of each fault, and writes ours."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ DEPTH_LIMIT: Final = 50
 
 _IN_A_LINE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _quoted: Final = json.encoder.encode_basestring
-# possessive (++, *+, of Python 3.11): without, a file of megabytes would be tried in exponentially
-# many ways
+# possessive quantifiers (++, *+, of Python 3.11): without them a file of megabytes would take
+# exponential time
 _TO_A_NUMBER_OF_JAVASCRIPT = re.compile(r'(?:[^"NI]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-"""All before a number that only JavaScript knows; what strings say is passed over."""
+"""Everything before a NaN or Infinity that is not within a string."""
 
 
 class ParsedObject(dict[str, object]):
-    """An object, which remembers the keys that were given twice."""
+    """A JSON object that remembers which keys were given twice."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
@@ -35,7 +34,7 @@ class ParsedObject(dict[str, object]):
 
 
 def read_json(path: Path) -> object:
-    """What the file holds; objects are `ParsedObject`s. Raises `InputError`."""
+    """Return the file's content, with objects as `ParsedObject`s. Raises `InputError`."""
     text = _read(path)
     try:
         value: object = json.loads(text, object_pairs_hook=ParsedObject, parse_constant=_refuse)
@@ -50,7 +49,7 @@ def read_json(path: Path) -> object:
         raise InputError(_not_a_number(path, text)) from error
     except RecursionError as error:
         raise InputError(Problem(_TOO_DEEP, path=path)) from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # an integer of thousands of digits
         raise InputError(Problem(f"a number cannot be read: {error}", path=path)) from error
     if problem := next(_unstorable(value), None):
         raise InputError(Problem(problem, path=path))
@@ -61,7 +60,7 @@ _TOO_DEEP: Final = f"values are nested more than {DEPTH_LIMIT} deep"
 
 
 class _NotANumberError(Exception):
-    """NaN or an infinity."""
+    """The text has NaN or an infinity, which JSON does not."""
 
 
 def _refuse(_: str) -> object:
@@ -80,7 +79,7 @@ def _not_a_number(path: Path, text: str) -> Problem:
 
 
 def _unstorable(value: object) -> Iterator[str]:
-    """What is JSON by the letter and yet cannot be kept."""
+    """Yield what is valid JSON but cannot be stored: deep nesting and infinite numbers."""
     level = [value]
     depth = 0
     while level:
@@ -88,7 +87,7 @@ def _unstorable(value: object) -> Iterator[str]:
         if depth > DEPTH_LIMIT:
             yield _TOO_DEEP
             return
-        # level by level and not by recursion: the depth is what is to be found out
+        # level by level, not recursively, as the depth is what is checked
         below: list[object] = []
         for one in level:
             if isinstance(one, dict):
@@ -129,7 +128,7 @@ def _read(path: Path) -> str:
 
 
 def kind_of(value: object) -> str:
-    """How JSON calls it, and what it is where that is short."""
+    """Name a value's type in JSON, together with the value if that is short."""
     match value:
         case None:
             return "null"
@@ -146,7 +145,7 @@ def kind_of(value: object) -> str:
 
 
 def json_array(rows: Iterable[object]) -> Iterator[str]:
-    """The text of a JSON array with indent 2, row by row; nothing at all for no rows."""
+    """Yield the text of a JSON array with indent 2, row by row; nothing for no rows."""
     before = "[\n  "
     for row in rows:
         yield before + _text(row, "\n  ")
@@ -156,24 +155,24 @@ def json_array(rows: Iterable[object]) -> Iterator[str]:
 
 
 def json_value(value: object) -> Iterator[str]:
-    """The text of a JSON file with indent 2."""
+    """Yield the text of a JSON value with indent 2."""
     yield _text(value) + "\n"
 
 
 def json_object(value: Mapping[str, object]) -> Iterator[str]:
-    """Nothing at all for an empty one."""
+    """As `json_value`, but nothing for an empty object."""
     if value:
         yield from json_value(value)
 
 
 def json_lines(rows: Iterable[object]) -> Iterator[str]:
-    """Each row in a line; nothing at all for no rows."""
+    """Yield each row as a line of JSON."""
     for row in rows:
         yield _IN_A_LINE.encode(row) + "\n"
 
 
 def _text(value: object, newline: str = "\n") -> str:
-    """With indent 2, as `json.dumps` writes it, in a third of the time."""
+    """As `json.dumps` with indent 2, in a third of its time."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, dict) and value:
@@ -183,5 +182,5 @@ def _text(value: object, newline: str = "\n") -> str:
     if isinstance(value, list | tuple) and value:
         inner = newline + "  "
         return f"[{inner}{f',{inner}'.join(_text(one, inner) for one in value)}{newline}]"
-    # numbers, true and the like, and what is empty: these have no inside to indent
+    # numbers, literals, and empty objects and lists, which have nothing to indent
     return _IN_A_LINE.encode(value)

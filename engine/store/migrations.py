@@ -1,4 +1,4 @@
-"""The steps of the schema as migrations of sqlite-utils, which this module alone loads."""
+"""Applies the schema's steps as migrations of sqlite-utils, which only this module loads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.store.connection import transaction
 from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION, STEPS, take_step
 
 _UNUSED: Final = [name for name in ("numpy", "pandas") if name not in sys.modules]
-"""What sqlite-utils loads where it is installed, to take values of their types, of which we have
-none: it takes four times as long to load with them (0.09 -> 0.38 s of CPU)."""
+"""Hidden from sqlite-utils, which would import them to accept values of their types. We have none,
+and loading them takes four times as long (0.09 -> 0.38 s of CPU)."""
 sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]  # None is "not installed"
 try:
     from sqlite_utils import Database, Migrations
@@ -51,8 +51,8 @@ for _name, _step in zip(_NAMES, STEPS, strict=True):
 
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the schema up to date. Raises `StoreError` where it is newer than this program."""
-    # no plug-ins: what a person has installed for the command sqlite-utils must not touch a store
+    """Bring the schema up to date. Raises `StoreError` if it is newer than this program."""
+    # no plug-ins: those a person installed for sqlite-utils' own command must not touch a store
     database = Database(connection, execute_plugins=False, recursive_triggers=False)
     applied = {migration.name for migration in MIGRATIONS.applied(database)}
     if strange := applied.difference(_NAMES):
@@ -62,11 +62,10 @@ def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
         )
     if applied.issuperset(_NAMES):
         return
-    # sqlite-utils alone would begin as a reader
+    # a write transaction from the start, which sqlite-utils would not begin
     with transaction(connection):
         MIGRATIONS.apply(database)
-        # in the same transaction as the steps: SQLite keeps it in the first page, so either both
-        # are there or neither
+        # in the transaction of the steps: it is in the first page, so both are there or neither
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         reached(KillPoint.MIGRATING)
     reached(KillPoint.MIGRATED)

@@ -1,4 +1,4 @@
-"""The questions that can be asked of the store, by its engine and by any number of watchers."""
+"""All queries of the store, for the engine and for any number of watchers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _IN_ORDER: Final = " GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 
 
 def _ids(condition: str) -> dict[str, str]:
-    """The question for ids of each kind."""
+    """The queries for ids, by kind."""
     return {
         "metric": "SELECT benchmark, id FROM ("
         "  SELECT benchmark, metric_id AS id FROM metric UNION ALL"
@@ -83,76 +83,76 @@ def _ids(condition: str) -> dict[str, str]:
 
 
 IDS: Final = _ids("id >= ?1 AND id < ?2" + _IN_ORDER)
-"""Each from an index, in its order, so that no more is read than is asked for."""
+"""Each query reads an index in its order, so that it reads no more than it returns."""
 _IDS_WITHIN: Final = _ids("instr(lower(id), ?1) > 0 AND NOT (id >= ?2 AND id < ?4)" + _IN_ORDER)
-"""Of those that begin otherwise. All ids are looked at."""
+"""Ids that contain a text and do not begin with it. Scans all ids."""
 _BEYOND: Final = "\U0010ffff"
-"""Behind a prefix, what no id that begins with it comes after."""
+"""Sorts after every character that can follow a prefix."""
 _BENCHMARKS: Final = (
     "WITH RECURSIVE one (name) AS (SELECT min(benchmark) FROM {table} UNION ALL"
     " SELECT (SELECT min(benchmark) FROM {table} WHERE benchmark > one.name) FROM one"
     " WHERE name IS NOT NULL) SELECT name FROM one WHERE name IS NOT NULL"
 )
-"""From one name to the next: there are few, in many rows."""
+"""Skips from one name to the next, as there are few names in many rows."""
 USED_CALLS: Final = 5_000
-"""So many tell what the next ones will use, and are read in a moment."""
+"""The newest calls, enough to predict what the next ones use and quick to read."""
 ATTEMPTS_WITHIN: Final = 20_000
-"""Takes whose messages are read in one question: few enough to be light, enough to be quick."""
+"""Rows before a failure, of all tables, among which its attempts are searched."""
 
 _SPEAKERS: Final = (Speaker.USER, Speaker.TARGET)
-"""In the order in which they take turns."""
+"""In the order of their messages."""
 
 
 class Reader:
-    """Read-only. One connection, which threads may share; each answer is complete when given."""
+    """Read-only queries over one connection, which threads may share. All results are complete."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        """For this room, whose other readers ask by it."""
+        """For modules of `engine.store` that query the same connection."""
         self.path = connection.path
 
     def close(self) -> None:
-        """Nothing can be asked any more, nor of what asks by the same connection."""
+        """Close the connection, and with it all that share it."""
         self.connection.close()
 
     def move_to(self, other: Reader) -> None:
-        """Answer from the store that `other` reads, which is not to be used any more."""
+        """Read from the store of `other` from now on; `other` must not be used any more."""
         self.connection.move_to(other.connection)
 
     # For watchers
 
     def data_version(self) -> int:
-        """Another number when anything was written since it was last asked for."""
+        """Return a number that changes whenever another connection has committed."""
         return self.connection.number("PRAGMA data_version")
 
     def last_seq(self) -> int:
-        """The last `seq` of all that is committed; 0 for an empty store."""
+        """Return the last committed `seq`; 0 for an empty store."""
         return last_seq(self.connection)
 
     def facts(self, after: int, limit: int = 5000) -> list[Fact]:
-        """The first `limit` facts whose `seq` is beyond `after`, in order, none left out."""
+        """Return the first `limit` facts beyond `after`, in order and without gaps."""
         return facts_after(self.connection, after, limit)
 
     def snapshot(self) -> Progress:
-        """What folding all facts up to now would give."""
+        """Return what folding all facts up to now would give."""
         return snapshot(self.connection)
 
-    # What there is
+    # Overview
 
     def benchmarks(self) -> list[str]:
-        """Every name that anything in the store has, validation runs among them; sorted."""
+        """Return every benchmark's name, including validation runs, sorted."""
         found: set[str] = set()
         for table in ("scenario", "take", "state", "metric"):
             found.update(row[0] for row in self.connection.all(_BENCHMARKS.format(table=table)))
         return sorted(found)
 
     def last_run(self) -> RunRow | None:
-        """None where none was begun here, as in a store that was only imported into."""
+        """Return the newest run; None if there is none, as in a store with imports only."""
         row = self.connection.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
         return None if row is None else read(RunRow, row)
 
     def run_over(self, after: int) -> RunRow | None:
-        """The newest run with a greater `seq` that came to its end."""
+        """Return the newest run beyond `after` that has ended."""
         row = self.connection.first(
             "SELECT r.* FROM run r WHERE r.seq > ? AND EXISTS (SELECT 1 FROM note n "
             "WHERE n.kind = ? AND n.seq > r.seq) ORDER BY r.seq DESC LIMIT 1",
@@ -161,31 +161,31 @@ class Reader:
         return None if row is None else read(RunRow, row)
 
     def mirrored(self, path: str) -> MirroredFile | None:
-        """A file of the mirror, by its path relative to the workspace."""
+        """Return a file of the mirror by its path relative to the workspace."""
         row = self.connection.first("SELECT * FROM mirrored WHERE path = ?", (path,))
         return None if row is None else read(MirroredFile, row)
 
     def rows_digest(self, benchmark: str) -> str:
-        """A digest that is the same while no row of a benchmark was added or taken away."""
+        """Return a digest that changes when a row of the benchmark is added or removed."""
         return rows_digest(self.connection, benchmark)
 
     def imported(self, benchmark: str, source: str) -> ImportNote | None:
-        """What was imported last from a source; None where the store has lost a row since."""
+        """Return the last import from a source; None if the store has lost rows since then."""
         return kept_import(self.connection, benchmark, source)
 
     def kept(self, path: str) -> str | None:
-        """The digest of a mirrored file that stays as a person wrote it; None for any other."""
+        """Return the digest of an edited file that a person decided to keep; None otherwise."""
         row = self.connection.first("SELECT digest FROM kept WHERE path = ?", (path,))
         return None if row is None else str(row["digest"])
 
     def lease(self) -> Lease | None:
-        """Whose the store is, or was when its engine was killed."""
+        """Return the lease of the engine that has the store, or had it when it was killed."""
         row = self.connection.first(f"SELECT {LEASE} FROM lease")
         return None if row is None else lease_from(row)
 
     def find_ids(self, prefix: str, limit: int = 20) -> list[tuple[str, str, str]]:
-        """(benchmark, id, kind) of what begins with `prefix`; kind is `metric`, `scenario` or
-        `conversation`, in this order."""
+        """Return (benchmark, id, kind) of ids that begin with `prefix`; kind is `metric`,
+        `scenario` or `conversation`, in this order. A negative `limit` is none."""
         found: list[tuple[str, str, str]] = []
         for kind, sql in IDS.items():
             left = limit if limit < 0 else limit - len(found)
@@ -195,8 +195,7 @@ class Reader:
         return found
 
     def find_ids_within(self, part: str, limit: int = 20) -> list[tuple[str, str, str]]:
-        """As `find_ids`, of what holds `part` somewhere behind its beginning, or there in letters
-        of another size."""
+        """As `find_ids`, for ids that contain `part` but do not begin with it in this case."""
         found: list[tuple[str, str, str]] = []
         given = (part.lower(), part)
         for kind, sql in _IDS_WITHIN.items():
@@ -204,36 +203,36 @@ class Reader:
             found += [(row["benchmark"], row["id"], kind) for row in rows]
         return found
 
-    # What is wanted
+    # Metrics and scenarios
 
     def metrics(self, benchmark: str) -> list[tuple[Metric, Depends | None, str]]:
-        """The newest of each id, with what it was made from and its source."""
+        """Return the newest metric of each id, with its inputs and its source."""
         rows = self.metric_rows(benchmark)
         return [(row.metric, row.depends, row.source) for row in rows]
 
     def metric_rows(self, benchmark: str) -> list[MetricRow]:
-        """The newest of each id."""
+        """Return the newest row of each metric."""
         return [read(MetricRow, row) for row in self._newest("metric", "metric_id", benchmark)]
 
     def scenarios(self, benchmark: str) -> list[ScenarioRow]:
-        """Base scenarios and variants, the newest of each id, without those that were removed."""
+        """Return the newest row of each base scenario and variant, except removed ones."""
         rows = self._newest("scenario", "scenario_id", benchmark)
         return [read(ScenarioRow, row) for row in rows if not row["removed"]]
 
     def removed_scenarios(self, benchmark: str) -> frozenset[str]:
-        """Ids that a person took out of the file and that did not come back."""
+        """Return the ids that a person removed from the file and that did not come back."""
         rows = self._newest("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
     def scenario_ids(self, benchmark: str) -> frozenset[str]:
-        """Of all that ever were, those too that a person took out."""
+        """Return all ids that ever were, including removed ones."""
         rows = self.connection.all(
             "SELECT DISTINCT scenario_id FROM scenario WHERE benchmark = ?", (benchmark,)
         )
         return frozenset(row[0] for row in rows)
 
     def stands(self, benchmark: str, scenario_id: str) -> bool:
-        """Whether nobody took this scenario out of the file."""
+        """Whether this scenario is not removed. True for one that never was."""
         row = self.connection.first(
             "SELECT removed, max(seq) FROM scenario WHERE benchmark = ? AND scenario_id = ?",
             (benchmark, scenario_id),
@@ -241,23 +240,23 @@ class Reader:
         return row is not None and not row["removed"]
 
     def lost_bases(self, benchmark: str) -> frozenset[str]:
-        """Ids of base scenarios that a damaged store lost, though variants of them stand."""
+        """Return ids of base scenarios that a damaged store lost although it has variants."""
         rows = self.connection.all(f"{LOST_BASES} AND s.benchmark = ?", (benchmark,))
         return frozenset(row[1] for row in rows)
 
     def gone_scenarios(self, benchmark: str) -> list[ScenarioRow]:
-        """Those rows as they were, each the newest of its id."""
+        """Return the newest row of each removed scenario."""
         rows = self._newest("scenario", "scenario_id", benchmark)
         return [read(ScenarioRow, row) for row in rows if row["removed"]]
 
     def scenario_of(self, take: StoredTake) -> Scenario | None:
-        """What a take was played from, as it was then; None where no file and no model told."""
+        """Return the scenario as it was when the take was played; None if it is unknown."""
         row = self.connection.first("SELECT * FROM scenario WHERE seq = ?", (take.scenario_seq,))
         return None if row is None else read(ScenarioRow, row).scenario
 
     def turns_without_pressure(self, take_seq: int) -> list[int]:
-        """When the landmarks of its scenario were planned, of a take whose user model was told of
-        none of them (`stance: neutral`); nothing of any other."""
+        """Return the turns of the scenario's landmarks for a take with `stance: neutral`, whose
+        user model was told none of them; empty for other takes."""
         row = self.connection.first(
             "SELECT s.* FROM take t JOIN scenario s ON s.seq = t.scenario "
             "WHERE t.seq = ? AND CASE WHEN json_valid(t.depends) "
@@ -269,7 +268,7 @@ class Reader:
         return [mark.turn for mark in read(ScenarioRow, row).scenario.landmarks]
 
     def scenario_history(self, benchmark: str) -> dict[int, ScenarioRow]:
-        """Every scenario that ever was, by `seq`: what takes of earlier days were played from."""
+        """Return every row of every scenario by `seq`: older takes were played from older rows."""
         rows = self.connection.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))
         return {row["seq"]: read(ScenarioRow, row) for row in rows}
 
@@ -280,13 +279,13 @@ class Reader:
             (benchmark,),
         )
 
-    # What was said
+    # Takes and messages
 
     def takes(
         self, benchmark: str, key: ConversationKey | None = None, *, target: str | None = None
     ) -> list[StoredTake]:
-        """By scenario, target and sample, then in the order in which they were played; of all
-        conversations, of one, or of one target's."""
+        """Return takes by scenario, target, sample and number; of all conversations, of one, or of
+        one target."""
         where, parameters = "t.benchmark = ?", [benchmark]
         if target is not None:
             where += " AND t.target = ?"
@@ -294,12 +293,12 @@ class Reader:
         return self._takes(where, parameters, key=key)
 
     def counting_take(self, benchmark: str, key: ConversationKey) -> StoredTake | None:
-        """The newest that was played to its end."""
+        """Return the newest finished take of a conversation."""
         finished = [take for take in self.takes(benchmark, key) if take.finished]
         return finished[-1] if finished else None
 
     def counting_takes(self, benchmark: str, target: str | None = None) -> list[StoredTake]:
-        """Of each conversation the newest that was played to its end; of all targets or of one."""
+        """Return the newest finished take of each conversation, of all targets or of one."""
         where = f"t.benchmark = ? AND e.finished = 1 AND NOT EXISTS ({NEWER_FINISHED})"
         parameters = [benchmark]
         if target is not None:
@@ -308,17 +307,17 @@ class Reader:
         return self._takes(where, parameters)
 
     def counting_among(self, take_seqs: Iterable[int]) -> set[int]:
-        """Those of these takes that count: played to their end, and none after them was."""
+        """Return those of these takes that are the newest finished ones of their conversations."""
         where = f"t.seq IN (SELECT value FROM json_each(?)) AND NOT EXISTS ({NEWER_FINISHED})"
         found = self._takes(where, [json.dumps(list(take_seqs))])
         return {take.seq for take in found if take.finished}
 
     def messages(self, take_seq: int) -> list[MessageRow]:
-        """As they were spoken. Raises `StoreError` for one that is damaged."""
+        """Return a take's messages in order. Raises `StoreError` if any is damaged or missing."""
         return self.messages_of([take_seq])[take_seq]
 
     def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[MessageRow]]:
-        """As `messages`, for many takes, by their `seq`."""
+        """As `messages`, for many takes, by take."""
         order = "take, turn, speaker = 'assistant'"
         found = self._by_take(take_seqs, "message", order, _message)
         for messages in found.values():
@@ -326,7 +325,7 @@ class Reader:
         return found
 
     def _refuse_gap(self, messages: Sequence[MessageRow]) -> None:
-        """Raises `DamagedError` where something of one take is missing."""
+        """Raise `DamagedError` if a message of one take is missing between others."""
         for place, one in enumerate(messages):
             if one.turn != (place >> 1) + 1 or one.speaker is not _SPEAKERS[place & 1]:
                 where = f"turn {one.turn}, {one.speaker}, of take {one.take}"
@@ -334,7 +333,7 @@ class Reader:
                 raise part_is_damaged(self.connection.path, how)
 
     def messages_by_others(self, benchmark: str) -> dict[tuple[int, Speaker], dict[str, int]]:
-        """How many messages of each take and side came from which other model than was asked."""
+        """Count by take and side the messages from models other than the one that was asked."""
         rows = self.connection.all(
             "SELECT m.take, m.speaker, m.served_by, count(*) AS messages FROM message m "
             "JOIN take t ON t.seq = m.take WHERE m.served_by IS NOT NULL AND t.benchmark = ? "
@@ -348,7 +347,7 @@ class Reader:
         return found
 
     def messages_said(self, take_seqs: Iterable[int], speaker: Speaker) -> int:
-        """How many messages one side has in these takes."""
+        """Count the messages of one side in these takes."""
         return self.connection.number(
             "SELECT count(*) FROM message WHERE speaker = ?2 "
             "AND take IN (SELECT value FROM json_each(?1))",
@@ -356,7 +355,7 @@ class Reader:
         )
 
     def parts_played(self) -> dict[str, dict[str, bool]]:
-        """By benchmark: which parts of what is stored scripts played."""
+        """Return by benchmark and role whether a script played it, even in part."""
         found: dict[str, dict[str, bool]] = defaultdict(dict)
         for benchmark, target, user_model, model, scripted in self.connection.all(
             "SELECT DISTINCT benchmark, target, user_model, model, scripted FROM take"
@@ -381,7 +380,7 @@ class Reader:
         return dict(found)
 
     def turns_begun(self, benchmark: str) -> dict[int, int]:
-        """Of each take the last turn in which anything was said, from an index: no text is read."""
+        """Return the last turn of each take, from an index and without reading texts."""
         rows = self.connection.all(
             "SELECT t.seq, (SELECT max(turn) FROM message WHERE take = t.seq) FROM take t "
             "WHERE t.benchmark = ?",
@@ -390,7 +389,7 @@ class Reader:
         return {row[0]: row[1] or 0 for row in rows}
 
     def message_digests(self, take_seqs: Iterable[int]) -> dict[int, list[bytes]]:
-        """What was said in each take, as digests in the order in which it was said."""
+        """Return the digests of each take's messages, in order."""
         order = "take, turn, speaker = 'assistant'"
         return self._by_take(take_seqs, "message", order, lambda row: bytes(row["digest"]))
 
@@ -414,21 +413,20 @@ class Reader:
             found[row["take"]].append(parse(row))
         return found
 
-    # What was judged
+    # Verdicts, checks and labels
 
     def verdicts(self, take_seq: int) -> list[Verdict]:
-        """Every one on this take, oldest first."""
+        """Return every verdict on a take, oldest first."""
         return self.verdicts_of([take_seq])[take_seq]
 
     def verdicts_of(self, take_seqs: Iterable[int]) -> dict[int, list[Verdict]]:
-        """As `verdicts`, for many takes, by their `seq`."""
+        """As `verdicts`, for many takes, by take."""
         return self._by_take(take_seqs, "verdict", "take, seq", partial(read, Verdict))
 
     def counting_verdicts(
         self, benchmark: str, target: str | None = None
     ) -> list[tuple[StoredTake, list[Verdict]]]:
-        """Each counting take with every verdict on it, oldest first; with none where it has not
-        been judged yet."""
+        """Return each counting take with every verdict on it, oldest first, possibly none."""
         takes = self.counting_takes(benchmark, target)
         found = self.verdicts_of(take.seq for take in takes)
         return [(take, found[take.seq]) for take in takes]
@@ -436,8 +434,8 @@ class Reader:
     def verdict_rows(
         self, benchmark: str | None = None, *, after: int = 0, limit: int | None = None
     ) -> list[VerdictRow]:
-        """One for each conversation whose counting take has been judged, as its newest verdict
-        beyond `after` left it, oldest first."""
+        """Return a row for each conversation whose counting take has a verdict beyond `after`,
+        sorted by its newest verdict."""
         rows = self.connection.all(
             f"SELECT v.seq, v.metric_id, v.track, {outcome('x')},"
             "  x.judge, x.justification, x.quotes,"
@@ -454,9 +452,9 @@ class Reader:
         return read_all(VerdictRow, rows)
 
     def checks(self, benchmark: str) -> list[CheckRow]:
-        """Every one of a benchmark, oldest first."""
+        """Return every check of a benchmark, oldest first."""
         rows = self.connection.all(
-            # they are few or none, so they lead
+            # CROSS JOIN keeps the order of the tables: there are few checks or none
             "SELECT c.* FROM take_check c CROSS JOIN take t ON t.seq = c.take "
             "WHERE t.benchmark = ? ORDER BY c.seq",
             (benchmark,),
@@ -464,11 +462,11 @@ class Reader:
         return [read(CheckRow, row) for row in rows]
 
     def checks_of(self, take_seqs: Iterable[int]) -> dict[int, list[CheckRow]]:
-        """What checks say of each take, oldest first."""
+        """Return the checks of each take, oldest first."""
         return self._by_take(take_seqs, "take_check", "take, seq", partial(read, CheckRow))
 
     def label_samples(self, benchmark: str, person: str | None = None) -> list[LabelSampleRow]:
-        """What was drawn for people to label, or for one of them, oldest first."""
+        """Return the samples drawn for people, or for one person, oldest first."""
         rows = self.connection.all(
             "SELECT * FROM label_sample WHERE benchmark = ?1 AND (?2 IS NULL OR person = ?2) "
             "ORDER BY seq",
@@ -477,14 +475,15 @@ class Reader:
         return [read(LabelSampleRow, row) for row in rows]
 
     def reviews(self, benchmark: str) -> list[ReviewRow]:
-        """What people did with metrics and scenarios, oldest first."""
+        """Return every review of metrics and scenarios, oldest first."""
         rows = self.connection.all(
             "SELECT * FROM review WHERE benchmark = ? ORDER BY seq", (benchmark,)
         )
         return read_all(ReviewRow, rows)
 
     def begun_samples(self, benchmark: str, below: int) -> dict[tuple[str, str], int]:
-        """How many conversations were begun of a scenario with a target, of so many samples."""
+        """Count by scenario and target the conversations with a sample below `below` that have a
+        take."""
         sql = (
             "SELECT scenario_id, target, count(DISTINCT sample) FROM take "
             "WHERE benchmark = ? AND sample < ? GROUP BY scenario_id, target"
@@ -495,13 +494,13 @@ class Reader:
         }
 
     def reviewable_seqs(self) -> tuple[int, ...]:
-        """Others after anything was written that can be reviewed, or was said of it."""
+        """Return numbers that change when a metric, a scenario or a review is added."""
         tables = ("metric", "scenario", "review")
         sql = ", ".join(f"(SELECT max(seq) FROM {table})" for table in tables)
         return tuple(self.connection.first(f"SELECT {sql}") or ())
 
     def peoples_verdicts(self, benchmark: str) -> list[Verdict]:
-        """Every verdict of a person, oldest first, whether its take counts or not."""
+        """Return every verdict of a person, oldest first, whether or not its take counts."""
         rows = self.connection.all(
             "SELECT v.* FROM verdict v JOIN take t ON t.seq = v.take "
             "WHERE v.source = 'human' AND t.benchmark = ? ORDER BY v.seq",
@@ -509,10 +508,10 @@ class Reader:
         )
         return [read(Verdict, row) for row in rows]
 
-    # What was done, and what it took
+    # Work and calls
 
     def units(self, benchmark: str, stage: Stage) -> dict[str, StateRow]:
-        """Where each row of work stands, by its id."""
+        """Return the newest state of each row of work, by its id."""
         rows = self.connection.all(
             "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit",
             (benchmark, stage.value),
@@ -520,7 +519,7 @@ class Reader:
         return {one.unit: one for one in read_all(StateRow, rows)}
 
     def failed_units(self) -> list[StateRow]:
-        """Rows of work of all benchmarks that failed and were not done since, oldest first."""
+        """Return rows of work of all benchmarks whose newest state is failed, oldest first."""
         rows = self.connection.all(
             "SELECT * FROM state s WHERE state = 'failed' AND NOT EXISTS ("
             "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
@@ -529,8 +528,8 @@ class Reader:
         return read_all(StateRow, rows)
 
     def attempts_before(self, failed: StateRow, limit: int = 12) -> list[AttemptRow]:
-        """The last attempts at the calls of a row before it failed, oldest first. They are looked
-        for among what was written shortly before, as no index has them."""
+        """Return the last attempts for a row of work before it failed, oldest first. Only the
+        `ATTEMPTS_WITHIN` rows before the failure are searched, as there is no index."""
         rows = self.connection.all(
             "SELECT * FROM attempt WHERE seq BETWEEN ?1 AND ?2 AND +benchmark = ?3 "
             "AND +stage = ?4 AND unit = ?5 ORDER BY seq DESC LIMIT ?6",
@@ -546,7 +545,7 @@ class Reader:
         return [read(AttemptRow, row) for row in reversed(rows)]
 
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
-        """What all calls of a stage used; with `target`, of those made on its behalf."""
+        """Sum the usage of a stage's calls, or of those made for `target`."""
         rows = self.connection.all(
             f"SELECT {USAGE} FROM attempt "
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3) "
@@ -558,7 +557,8 @@ class Reader:
     def cost_origins(
         self, benchmark: str, stage: Stage | None = None, target: str | None = None
     ) -> CostOrigins:
-        """Of the calls of a benchmark, of one of its stages, or made on behalf of a target."""
+        """Split the cost of calls into reported, computed and unknown; of a benchmark, of one of
+        its stages, or for one target."""
         cost = plausible("cost_usd")
         row = self.connection.first(
             f"SELECT total(CASE WHEN reported THEN {cost} END) AS reported,"
@@ -572,8 +572,7 @@ class Reader:
         return CostOrigins(row["reported"], row["computed"], int(row["unknown"]))
 
     def served_names(self, benchmark: str) -> dict[tuple[Role, str], set[str]]:
-        """Under which names servers say that they answered, by the role and model that were asked
-        for."""
+        """Return the names under which servers answered, by role and the model that was asked."""
         found: dict[tuple[Role, str], set[str]] = {}
         for row in self.connection.all(
             "SELECT DISTINCT role, model, served FROM attempt "
@@ -585,7 +584,7 @@ class Reader:
         return found
 
     def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
-        """How many failed attempts reported no usage: what they cost is in no sum."""
+        """Count the failed attempts without reported usage, whose cost is in no sum."""
         return self.connection.number(
             "SELECT count(*) FROM attempt WHERE benchmark = ?1 AND stage = ?2 "
             "AND (?3 IS NULL OR target = ?3) AND outcome <> 'answer' AND input_tokens IS NULL",
@@ -593,7 +592,7 @@ class Reader:
         )
 
     def used_calls(self) -> list[AttemptRow]:
-        """The newest that were answered, of all benchmarks."""
+        """Return the newest answered calls of all benchmarks, newest first."""
         rows = self.connection.all(
             "SELECT * FROM attempt WHERE outcome = 'answer' ORDER BY seq DESC LIMIT ?",
             (USED_CALLS,),
@@ -601,8 +600,7 @@ class Reader:
         return read_all(AttemptRow, rows)
 
     def faults(self) -> dict[str, float]:
-        """By the label of the model, of the newest calls: how many ended in a fault for each that
-        was answered."""
+        """Return, over the newest calls, the faults per answer of each model that answered."""
         rows = self.connection.all(
             "SELECT model, total(outcome NOT IN ('answer', 'cancelled')) AS faults,"
             " total(outcome = 'answer') AS answers FROM"
@@ -613,25 +611,25 @@ class Reader:
         return {row["model"]: row["faults"] / row["answers"] for row in rows}
 
     def verdicts_since(self, seq: int) -> int:
-        """How many models gave from this row on."""
+        """Count the verdicts of models from this row on."""
         return self.connection.number(
             "SELECT count(*) FROM verdict WHERE seq >= ? AND source = 'model'", (seq,)
         )
 
     def spent_usd(self) -> float:
-        """What all calls of the workspace cost, of those whose price is known."""
+        """Return the cost of all calls in US dollars, as far as their prices are known."""
         row = self.connection.first(f"SELECT total({plausible('cost_usd')}) AS spent FROM attempt")
         return 0.0 if row is None else float(row["spent"])
 
     def spent_by_role(self) -> dict[Role, float]:
-        """What that is made of: each role that was called."""
+        """Return that cost by role."""
         spent = f"total({plausible('cost_usd')})"
         rows = self.connection.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
         with self.connection.readable():
             return {Role(row["role"]): float(row["spent"]) for row in rows}
 
     def unpriced_calls(self) -> dict[str, int]:
-        """By the label of the model: answers of which nobody knows what they cost."""
+        """Count by model the answers whose cost is unknown."""
         rows = self.connection.all(
             "SELECT model, count(*) AS calls FROM attempt"
             " WHERE outcome = 'answer' AND cost_usd IS NULL GROUP BY model"
@@ -639,7 +637,7 @@ class Reader:
         return {row["model"]: row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
-        """What all calls used that were made for each row of work, by its id."""
+        """Sum the usage of the calls for each row of work, by its id."""
         rows = self.connection.all(
             f"SELECT unit, {USAGE} FROM attempt WHERE benchmark = ? AND stage = ? "
             "GROUP BY unit ORDER BY unit",
@@ -648,8 +646,7 @@ class Reader:
         return {row["unit"]: read(Usage, row) for row in rows}
 
     def usage_by_model(self, benchmark: str) -> dict[str, dict[tuple[Role, str], Usage]]:
-        """What all calls used that were made to play and judge each conversation, by its id: by
-        role and the label of the model."""
+        """Sum the usage of playing and judging each conversation, by its id, role and model."""
         rows = self.connection.all(
             f"SELECT unit, role, model, {USAGE} FROM attempt "
             "WHERE benchmark = ? AND stage IN (?, ?) GROUP BY unit, role, model",
@@ -663,8 +660,8 @@ class Reader:
         return found
 
     def learned(self) -> dict[str, tuple[str, frozenset[str]]]:
-        """What each model turned out not to take: how an answer of a given shape is asked for, and
-        the parameters that are left out."""
+        """Return by model how an answer in a given shape must be asked for, and which parameters
+        must be left out."""
         rows = self.connection.all("SELECT *, max(seq) FROM learned GROUP BY model")
         found = [read(LearnedRow, row) for row in rows]
         return {row.model: (row.step, frozenset(row.dropped)) for row in found}
@@ -672,8 +669,8 @@ class Reader:
     def callers_of(
         self, benchmark: str, stage: Stage, target: str | None = None
     ) -> list[tuple[Role, str]]:
-        """The roles in which models were called in a stage, with their labels; with `target`, on
-        its behalf."""
+        """Return the roles and labels of the models that were called in a stage, or for `target`
+        in it."""
         rows = self.connection.all(
             "SELECT DISTINCT role, model FROM attempt "
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3)",
@@ -683,7 +680,7 @@ class Reader:
             return sorted((Role(row["role"]), row["model"]) for row in rows)
 
     def answered_by(self, benchmark: str, stage: Stage) -> dict[str, str]:
-        """The label of the model that gave the last answer for each row of work, by its id."""
+        """Return the model that gave the last answer for each row of work, by its id."""
         rows = self.connection.all(
             "SELECT unit, model, max(seq) FROM attempt "
             "WHERE benchmark = ? AND stage = ? AND outcome = 'answer' GROUP BY unit",
@@ -693,7 +690,7 @@ class Reader:
 
 
 def _message(row: Row) -> MessageRow:
-    """Raises `DamagedError` where the text is not the one that was written."""
+    """Raise `DamagedError` if the text does not match its digest."""
     if message_digest(row["speaker"], row["text"]) != row["digest"]:
         raise DamagedError(
             f"message {row['seq']} (take {row['take']}, turn {row['turn']}, {row['speaker']}) is "
@@ -704,7 +701,7 @@ def _message(row: Row) -> MessageRow:
 
 
 class EditedScenariosReader(Reader):
-    """Answers as `reader` does, but for the scenarios of one benchmark."""
+    """A reader that shows other scenarios for one benchmark, as if a file had been read."""
 
     def __init__(
         self,

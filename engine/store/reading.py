@@ -1,4 +1,4 @@
-"""Opens the store for whoever only looks; what writes it is not loaded for that."""
+"""Opens the store for readers, without loading the code that writes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.store.schema import STEPS, check_header, damaged, refuse_older, take
 
 
 def open_reader(path: Path) -> Reader:
-    """Open the store for reading only, whether an engine runs or not. Raises `StoreError`."""
+    """Open the store for reading, whether or not an engine is running. Raises `StoreError`."""
     refuse_unfit(path)
     if not path.exists():
         raise StoreError(
@@ -37,10 +37,8 @@ def open_reader(path: Path) -> Reader:
 
 
 def empty_reader(path: Path) -> Reader:
-    """A reader of the store that `path` would be if nothing had ever been run. It is on no disk, so
-    that nothing has to be removed."""
-    # its steps are those of a real store, so that no question needs to know of a store without
-    # tables
+    """Return a reader of an empty store that would be at `path`; it is in memory only."""
+    # made by all steps, so that no query needs to expect missing tables
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     for step in STEPS:
         take_step(connection, step)
@@ -48,12 +46,12 @@ def empty_reader(path: Path) -> Reader:
 
 
 def reader_or_empty(path: Path) -> Reader:
-    """A reader of the store that is there, else of an empty one. Raises `StoreError`."""
+    """Open the store at `path`, or an empty one if there is none. Raises `StoreError`."""
     return open_reader(path) if path.exists() else empty_reader(path)
 
 
 def connect(path: Path, how: str) -> sqlite3.Connection:
-    """For this room: as `how` says in SQLite's words. Raises `StoreError`."""
+    """As `raw_connection`, but raises `StoreError`."""
     try:
         return raw_connection(path, how)
     except sqlite3.Error as error:
@@ -61,15 +59,15 @@ def connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def refuse_empty(path: Path) -> None:
-    """Raises `StoreError` for an empty file, and for what is no file."""
+    """Raise `StoreError` for an empty file, and for what is not a file."""
     refuse_unfit(path)
     if path.stat().st_size == 0:
         raise damaged(path, "the file is empty")
 
 
 def refuse_unfit(path: Path) -> None:
-    """Raises `StoreError` for what is no file, and for a link that leads nowhere; it is not opened,
-    as whoever opens a pipe waits for ever."""
+    """Raise `StoreError` for what is not a file, and for a broken link. It is not opened, as
+    opening a pipe would block."""
     try:
         kind = path.stat().st_mode
     except FileNotFoundError:
@@ -89,10 +87,10 @@ def refuse_unfit(path: Path) -> None:
 
 
 def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
-    """A store in a folder that we may not write, which is how one on a read-only disk or of
-    another user looks. SQLite then needs to be told that nobody writes, and somebody must know."""
-    # all three must hold: with `immutable=1` SQLite takes no lock and reads no log, so what is
-    # being written, or waits in a log, would be missed or read torn
+    """Open a store in a folder that this user may not write, as on a read-only disk. SQLite must
+    then be told that the file does not change, so that is checked first."""
+    # with `immutable=1` SQLite takes no lock and ignores the log: what is being written, or is in
+    # the log only, would be missed or torn
     log = log_of(path)
     nobody_writes = workspace_holder(path.parent) is None
     all_is_in_it = not log.exists() or log.stat().st_size == 0
@@ -105,7 +103,7 @@ def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.
 
 
 def _checked(path: Path, how: str) -> sqlite3.Connection:
-    """Raises `StoreError` for what this program does not read, and `sqlite3.Error`."""
+    """Connect and check. Raises `StoreError` for an unsuitable store, and `sqlite3.Error`."""
     connection = connect(path, how)
     try:
         check_header(connection, path)
@@ -117,13 +115,12 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
 
 
 def writer_of(store: Path) -> Holder | None:
-    """The engine whose the store is, where that is seen to be alive. Creates nothing."""
+    """Return the engine that holds the store's lease, if its process is seen to be running."""
     if not store.exists():
         return None
     with suppress(StoreError), closing(open_reader(store)) as reader:
         lease = reader.lease()
-        # a lease is left behind by a kill; only a process that is seen to be there is told as the
-        # writer
+        # a killed engine leaves its lease behind
         if lease is not None and holder_state(lease, store) is ProcessState.ALIVE:
             return lease.holder
     return None

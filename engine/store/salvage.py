@@ -1,7 +1,7 @@
-"""Saves what can be read of a damaged store into a new one, row by row around what cannot be read.
+"""Recovers what can be read of a damaged store into a new one, row by row around the damage.
 
-What is saved is whole: a message whose text is not the one that was stored is left out, and with it
-what was said after it and what was judged by it, so that the conversation is played on from there.
+What is recovered is consistent: a message whose text does not match its digest is left out with
+what was said after it and judged of it, and the next run continues the conversation there.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ RowValues = tuple[object, ...]
 _HEADER: Final = 100
 _AT_ONCE: Final = 500
 _LIMIT: Final = 1 << 32
-"""No store has so many rows: such a number is itself damaged."""
+"""No store has so many rows, so a number beyond it is itself damaged."""
 _SMALLEST_ROW: Final = 16
 _WIDEST_STEP: Final = 256
-"""Beyond what cannot be read, the next row is looked for in steps no wider than this."""
+"""The widest step in which the next readable row is searched beyond damage."""
 
 _NO_FACTS: Final = {"mirrored": "at digest seq", "kept": "at digest"}
 _NO_TAKE: Final = "its conversation is gone"
@@ -48,48 +48,46 @@ _NO_END: Final = "the end of its conversation is gone"
 _CUT: Final = "a message of its conversation is gone"
 _NO_PLACE: Final = "another row has its place"
 _PARTS: Final = ("take_end", "message", "verdict", "take_check")
-"""What is nothing without its take."""
+"""Tables whose rows are useless without their take."""
 
 
 @dataclass(slots=True)
 class SavedTable:
-    """What became of one table."""
+    """What happened to one table."""
 
     saved: int = 0
     unreadable: int = 0
-    """Places at which nothing could be read: one row, or a page of them."""
+    """Ranges in which nothing could be read: one row, or a page of rows."""
     dropped: int = 0
-    """Rows that could be read and were left out: damaged, or part of something that is gone."""
+    """Readable rows that were left out: damaged, or part of something that is lost."""
     lost: list[tuple[int, int]] = field(default_factory=list)
-    """From the first number to the last, both included: of rows that could not be read, were it in
-    this table or in another of which the same place could not be read."""
+    """First and last number, inclusive, of ranges that are in no table of the new store. The rows
+    may have been in another table that is damaged in the same range."""
 
 
 @dataclass(frozen=True, slots=True)
 class SalvageReport:
-    """What was saved, and what is missing."""
+    """What was recovered, and what is missing."""
 
     tables: Mapping[str, SavedTable]
     missing: int
-    """Rows that were there once and are not in the new store, at most; without those that came
-    after the last one that could be read."""
+    """An upper bound of the rows that are lost, without those after the last readable one."""
     is_cut_off: bool
-    """Whether the end of a table could not be read, so that any number of its last rows is
-    missing."""
+    """Whether the end of a table is unreadable, so that any number of its last rows is lost."""
     acknowledged: list[tuple[int, int]] = field(default_factory=list)
-    """Of rows that are missing, the numbers of those that were acknowledged and are in no place
-    that could not be read: the log does not hold them any more."""
+    """First and last number of rows that an engine acknowledged and that are lost with the log's
+    end."""
     problem: str | None = None
-    """Why nothing at all could be read."""
+    """Why nothing could be read at all."""
 
     @property
     def saved(self) -> int:
-        """How many rows of all tables were saved."""
+        """The number of rows that were recovered, in all tables."""
         return sum(table.saved for table in self.tables.values())
 
 
 def set_aside(path: Path, now: datetime) -> Path:
-    """Copy a store with its log, as it is, beside itself; the copy. Raises `StoreError`."""
+    """Copy a store and its log beside itself; return the copy's path. Raises `StoreError`."""
     aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%d-%H%M%S}")
     try:
         for suffix in ("", "-wal", "-shm", SUFFIX):
@@ -97,10 +95,9 @@ def set_aside(path: Path, now: datetime) -> Path:
             if source.is_file():
                 _copy(source, aside.with_name(aside.name + suffix))
             elif source.exists():
-                # a pipe or a folder in the place of a log: it cannot be copied, and must be out of
-                # the way
+                # a pipe or folder in place of the log cannot be copied, and must be out of the way
                 source.rename(aside.with_name(aside.name + suffix))
-        if not aside.exists():  # of a store of which only the log is left
+        if not aside.exists():  # only the log of the store is left
             os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         sync(path.parent)
     except OSError as error:
@@ -112,17 +109,17 @@ def set_aside(path: Path, now: datetime) -> Path:
 
 
 def put_in_place(saved: Path, path: Path) -> None:
-    """Make a store that was saved the one at `path`. Whoever calls this has set that aside.
+    """Move a recovered store to `path`. The caller has set the damaged one aside.
 
     Raises `StoreError`.
     """
     try:
-        # first: the log of the old one would be taken for the new one's
+        # first: SQLite would apply the old store's log to the new store
         for suffix in ("-wal", "-shm", SUFFIX):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         sync(path.parent)
-        # the names above are gone from the disk before this one is given: a crash between the two
-        # leaves a store without a log, never with another one's
+        # the deletions are on disk before the move: a crash in between leaves a store without a
+        # log, never with a log of another store
         saved.replace(path)
         sync(path.parent)
     except OSError as error:
@@ -135,17 +132,16 @@ def put_in_place(saved: Path, path: Path) -> None:
 def salvage(
     damaged: Path, into: Path, left_out: LeftOutRows, *, nothing_else: bool = False
 ) -> SalvageReport:
-    """Make a new store of everything that can be read in a damaged one, which stays as it is.
+    """Recover into a new store everything that can be read in a damaged one, which is not changed.
 
-    Every row keeps its `seq`; one that has no place in the new store goes to `left_out`.
-    `nothing_else` says that there are no files either, so that a remark that is not whole is better
-    than none. Raises `StoreError` where the new one cannot be made.
+    Every row keeps its `seq`; a readable row that does not fit goes to `left_out`. `nothing_else`
+    says that there are no files to import either, so that even a garbled remark is kept. Raises
+    `StoreError` if the new store cannot be created.
     """
     create_store(into)
-    # by itself and not by the writer: rows keep their `seq`, and nothing is decided about them
-    # anew
+    # without the writer, which would renumber rows and decide anew what depends on earlier ones
     with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
-        # it is synced once, at its end, and thrown away where that is not reached
+        # synced once at the end; a recovery that does not get there is thrown away
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
             new.execute(f"PRAGMA {pragma}").fetchall()
         new.row_factory = sqlite3.Row
@@ -161,7 +157,7 @@ def salvage(
             said = _not_all_there(found, damaged)
             hidden = log_fault(damaged) is not None or said is not None
             if found is None or saving.has_gaps or hidden or not _has_sound_pages(found):
-                # of a log that lost its end, what is left may hide what is newer
+                # the rest of a log that lost its end may hide newer rows
                 saving.strays(rows_in_pages(damaged))
                 with _folded(damaged, into, blindly=hidden) as pages:
                     saving.strays(rows_in_pages(pages))
@@ -177,7 +173,7 @@ def salvage(
 
 
 def _present(connection: sqlite3.Connection, table: str) -> list[str]:
-    """The columns of a table behind `seq` that it has there: an older store has fewer."""
+    """Return the columns of a table that exist there, without `seq`: older stores have fewer."""
     with contextlib.suppress(sqlite3.Error):
         there = {row[1].decode() for row in connection.execute(f"PRAGMA table_info({table})")}
         if "seq" in there:
@@ -186,7 +182,7 @@ def _present(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _size(damaged: Path) -> int:
-    """With its log, in bytes."""
+    """Return the size of the store and its log in bytes."""
     files = (damaged, log_of(damaged))
     return sum(one.stat().st_size for one in files if one.is_file())
 
@@ -199,22 +195,22 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(written.fileno())
 
 
-# To read at all
+# Opening a damaged store
 
 
 @contextlib.contextmanager
 def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
-    """The damaged store, or a copy of it whose first page is made good with that of a new one;
-    whichever has more tables that can be read. None where none has any."""
+    """Open the damaged store, or a copy whose first page is replaced by that of a new store,
+    whichever has more readable tables. Yields None if none has any."""
     patched = new.with_name(new.name + ".patched")
     best, most = None, 0
     try:
-        # as it is; with a sound header, where that alone came to harm; with a sound first page, in
-        # which the schema begins
+        # as it is; with a sound header, if only that is damaged; with a sound first page, which is
+        # the root of the schema
         for length in (0, _HEADER, PAGE):
             path = damaged
             if not (length or damaged.stat().st_size):
-                continue  # SQLite would take its log for an old one's, and delete it
+                continue  # SQLite would take the log for that of an older file, and delete it
             if length:
                 path = _patched(damaged, new, patched.with_suffix(f".patched-{length}"), length)
             readable = _readable_tables(path)
@@ -234,7 +230,8 @@ def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
 
 @contextlib.contextmanager
 def _folded(damaged: Path, new: Path, *, blindly: bool) -> Iterator[Path]:
-    """A copy of the damaged store with its log folded in; `blindly` past where SQLite stops."""
+    """Yield a copy of the store into which its log was checkpointed; if `blindly`, also the part of
+    the log at which SQLite stops."""
     pages = new.with_name(new.name + ".pages")
     try:
         _patched(damaged, new, pages, _HEADER)
@@ -255,17 +252,17 @@ def _forget(path: Path) -> None:
 
 def _opened(path: Path) -> sqlite3.Connection:
     connection = raw_connection(path)
-    # what came to harm need not be UTF-8
+    # damaged text need not be UTF-8
     connection.text_factory = bytes
-    # otherwise SQLite refuses a file that is shorter than it says
+    # otherwise SQLite refuses a file that is shorter than its header says
     with contextlib.suppress(sqlite3.Error):
         connection.execute("PRAGMA writable_schema = ON").fetchall()
     return connection
 
 
 def _readable_tables(path: Path) -> int:
-    """How many tables can be read from their roots; none where all of them are empty, as in a
-    schema that is another store's."""
+    """Count the tables that can be read from their roots; 0 if all of them are empty, as with a
+    schema that does not belong to the file."""
     readable, has_rows = 0, False
     with contextlib.closing(_opened(path)) as connection:
         for table in TABLES:
@@ -283,7 +280,7 @@ def _has_sound_pages(connection: sqlite3.Connection) -> bool:
 
 
 def _not_all_there(connection: sqlite3.Connection | None, damaged: Path) -> Acknowledged | None:
-    """What was acknowledged, where some of it is not to be seen."""
+    """Return what was acknowledged if some of it is missing."""
     said = acknowledged(damaged)
     with contextlib.suppress(sqlite3.Error):
         if said is not None and connection is not None and said.missing(connection):
@@ -292,7 +289,8 @@ def _not_all_there(connection: sqlite3.Connection | None, damaged: Path) -> Ackn
 
 
 def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
-    """The schema of every store begins with the same tables at the same pages."""
+    """Copy the store and replace the first `length` bytes by those of a new store: the schema of
+    every store begins with the same tables at the same pages."""
     for suffix in ("", "-wal"):
         source = damaged.with_name(damaged.name + suffix)
         target = patched.with_name(patched.name + suffix)
@@ -300,18 +298,16 @@ def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
         if source.is_file():
             _copy(source, target)
     with new.open("rb") as whole, patched.open("r+b") as broken:
-        # of a store that was made a moment ago by this program: all stores have pages of the same
-        # size
+        # `new` was just created by this program, with the page size that all stores have
         first = bytearray(whole.read(length))
         pages = max(1, damaged.stat().st_size // PAGE)
         broken.truncate(max(PAGE, damaged.stat().st_size))
-        # by https://www.sqlite.org/fileformat.html, 1.3: the change counter and the version that it
-        # was valid for, the size in pages, the first free page and their number, the versions to
-        # write and to read with
-        first[24:28] = first[92:96] = (1).to_bytes(4, "big")  # so that the next is believed
+        # by https://www.sqlite.org/fileformat.html, 1.3: the change counter and its valid-for copy,
+        # the size in pages, the first free page and their number, the write and read versions
+        first[24:28] = first[92:96] = (1).to_bytes(4, "big")  # equal, so that the size is believed
         first[28:32] = pages.to_bytes(4, "big")
         first[32:40] = bytes(8)  # no free pages
-        first[18:20] = b"\2\2"  # with a log, as every store is once it was opened
+        first[18:20] = b"\2\2"  # WAL mode, which every store has once it was opened
         broken.write(first)
     return patched
 
@@ -321,14 +317,14 @@ def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """One table of the damaged store; its unreadable places are noted on the way."""
+    """A table of the damaged store; unreadable ranges are noted while it is read."""
 
     connection: sqlite3.Connection
     name: str
     columns: Sequence[str]
     last: int
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """From the first row that may be missing to the last, both included."""
+    """First and last `seq` of each unreadable range, inclusive."""
 
     def rows(self) -> Iterator[RowValues]:
         done = 0
@@ -354,14 +350,13 @@ class _Table:
         )
 
     def _next(self, done: int) -> int | None:
-        """The first row beyond `done` that may be readable; None where there is none."""
+        """Return the first `seq` beyond `done` that may be readable; None if none was found."""
         key = self._key(done + 1)
         if key is not None:
-            # it is found, so that what cannot be read is in it; or in what it points to
+            # the key is readable, so the damage is in its row or in pages that this one points to
             return None if key > self.last else self._beyond(key)
-        # in steps that double, then by halves: one lost page may have held hundreds of rows
-        # numbers are shared by all tables, so that the next row of this one may be far: a step of
-        # one would ask thousands of times
+        # gallop, then bisect: one lost page may have held hundreds of rows, and as all tables share
+        # the numbers, the next row of this table may be thousands away
         low, step = done + 1, 1
         while (high := low + step) <= self.last:
             if self._key(high) is not None:
@@ -377,7 +372,7 @@ class _Table:
         return key
 
     def _first_between(self, low: int, high: int) -> int:
-        """`low` cannot be read and `high` can."""
+        """Bisect between `low`, which is unreadable, and `high`, which is readable."""
         while high - low > 1:
             middle = (low + high) // 2
             if self._key(middle) is None:
@@ -387,7 +382,7 @@ class _Table:
         return high
 
     def _key(self, seq: int) -> int | None:
-        """The first `seq` from this on, one beyond the last where there is none; None where that
+        """Return the first `seq` from this one on, or `last + 1` if there is none; None if that
         cannot be read."""
         try:
             found = self.connection.execute(
@@ -403,7 +398,7 @@ class _Table:
 
 
 class _Saving:
-    """The new store, while it is filled."""
+    """Fills the new store."""
 
     def __init__(
         self, new: sqlite3.Connection, left_out: LeftOutRows, *, nothing_else: bool
@@ -414,9 +409,9 @@ class _Saving:
         self._tables = {table: SavedTable() for table in (*TABLES, *_NO_FACTS)}
         self._gaps: dict[str, list[tuple[int, int]]] = {}
         self._cut: dict[int, int] = {}
-        """Takes of which a message cannot be used, and that message's `seq`."""
+        """The first unusable message of each take that has one, by take."""
         self._out: set[tuple[str, object]] = set()
-        """Which rows were left out, by table and `seq`."""
+        """The rows that were left out, by table and `seq`."""
 
     def table(self, old: sqlite3.Connection, name: str, columns: Sequence[str], last: int) -> None:
         table = _Table(old, name, columns, last)
@@ -431,12 +426,12 @@ class _Saving:
         return any(self._gaps.values())
 
     def strays(self, rows: Iterator[tuple[int, Sequence[object]]]) -> None:
-        """Take from rows of any table, read past what leads to them, those that are missing."""
+        """Add missing rows of any table that were found by scanning pages."""
         shapes = _shapes(self._new)
         for seq, record in rows:
             for name, (columns, least) in shapes.items():
-                # which table it was in, the page does not say: the number of columns must fit, and
-                # `mended` refuses what is no row of that table
+                # a page does not name its table: the number of columns must fit, and `mended`
+                # refuses a row that is not of that table
                 if least <= len(record) <= len(columns) and not self._numbered(seq, seq):
                     values = dict(zip(columns, (seq, *record[1:]), strict=False))
                     self._take_in(name, values)
@@ -453,14 +448,13 @@ class _Saving:
             self._new.execute(insert, tuple(row.values()))
             self._tables[name].saved += 1
         except sqlite3.IntegrityError as error:
-            # any other refusal says that it is no row of this table, by chance with as many
-            # columns
+            # any other constraint shows that it is a row of another table with as many columns
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 self._leave_out(name, row, _NO_PLACE)
 
     def plain(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
-        """A small table that other rows do not hang on: all of it, or nothing. What was made from
-        which rows is forgotten, as they may not be the same any more."""
+        """Copy a small table that no other row refers to, all or nothing. Notes on what was made
+        from which rows are left out, as the rows may have changed."""
         columns = ("path", *columns)
         try:
             found = old.execute(f"SELECT {', '.join(columns)} FROM {name} NOT INDEXED").fetchall()
@@ -478,11 +472,11 @@ class _Saving:
             with _undone_as_one(self._new):
                 self._new.executemany(insert, rows)
         except sqlite3.Error:
-            # one of them does not fit: those that do are found by trying each
+            # some row does not fit, so each is tried alone
             for row in rows:
                 try:
                     self._new.execute(insert, row)
-                except sqlite3.Error:  # of a kind or in a place where no such row can be
+                except sqlite3.Error:  # it violates a constraint of the table
                     self._refuse(name, dict(zip(columns, row, strict=True)), _NO_PLACE)
         saved = self._count(name) - self._tables[name].saved
         self._tables[name].saved += saved
@@ -494,7 +488,7 @@ class _Saving:
             self._left_out.add(name, row, why)
 
     def _refuse(self, name: str, row: Mapping[str, object], why: str) -> None:
-        """A message that cannot be used ends what can be used of its conversation."""
+        """Leave out a row. An unusable message also ends the usable part of its take."""
         self._leave_out(name, row, why)
         if name == "message":
             seq, take = row["seq"], row["take"]
@@ -507,7 +501,7 @@ class _Saving:
     def _decoded(
         self, name: str, columns: Sequence[str], rows: Iterator[RowValues]
     ) -> Iterator[RowValues]:
-        """Without those of which the matter cannot be read."""
+        """Yield usable rows only."""
         at: object = 0
         for row in rows:
             read = dict(zip(("seq", *columns), row, strict=True))
@@ -516,14 +510,15 @@ class _Saving:
                 self._tables[name].dropped += 1
                 self._refuse(name, read, DAMAGED)
                 continue
-            # one that cannot be is that of the row before
+            # an unusable time is replaced by that of the row before
             at = values["at"] = values["at"] or at
             yield tuple(values.values())
 
-    # What hangs together
+    # Consistency between rows
 
     def finish(self, said: Acknowledged | None) -> SalvageReport:
-        """`said` is what was acknowledged where that is not all there."""
+        """Remove what is inconsistent, and report. `said` is what was acknowledged, if some of it
+        is missing."""
         last = max(self._highest(table) for table in TABLES)
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
         for name, gaps in self._gaps.items():
@@ -531,14 +526,14 @@ class _Saving:
         lost = [one for table in self._tables.values() for one in table.lost]
         beyond = [] if said is None else list(self._lost([(said.first + 1, said.last)], said.last))
         missing = sum(high - low + 1 for low, high in _merged(iter([*lost, *beyond])))
-        # a flipped bit in a number of tokens leaves the row sound and the sum of a run absurd
+        # a flipped bit in a token count leaves the row readable and the sum of a run absurd
         forget_implausible(self._new)
         self._new.execute(
             "UPDATE take SET scenario = NULL WHERE scenario NOT IN (SELECT seq FROM scenario)"
         )
         for part in _PARTS:
             self._drop(part, "take NOT IN (SELECT seq FROM take)", _NO_TAKE)
-        # what stands in a row that is none of its table says nothing
+        # a number that a recovered row has was misread as that of an unusable message
         self._cut = {take: seq for take, seq in self._cut.items() if not self._numbered(seq, seq)}
         self._cut_short()
         if self._nothing_else:
@@ -551,7 +546,7 @@ class _Saving:
         return int(self._new.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0])
 
     def _lost(self, gaps: Sequence[tuple[int, int]], last: int) -> Iterator[tuple[int, int]]:
-        """The numbers in places that could not be read which belong to no row that was saved."""
+        """Yield the parts of unreadable ranges whose numbers no recovered row has."""
         union = " UNION ALL ".join(
             f"SELECT seq FROM {table} WHERE seq BETWEEN ?1 AND ?2" for table in TABLES
         )
@@ -571,8 +566,8 @@ class _Saving:
         self._tables[table].dropped += cursor.rowcount
 
     def _cut_short(self) -> None:
-        """Take from each conversation what comes after something that is missing: the next run
-        plays it on from there."""
+        """Remove from each take what follows something that is missing: the next run continues it
+        there."""
         ends = dict(
             self._new.execute(
                 "SELECT take, max(seq) FROM take_end WHERE finished = 1 GROUP BY take"
@@ -589,7 +584,7 @@ class _Saving:
             self._drop("take_end", "take = ?", _CUT, (take,))
 
     def _end_what_was_judged(self, last: int) -> None:
-        """Only what was played to its end is judged: an end that is lost was there, and is not to
+        """Restore lost ends of takes that were judged, as only finished takes are: they are not to
         be played again."""
         lost = self._new.execute(
             "SELECT v.take, max(v.at) FROM verdict v WHERE v.take NOT IN "
@@ -603,8 +598,8 @@ class _Saving:
             )
 
     def _sound_part(self, take: int, end: int | None, *, cut: bool) -> int | None:
-        """The `seq` of the last message before something that is missing; None where nothing is.
-        Where `cut`, what was said last is."""
+        """Return the `seq` of the last message before a gap in a take; None if there is no gap.
+        `cut` says that its last reply is missing."""
         rows = self._new.execute(
             "SELECT seq, turn, speaker FROM message WHERE take = ? ORDER BY seq", (take,)
         ).fetchall()
@@ -619,7 +614,7 @@ class _Saving:
         return None
 
     def _may_miss(self, after: int, before: int) -> bool:
-        """Whether a message between two rows may be one of those that could not be read."""
+        """Whether a message between two rows may be in an unreadable range."""
         for low, high in self._gaps.get("message", ()):
             low, high = max(low, after + 1), min(high, before - 1)
             if low <= high and self._numbered(low, high) < high - low + 1:
@@ -636,8 +631,8 @@ class _Saving:
 
 
 def _bounds(connection: sqlite3.Connection, size: int) -> dict[str, int]:
-    """The highest `seq` that each table may hold. Where its end cannot be read, no more than there
-    is room for."""
+    """Return the highest `seq` that each table may hold. If a table's end cannot be read, the size
+    of the file limits it."""
     known: dict[str, int] = {}
     for table in TABLES:
         with contextlib.suppress(sqlite3.Error):
@@ -651,8 +646,8 @@ def _bounds(connection: sqlite3.Connection, size: int) -> dict[str, int]:
 
 
 def _shapes(new: sqlite3.Connection) -> dict[str, tuple[list[str], int]]:
-    """The columns of each table in the order in which a row holds them, and how many of them a row
-    of the first version has."""
+    """Return each table's columns in their order in a row, and how many of them a row of the first
+    schema version has."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as first:
         take_step(first, STEPS[0])
         return {table: (_in_order(new, table), len(_in_order(first, table))) for table in TABLES}
@@ -667,7 +662,7 @@ def _text(value: object) -> object:
 
 
 def _merged(gaps: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Ranges that do not overlap."""
+    """Merge ranges that overlap or touch."""
     low, high = 0, -1
     for first, last in sorted(gaps):
         if first > high + 1:

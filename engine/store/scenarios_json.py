@@ -1,4 +1,4 @@
-"""Reads `scenarios.json` as people and other tools write it, and says everything that is wrong."""
+"""Reads `scenarios.json` as people and other tools write it, and reports everything wrong in it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _READ: Final = frozenset(
     }
 )
 _OURS: Final = frozenset({"metric_name", "metric_type", "_crosswind"})
-"""Written anew each time from what is known; whatever stands there is not read."""
+"""Keys that are not read, as they are always written from what is known."""
 
 
 def read_scenarios(
     path: Path, *, turns: int, metrics: Collection[str]
 ) -> tuple[list[Scenario], list[str]]:
-    """The scenarios, in the order of the file, and warnings.
+    """Return the scenarios in the order of the file, and warnings.
 
-    `turns` is the length of a conversation, `metrics` the ids that the benchmark has. Raises
-    `InputError` with every fault.
+    `turns` is the length of a conversation, `metrics` the benchmark's metric ids. Raises
+    `InputError` with all faults.
     """
     rows = read_json(path)
     if not isinstance(rows, list):
@@ -55,20 +55,19 @@ def read_scenarios(
 def read_scenario(
     value: object, *, path: Path, index: int, metrics: Collection[str]
 ) -> tuple[Scenario | None, list[Problem]]:
-    """One row by itself; None where anything is wrong with it, and what that is. A landmark at
-    whatever turn is fine, as is an id that another row has."""
+    """Read a single row; return its scenario, or None if there are faults, and the faults. Any turn
+    of a landmark is accepted, and so is an id that another row has."""
     file = _File(path, turns=sys.maxsize, metrics=frozenset(metrics))
     scenario = _scenario(_Row(file, index, value))
     return (None if file.problems else scenario), file.problems
 
 
 def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
-    """Ids in the file of which a damaged store has no row any more, not even one that says that a
-    person took it out.
+    """Return the ids in the file of which the store has no row at all, not even of their removal.
 
-    The file tells only while it is as it was last written or read: all that it held was stored
-    then, and no row of it is ever taken away. What somebody changed since says nothing. Raises
-    `InputError` and `StoreError`.
+    An unedited file shows what a damaged store lost: everything in it was stored when it was last
+    written or read, and scenario rows are never deleted. An edited file shows nothing, and gives an
+    empty list. Raises `InputError` and `StoreError`.
     """
     path = root / folder_of(benchmark) / "scenarios.json"
     known = reader.mirrored(path.relative_to(root).as_posix())
@@ -81,14 +80,14 @@ def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
 
 
 def lost_words(lost: Sequence[str]) -> str:
-    """What to say of them."""
+    """Say that these scenarios are missing."""
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
     return f"scenario {lost[0]}{more}, which scenarios.json holds, is missing"
 
 
 @dataclass(slots=True)
 class _File:
-    """What all rows are held against, and what was found on the way."""
+    """What rows are checked against, and the faults that were found."""
 
     path: Path
     turns: int
@@ -96,11 +95,11 @@ class _File:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
-    """The row of each id."""
+    """The index of the row that has each id."""
 
 
 class _Row:
-    """One row; what is wrong with it is noted, and reading goes on."""
+    """A row. Faults are collected, and reading continues."""
 
     def __init__(self, file: _File, index: int, value: object) -> None:
         self.file = file
@@ -124,7 +123,7 @@ class _Row:
             self.wrong(name if key is None else f"{key}.{name}", "this key is there twice")
 
     def text(self, key: str, *, of: Mapping[str, object] | None = None, at: str = "") -> str:
-        """A text that says something; empty where it does not, which is noted."""
+        """Return a text; note a fault if it is missing, blank or not a text."""
         fields = self.fields if of is None else of
         if key not in fields:
             self.wrong(at + key, "missing; expected a text")
@@ -200,7 +199,8 @@ def _system_prompt(row: _Row) -> str | None:
 
 
 def _landmarks(row: _Row) -> Iterable[Landmark]:
-    """Turns begin with 1 and rise; one beyond the last turn is kept, and nobody will hear it."""
+    """Yield the landmarks, whose turns must rise from 1. One beyond the last turn gives a warning,
+    as it will not be delivered."""
     value = row.fields.get("landmarks")
     if value is not None and not isinstance(value, list):
         row.wrong("landmarks", f"expected a list, found {kind_of(value)}")

@@ -1,6 +1,5 @@
-"""The schema as it is written, a file for each step; how a file says that it is a store, and of
-which version; and the parts of questions that several modules share, in which `t` is the take and
-`v` the newest verdict on it."""
+"""The schema, as a file for each migration; the header that identifies a store and its version; and
+fragments of SQL that several modules share, in which `t` is the take and `v` its newest verdict."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 11
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:
-    """Carry out one step of the schema, which begins no transaction. Raises `sqlite3.Error`."""
+    """Execute one step of the schema, without a transaction. Raises `sqlite3.Error`."""
     for statement in _statements(Path(__file__).with_name(name).read_text("utf-8")):
         connection.execute(statement)
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one: SQLite's own way to run a script commits before it begins."""
+    """Split a script into statements: SQLite's `executescript` would commit before it begins."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -42,7 +41,7 @@ LAST_SEQ: Final = "SELECT max({}, 0)".format(
 CONV_ID: Final = (
     "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
 )
-"""As it is written for an index, which knows no other form."""
+"""Must be written as in the schema's index, or SQLite does not use that."""
 NEWER_FINISHED: Final = (
     "SELECT 1 FROM take n JOIN take_end f ON f.take = n.seq AND f.finished = 1 "
     "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
@@ -51,9 +50,9 @@ NEWER_FINISHED: Final = (
 TAKES_WITH_ENDS: Final = (
     "FROM take t LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
 )
-"""`e` is the newest end of a take: one that was interrupted and goes on has several."""
+"""`e` is a take's newest end: a take that was interrupted and continued has several."""
 CHECKED_LANDMARKS: Final = f"kind = '{CheckKind.LANDMARKS}' AND unusable IS NULL"
-"""Of a check of landmarks that can be used."""
+"""Condition for a usable check of landmarks."""
 TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
 
 _AFTER_REPLY: Final = ", ".join(f"'{one}'" for one in StopReason if one.after_reply)
@@ -63,7 +62,7 @@ WITHOUT_LAST_REPLY: Final = (
     "AND 'assistant' IS NOT (SELECT speaker FROM message WHERE take = e.take "
     "ORDER BY turn DESC, speaker = 'assistant' DESC LIMIT 1)"
 )
-"""Takes that came to an end at which the target has the last word, and do not have it."""
+"""Takes that ended after a reply of the target, but whose last message is not a reply."""
 
 _DIGITS: Final = "'0123456789'"
 _BASE_ID: Final = f"substr(s.scenario_id, 1, length(rtrim(s.scenario_id, {_DIGITS})) - 2)"
@@ -77,20 +76,20 @@ LOST_BASES: Final = (
     "AND NOT EXISTS (SELECT 1 FROM scenario "
     f"WHERE benchmark = s.benchmark AND scenario_id = {_BASE_ID})"
 )
-"""Base scenarios from which a model wrote variants that stand, and of which there is no row, not
-even one that says that a person took it out. By hand, a variant is made from none."""
+"""Base scenarios that have no row at all, not even of their removal, although variants that a model
+wrote from them are there. Variants that a person writes name no base."""
 
-# with `IS`, a verdict that is unscored finds those that are unscored
+# IS, so that NULL equals NULL: an unscored verdict finds the unscored ones
 SPEAKS: Final = (
     "coalesce((SELECT seq FROM verdict WHERE take = t.seq AND passed IS v.counted"
     " ORDER BY source = 'human', seq DESC LIMIT 1), v.seq)"
 )
-"""The verdict in whose words it is told what counts: the newest of that opinion, a judge's where
-there is one. What a person labelled is nobody's to read beside it."""
+"""The verdict whose words explain what counts: the newest with that result, a model's if there is
+one. The words of a person's label are not for others to read."""
 
 
 def outcome(said: str = "v") -> str:
-    """What counts, as `passed` and `unscored`; the reason is that of another verdict, if named."""
+    """Return SQL for what counts, as `passed` and `unscored`, the reason taken from `said`."""
     return (
         "v.counted AS passed, CASE WHEN v.counted IS NULL "
         f"THEN coalesce(nullif({said}.unscored, ''), '{TIED}') END AS unscored"
@@ -98,21 +97,21 @@ def outcome(said: str = "v") -> str:
 
 
 APPLICATION_ID: Final = 0x43574E44
-"""`CWND`, in the header of the file: what has another one is not ours to touch."""
+"""`CWND`, in the file's header; a file with another id belongs to another program."""
 SCHEMA_VERSION: Final = 10
-"""The number of migrations, in the header as `user_version`."""
+"""The number of migrations, in the file's header as `user_version`."""
 CHANGES: Final = "_sqlite_migrations"
-"""The table that has a row for each migration."""
+"""The table with a row for each applied migration."""
 
 _OURS: Final = frozenset(TABLES)
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _SHORT_READ: Final = 522
-"""SQLite's code for a file that ends too early."""
+"""SQLite's extended code for a file that is too short."""
 _NO_TEXT: Final = "Could not decode to UTF-8"
 
 
 def check_header(connection: sqlite3.Connection, path: Path) -> None:
-    """Look before anything is changed. Raises `StoreError` and `sqlite3.Error`."""
+    """Check that a file is a store of a known version. Raises `StoreError` and `sqlite3.Error`."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION_ID and version == SCHEMA_VERSION:
@@ -137,7 +136,7 @@ def check_header(connection: sqlite3.Connection, path: Path) -> None:
 def _refuse_a_damaged_one(
     connection: sqlite3.Connection, path: Path, application: int, version: int, tables: set[str]
 ) -> None:
-    """Of a store of ours, whose header does not say what is in it."""
+    """Raise if the file is a store whose header does not match its tables."""
     if not tables:
         raise damaged(path, "there are no tables in it")
     if application != APPLICATION_ID:
@@ -157,11 +156,11 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 class OlderStoreError(StoreError):
-    """A store of an older version, which whoever only reads cannot bring up to date."""
+    """A store of an older version, which a reader cannot migrate."""
 
 
 def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
-    """For whoever only reads. Raises `OlderStoreError`."""
+    """Raise `OlderStoreError` for a reader of a store that needs a migration."""
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if version < SCHEMA_VERSION:
         raise OlderStoreError(
@@ -171,7 +170,7 @@ def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def unreadable(path: Path, error: sqlite3.Error) -> StoreError:
-    """What to say of a store that SQLite cannot use."""
+    """Return the error to raise after SQLite could not use a store."""
     code = getattr(error, "sqlite_errorcode", 0)
     how = damage_in(error)
     if how is not None:
@@ -190,16 +189,16 @@ def unreadable(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 def damage_in(error: sqlite3.Error) -> str | None:
-    """What is damaged, in words; None for an error that says nothing of the sort."""
+    """Say what is damaged; None for an error that is not about damage."""
     if str(error).startswith(_NO_TEXT):
-        return "text in it is not UTF-8"  # the rest of what SQLite says is that text
+        return "text in it is not UTF-8"  # the rest of SQLite's message is that text
     code = getattr(error, "sqlite_errorcode", 0)
-    # what we ask is right, so that a fault in it is one of the tables that it is asked of
+    # our statements are correct, so SQLITE_ERROR means that a table is not as it should be
     return str(error) if code & 0xFF in _DAMAGE or code == _SHORT_READ else None
 
 
 class DamagedStoreError(StoreError):
-    """A store that is not whole, and how that shows."""
+    """A damaged store; `how` says what is wrong."""
 
     def __init__(self, path: Path, how: str) -> None:
         super().__init__(_damage(path, how))
@@ -207,19 +206,19 @@ class DamagedStoreError(StoreError):
 
 
 def damaged(path: Path, how: str) -> StoreError:
-    """What to say of a store that is not whole."""
+    """Return the error to raise for a damaged store."""
     return DamagedStoreError(path, how)
 
 
 def row_is_damaged(row: sqlite3.Row) -> DamagedError:
-    """What to say of a row that does not hold what its table says. It may be one of a connection
-    that does not know its file."""
+    """Return the error to raise for a row that does not hold what its table declares. It names the
+    file only if the row came through `Connection`."""
     seq = f"row {row['seq']}" if "seq" in row.keys() else "a row"  # noqa: SIM118  (not a mapping)
     return DamagedError(_damage(getattr(row, "store", None), f"{seq} cannot be read"))
 
 
 def part_is_damaged(path: Path, how: str) -> DamagedError:
-    """What to say of rows that are not all there."""
+    """Return the error to raise if rows are missing."""
     return DamagedError(_damage(path, how))
 
 

@@ -1,7 +1,7 @@
-"""Finds words in everything that was said, by an index in a file of its own that can be made again.
+"""Full-text search in all messages, by an index in a file of its own that can be rebuilt.
 
-The index holds no text. What is found is read from the store, and where the words stand in it is
-found anew by the same tokenizer, so that spans are those of the stored text.
+The index holds no text. A hit's text is read from the store and tokenized again to find the matches
+in it, so that spans are those of the stored text.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ INDEX_NAME: Final = "search.db"
 BATCH_ROWS: Final = 1000
 """Messages that are indexed by one statement."""
 HOLD_S: Final = 0.5
-"""Seconds after which what was indexed is committed: it can be found, and others may write."""
+"""Seconds after which indexed messages are committed: they can be found, and others may write."""
 CONTEXT: Final = 80
-"""Characters of a snippet on either side of the first match."""
+"""Characters of a snippet on each side of the first match."""
 
 _VERSION: Final = 2
 _TOKENIZER: Final = "unicode61 remove_diacritics 2"
 _PAGE: Final = 16 << 10
 _PAGE_HEAD: Final = 384
-"""Of a page, what SQLite needs for itself."""
+"""Bytes of a page that SQLite needs for itself."""
 _MERGED_FROM: Final = 32 << 20
-"""Bytes of words that are gathered before they are written: small parts would be merged again and
-again."""
+"""Bytes of postings that are gathered before they are written: small segments would be merged again
+and again."""
 _CACHE_KB: Final = 32 << 10
 _CHECKPOINT_PAGES: Final = (64 << 20) // _PAGE
-"""Each checkpoint waits for the disk twice."""
+"""Pages between two checkpoints, each of which waits for the disk twice."""
 _QUERY_LENGTH: Final = 1000
 _QUERY_TERMS: Final = 32
 _LAST_ROWID: Final = 2**63 - 1
 _PREFIX_LETTERS: Final = 4
-"""Shorter beginnings of words are in nearly every text, and slow to collect."""
+"""Letters of a prefix query; shorter prefixes match nearly every text and are slow."""
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
-"""Marks around a match: code points that are no characters, and are in no text that we mark."""
+"""Marks around a match: noncharacters, which are replaced in a text before it is marked."""
 
 _TERM = re.compile(r'"([^"]*)"?|(\S+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message in which all that was asked for occurs."""
+    """A message that contains all words of a query."""
 
     seq: int
     benchmark: str
@@ -67,15 +67,17 @@ class Hit:
     speaker: Speaker
     snippet: str
     spans: tuple[tuple[int, int], ...]
-    """Where the matches stand in the snippet: from, to."""
+    """Start and end of each match in the snippet."""
     cut_before: bool
-    """Whether the message goes on before the snippet."""
+    """Whether the message has text before the snippet."""
     cut_after: bool
 
 
 class Search:
-    """An index of one store. Threads may share it; `interrupt` ends what others ask of it. What is
-    being indexed keeps no search waiting: each has a connection of its own."""
+    """An index of one store. Threads may share it; `interrupt` cancels what others wait for.
+
+    Indexing and searching have a connection each, so that neither waits for the other.
+    """
 
     def __init__(self, store: Path, index: Path) -> None:
         self._index = index
@@ -89,15 +91,15 @@ class Search:
 
     @property
     def through(self) -> int:
-        """The last `seq` up to which messages are found."""
+        """The last `seq` that is indexed."""
         with self._reading.lock, _translated(self._index):
             return _through(self._reading.connection)
 
     def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
-        """Take in what was said since; how many messages that was.
+        """Index the messages that were added since, and return how many those are.
 
-        Every `hold_s` seconds it is committed. Between two commits nothing is held, so that nobody
-        who indexes the same store is kept waiting.
+        Commits every `hold_s` seconds and holds no lock between two commits, so that others who
+        index the same store are not kept waiting.
         """
         added = 0
         while some := self._extend_once(batch, hold_s):
@@ -112,9 +114,10 @@ class Search:
         benchmark: str | None = None,
         limit: int = 50,
     ) -> list[Hit]:
-        """The newest messages with every word of `text`, whatever stands in it.
+        """Return the newest messages that contain every word of `text`, at most `limit`.
 
-        "Several words" in quotation marks are one phrase; `begin*` is the beginning of a word.
+        "Several words" in quotation marks are one phrase; `begin*` matches a prefix of four letters
+        or more. No other character has a meaning, and only the first 32 terms count.
         """
         query = _query(text)
         if not query:
@@ -136,19 +139,19 @@ class Search:
         return [_hit(row, spans) for row, spans in zip(rows, marked, strict=True)]
 
     def interrupt(self) -> None:
-        """Make what other threads wait for end at once, with a `StoreError`."""
+        """End what other threads wait for at once, with a `StoreError`."""
         for shared in (self._writing, self._reading):
             with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
                 shared.connection.interrupt()
 
     def close(self) -> None:
-        """Waits for what is being asked; `interrupt` ends that."""
+        """Close both connections, after running queries have ended."""
         self._reading.close()
         self._writing.close()
 
     def _between(self, benchmark: str | None) -> tuple[int, int]:
-        """The first message of a benchmark and its last: a benchmark is mostly said at one time,
-        and without this every match of a later one would be looked at."""
+        """Return a benchmark's first and last message. A benchmark is mostly run at one time;
+        without this range every match of a later benchmark would be read."""
         if benchmark is None:
             return 0, _LAST_ROWID
         first, last = self._reading.connection.execute(
@@ -159,7 +162,7 @@ class Search:
         return (0, 0) if first is None else (first, last)
 
     def _extend_once(self, batch: int, hold_s: float) -> int:
-        """One transaction."""
+        """Index in one transaction."""
         connection = self._writing.connection
         with self._writing.lock, _translated(self._index), transaction(connection):
             began = time.monotonic()
@@ -175,7 +178,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """A connection, and who may use it now."""
+    """A connection and the lock that guards it."""
 
     connection: sqlite3.Connection
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -186,7 +189,7 @@ class _Shared:
 
 
 class _Batch(NamedTuple):
-    """Messages that were indexed: the `seq` of the last one, and how many."""
+    """The last `seq` of the messages that were indexed, and how many they are."""
 
     last: int
     messages: int
@@ -197,7 +200,7 @@ def _through(connection: sqlite3.Connection) -> int:
 
 
 def _batch(connection: sqlite3.Connection, after: int, size: int) -> _Batch | None:
-    """None where nothing is left."""
+    """Index the next messages; None if there are no more."""
     last, count = connection.execute(
         "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
         "WHERE seq > ? ORDER BY seq LIMIT ?)",
@@ -214,9 +217,9 @@ def _batch(connection: sqlite3.Connection, after: int, size: int) -> _Batch | No
 
 
 def open_search(store: Path) -> Search:
-    """The index beside a store; made anew where it is missing, damaged or of another store.
+    """Open the index beside a store; rebuild it if it is missing, damaged or of another store.
 
-    Raises `StoreError` where there is no store, or no place for the index.
+    Raises `StoreError` if there is no store, or if the index cannot be created.
     """
     if not store.exists():
         raise StoreError(f"{store} does not exist yet: nothing was run here so far")
@@ -233,20 +236,19 @@ def _open(store: Path, index: Path) -> sqlite3.Connection:
         except (sqlite3.DatabaseError, _OtherIndexError) as error:
             if not _is_worthless(error):
                 raise
-        # all four: SQLite would apply a log that is left of the old file to the new one
+        # all four: SQLite would apply a leftover log of the old file to the new one
         for suffix in ("", "-wal", "-shm", "-journal"):
             index.with_name(index.name + suffix).unlink(missing_ok=True)
         return _opened(store, index)
 
 
 class _OtherIndexError(Exception):
-    """Made by another version of this program, or from another store."""
+    """The index was made by another version of this program, or from another store."""
 
 
 def _is_worthless(error: Exception) -> bool:
-    """Whether an index that fails like this is to be made anew."""
-    # the low byte is the kind, the rest says more of it: SQLITE_CORRUPT_VTAB is what a damaged
-    # fts5 table says
+    """Whether an index with this error is to be rebuilt."""
+    # the low byte is the primary code; a damaged fts5 table gives the extended SQLITE_CORRUPT_VTAB
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, _OtherIndexError) or code in {
         sqlite3.SQLITE_CORRUPT,
@@ -256,7 +258,7 @@ def _is_worthless(error: Exception) -> bool:
 
 
 def _opened(store: Path, index: Path) -> sqlite3.Connection:
-    with contextlib.suppress(FileExistsError):  # the words of an index are as private as the store
+    with contextlib.suppress(FileExistsError):  # an index is as private as its store
         os.close(os.open(index, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     keep_private(index)
     connection = _connected(store, index)
@@ -279,13 +281,13 @@ def _connected(store: Path, index: Path) -> sqlite3.Connection:
     )
     connection.row_factory = sqlite3.Row
     try:
-        # taken only before the first table is made, and not in WAL mode
+        # takes effect only before the first table is created, and not in WAL mode
         connection.execute(f"PRAGMA page_size = {_PAGE}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # what is lost is indexed again
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
-        # read-only and attached, so that one statement joins what is found with what was said
+        # attached read-only, so that one statement can join matches and messages
         connection.execute("ATTACH ? AS store", (f"{store.absolute().as_uri()}?mode=ro",))
     except BaseException:
         connection.close()
@@ -301,10 +303,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
     is_new = not connection.execute("SELECT 1 FROM main.sqlite_master").fetchone()
     if is_new:
         connection.execute(
-            # contentless: the words are kept once, in the store
+            # contentless: the text is only in the store
             "CREATE VIRTUAL TABLE said USING fts5 "
-            # columnsize = 0: the lengths of texts serve ranking alone, and hits are shown newest
-            # first
+            # columnsize = 0: text lengths are for ranking only, and hits are sorted by age
             f"(text, content = '', columnsize = 0, tokenize = '{_TOKENIZER}')"
         )
         for name, value in (("hashsize", _MERGED_FROM), ("pgsz", _PAGE - _PAGE_HEAD)):
@@ -314,7 +315,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     [found] = connection.execute("SELECT made_from FROM progress").fetchone() or (None,)
     if found != made_from:
         raise _OtherIndexError
-    # an index that is damaged inside opens well: it is asked once, so that it is made anew here
+    # an index with inner damage opens without an error: query it once, so that it is rebuilt here
     # and not in the middle of a search
     connection.execute("SELECT rowid FROM said WHERE said MATCH 'a' LIMIT 1").fetchone()
 
@@ -333,7 +334,7 @@ def _translated(index: Path) -> Iterator[None]:
 
 
 def _query(text: str) -> str:
-    """Every word as a string of its own, so that nothing in it is an operator."""
+    """Quote every word, so that nothing in it is an operator of fts5."""
     cleaned = "".join(" " if unicodedata.category(one)[0] == "C" else one for one in text)
     terms = []
     for found in _TERM.finditer(storable(cleaned)[:_QUERY_LENGTH]):
@@ -347,9 +348,9 @@ def _query(text: str) -> str:
 
 
 def _is_token(character: str) -> bool:
-    """What the tokenizer makes words of."""
+    """Whether the tokenizer makes words of it."""
     # unicode61 makes words of letters and numbers (and of private use, which nobody searches for);
-    # a term without any would be a syntax error to fts5
+    # fts5 takes a term without any for a syntax error
     return unicodedata.category(character)[0] in "LN"
 
 
@@ -357,10 +358,10 @@ def _is_token(character: str) -> bool:
 
 
 def _marked(texts: Sequence[str], query: str) -> list[list[tuple[int, int]]]:
-    """Where in each text the matches stand."""
+    """Return the spans of the matches in each text."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        # highlight() needs the text, which the index does not hold; in memory the same tokenizer
-        # finds the same words
+        # highlight() needs the text, which the index does not hold; the same tokenizer finds the
+        # same words in memory
         connection.execute(f"CREATE VIRTUAL TABLE found USING fts5(text, tokenize='{_TOKENIZER}')")
         connection.executemany(
             "INSERT INTO found (rowid, text) VALUES (?, ?)",
@@ -381,7 +382,7 @@ def _unmarked(text: str) -> str:
 
 
 def _spans(marked: str) -> Iterator[tuple[int, int]]:
-    """Positions in the text without the marks."""
+    """Yield the spans that are marked, as positions in the text without marks."""
     position = begin = 0
     for piece in re.split(f"([{_OPEN}{_CLOSE}])", marked):
         if piece == _OPEN:

@@ -1,7 +1,7 @@
-"""The tables of the store: one value for each thing that became true, written and read alike.
+"""The tables of the store: a dataclass for each kind of fact, used for writing and for reading.
 
-What stands in which column follows from the fields (`codec`). The writer adds what only it knows:
-`seq`, the time, and what stood or counted before; whoever makes a row leaves that alone.
+A row's columns follow from its fields (`codec`). The writer sets what only it knows: `seq`, the
+time, and what stood or counted before. Code that creates rows leaves these fields alone.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ from engine.facts import NoteKind
 from engine.jury import Jury
 
 Depends = Mapping[str, str]
-"""What a result was made from: the name of each input, such as `metric definition`, and its
-digest. Two of them that differ tell by their names why a result is stale."""
+"""What a result was made from: the digest of each input by its name, such as `metric definition`.
+The names whose digests have changed say why a result is stale."""
 
 RareFlag = Annotated[bool, "1 or NULL"]
-"""A yes that is rare: an index holds only those."""
+"""A flag that is rarely set and is stored as 1 or NULL, so that an index has only rows with it."""
 
 NO_COLUMN: Final = {"column": False}
-"""Of a field that is for the writer and is not stored."""
+"""The metadata of a field that is for the writer only and is not stored."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def utc_datetime(milliseconds: int) -> datetime:
-    """Exact, where a division would round."""
+    """Convert without rounding, which a division would do."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def without_base(depends: Depends | None) -> Depends | None:
-    """Of a variant whose base is not in the store: what names one there says that it was lost."""
+    """Drop the base scenario from a variant's inputs if it is not in the store: a base that is
+    named there and missing counts as lost."""
     if depends is None:
         return None
     return {name: digest for name, digest in depends.items() if name != BASE_SCENARIO}
@@ -59,36 +60,36 @@ def without_base(depends: Depends | None) -> Depends | None:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Evidence that a judge gave."""
+    """A passage that a judge quoted as evidence."""
 
     text: str
     turn: int | None
-    """The turn in whose reply it was found; None where it was found in none."""
+    """The turn whose reply contains it; None if no reply does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRow:
-    """What all of them share."""
+    """The columns that all tables share."""
 
     seq: int = 0
-    """Rises over all tables; 0 until it is written."""
+    """Unique and rising over all tables; 0 until it is written."""
     at: int | None = None
-    """Milliseconds since 1970, UTC. A row that comes from elsewhere may bring its own; without one,
-    it is from when it is written."""
+    """Milliseconds since 1970 (UTC). If None, the writer sets the time of writing; an imported row
+    may bring its own."""
 
     @property
     def when(self) -> datetime:
-        """Aware, UTC; of a row that was read."""
+        """The time in UTC, aware; for rows that were read."""
         return _EPOCH if self.at is None else utc_datetime(self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow(StoredRow):
-    """A run begins."""
+    """A run began."""
 
     benchmarks: tuple[str, ...]
     config: str
-    """JSON, without keys and headers."""
+    """The configuration as JSON, without keys and headers."""
     version: str
     host: str
     pid: int
@@ -96,32 +97,32 @@ class RunRow(StoredRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRow(StoredRow):
-    """Something happened to a run as a whole."""
+    """An event that concerns a run as a whole."""
 
     kind: NoteKind
     benchmark: str
-    """Empty where it concerns the whole run."""
+    """Empty if it concerns the whole run."""
     stage: Stage | None = None
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRow(StoredRow):
-    """A row of work moves to another state."""
+    """A row of work changed its state."""
 
     benchmark: str
     stage: Stage
     unit: str
     target: str | None = None
     was: State | None = None
-    """As the writer finds it; None for a row that is new."""
+    """The state before, set by the writer; None for a new row of work."""
     state: State
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow(StoredRow):
-    """A metric was written, or is kept as it stood."""
+    """A metric was written by a model, or is kept as it was before that."""
 
     benchmark: str
     metric: Metric
@@ -132,26 +133,26 @@ class MetricRow(StoredRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRow(StoredRow):
-    """A scenario was written, was read from a file, or was taken out of it."""
+    """A scenario was written by a model, read from a file, or removed from the file."""
 
     benchmark: str
     scenario: Scenario
     source: str
     """`model` or `file`."""
     removed: bool = False
-    """Whether a person took it out of the file."""
+    """Whether a person removed it from the file."""
     depends: Depends | None = None
 
     @property
     def played(self) -> bool:
-        """Whether conversations are played from it. A base scenario that a model wrote is not: its
-        variants are. What stands in `scenarios.json` always is."""
+        """Whether conversations are played from it. A base scenario by a model is not: its variants
+        are. A scenario in `scenarios.json` always is."""
         return self.source == "file" or self.scenario.base_id != self.scenario.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeRow(StoredRow):
-    """A conversation begins to be played. The `seq` it gets is the take's identity."""
+    """A take began. Its `seq` identifies the take."""
 
     benchmark: str
     key: ConversationKey
@@ -164,57 +165,57 @@ class TakeRow(StoredRow):
 
     @property
     def stance(self) -> Stance:
-        """Of its user model; of a take from elsewhere, of which nothing is known, the usual one."""
+        """What its user model was after; adversarial for an imported take that does not say."""
         said = (self.depends or {}).get(STANCE)
         return Stance(said) if said in set(Stance) else Stance.ADVERSARIAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTake(TakeRow):
-    """A take with how it ended: its row, and the newest of its ends."""
+    """A take with its newest end."""
 
     stop_reason: StopReason | None = None
-    """None while it is being played, or was interrupted."""
+    """None while it is being played, or if it was interrupted."""
     finished: bool = False
     """Whether it was played to an end that may be judged."""
     detail: str | None = None
     user_faults: tuple[UserFault, ...] | None = None
-    """What the user model did wrong in it by the rules; None where nobody looked."""
+    """What the user model did wrong by the rules; None if that was not checked."""
     landmark_check: tuple[CheckAnswer, ...] | None = None
-    """What the newest check of its landmarks that can be used says; None without one."""
+    """The answers of the newest usable check of its landmarks; None without one."""
 
     @property
     def faults(self) -> tuple[UserFault, ...]:
-        """All that is known of the user model's, by turn."""
+        """All known faults of the user model, by turn."""
         found = (*(self.user_faults or ()), *landmark_faults(self.landmark_check or ()))
         return tuple(sorted(found, key=lambda one: one.turn))
 
     @property
     def looked_at(self) -> bool:
-        """Whether rules or a model looked for faults of the user model."""
+        """Whether rules or a model checked the user model."""
         return self.user_faults is not None or self.landmark_check is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeEndRow(StoredRow):
-    """That playing came to an end."""
+    """A take ended."""
 
     take: int
     stop_reason: StopReason
     finished: bool = False
-    """Whether it may be judged, which the writer decides."""
+    """Whether it may be judged; set by the writer."""
     detail: str | None = None
     user_faults: tuple[UserFault, ...] | None = None
-    """What the user model did wrong; None where nobody looked."""
+    """What the user model did wrong by the rules; None if that was not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRow(StoredRow):
-    """One message is complete."""
+    """A message is complete."""
 
     take: int
     turn: int
-    """1-based."""
+    """From 1."""
     speaker: Speaker
     text: str
     thought: str | None = None
@@ -222,16 +223,16 @@ class MessageRow(StoredRow):
     done: bool = False
     finish: str
     reasoning: str | None = None
-    """What a model thought aloud before it answered; no part of the transcript."""
+    """The model's reasoning before its answer; not part of the transcript."""
     digest: bytes | None = None
-    """Of speaker and text, where whoever made the row knows it already."""
+    """Digest of speaker and text, if the code that made the row knows it already."""
     served_by: str | None = None
-    """Another model than the one that was asked, which gave it."""
+    """The model that answered, if it is not the one that was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(StoredRow):
-    """A judge has answered on one take in one pass."""
+    """A judge gave a verdict on a take in one pass."""
 
     take: int
     metric_id: str
@@ -246,39 +247,39 @@ class Verdict(StoredRow):
     justification: str
     quotes: tuple[Quote, ...] = ()
     marks: tuple[bool, ...] | None = None
-    """Of each reply whether it shows the behaviour; None where the judge was not asked."""
+    """For each reply whether it shows the behaviour; None if the judge was not asked."""
     counted_before: bool | None = None
-    """What counted for the conversation before this verdict, as the writer finds it."""
+    """What counted for the conversation before this verdict; set by the writer."""
     counted: bool | None = None
-    """What counts for it from this verdict on."""
+    """What counts for it from this verdict on; set by the writer."""
     depends: Depends | None = None
     jury: Jury | None = field(default=None, metadata=NO_COLUMN)
-    """Whose verdicts count from this one on; everybody's without one."""
+    """The judges and passes that count from this verdict on; all of them if None."""
     served_by: str | None = None
-    """Another model than the one that was asked, which gave it."""
+    """The model that answered, if it is not the one that was asked."""
     label_sample: int | None = None
-    """The sample, by its `seq`, for which a person gave it without knowing which conversation it
-    is; None for any other, and for one that was read from a file."""
+    """The `seq` of the sample for which a person gave this label blind; None for any other verdict,
+    and for one that was read from a file."""
     stratum: str | None = None
-    """Of conversations, from which a labelled one was drawn."""
+    """The stratum of conversations from which a labelled one was drawn."""
     inclusion: float | None = None
-    """The probability with which it was drawn, above 0 and at most 1; None where it is no label."""
+    """The probability with which it was drawn, above 0 and at most 1; None if it is no label."""
     confidence: int | None = None
-    """1 (unsure) to 3 (sure), of a label."""
+    """Of a label: 1 (unsure) to 3 (sure)."""
     seconds: float | None = None
-    """That a label took."""
+    """Seconds that giving a label took."""
     adjudicates: RareFlag = False
-    """Whether it settles what people disagreed on."""
+    """Whether it settles a disagreement between people."""
 
     @property
     def must_hold(self) -> When:
-        """The metric's `when` that it was given under."""
+        """The metric's `when` under which it was given."""
         word = (self.definition or "").partition(" ")[2]
         return When(word) if word in set(When) else When.ANYWHERE
 
     @property
     def lacks_quote(self) -> bool:
-        """Whether it counts and none of the evidence that was asked for was found."""
+        """Whether it counts although none of the quotes that were asked for is in a reply."""
         was_asked = bool(self.quotes) or self.marks is not None
         return (
             self.passed is not None and was_asked and all(one.turn is None for one in self.quotes)
@@ -286,19 +287,18 @@ class Verdict(StoredRow):
 
     @property
     def definition(self) -> str | None:
-        """Digest of the metric's definition that it was given under; None where that is not
-        known."""
+        """Digest of the metric's definition under which it was given; None if unknown."""
         return None if self.depends is None else self.depends.get("metric definition")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelItem:
-    """One conversation of a sample."""
+    """A conversation of a sample."""
 
     take: int
     metric_id: str
     stratum: str
-    """Of conversations, from which it was drawn."""
+    """The stratum of conversations from which it was drawn."""
     inclusion: float
     """The probability with which it was drawn, above 0 and at most 1."""
 
@@ -313,7 +313,8 @@ class LabelSampleRow(StoredRow):
     """`user@host`."""
     seed: str
     items: tuple[LabelItem, ...]
-    """In the order in which they are shown; a number that a person sees is a place here, from 1."""
+    """In the order in which they are shown; the number that a person sees is its position, from
+    1."""
 
 
 class ReviewAction(StrEnum):
@@ -321,7 +322,7 @@ class ReviewAction(StrEnum):
     REJECT = "reject"
     EDIT = "edit"
     GENERATE = "generate"
-    """A model wrote it again, for a person's note."""
+    """A model wrote it again after a person's note."""
     UNDO = "undo"
 
 
@@ -332,20 +333,20 @@ class ReviewKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """One metric or scenario that an act of a person is about."""
+    """A metric or scenario that a review is about."""
 
     kind: str
-    """Of `ReviewKind`."""
+    """A `ReviewKind`."""
     id: str
     digest: str
-    """Of what was read, or of what stands from then on."""
+    """Digest of what was read, or of its replacement."""
     was: dict[str, Any] | None = None
-    """What stood before, where something else was put in its place."""
+    """What was replaced, if anything was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRow(StoredRow):
-    """A person approved, rejected or changed metrics or scenarios, or took that back."""
+    """A person approved, rejected or changed metrics or scenarios, or undid that."""
 
     benchmark: str
     action: ReviewAction
@@ -353,29 +354,29 @@ class ReviewRow(StoredRow):
     account: str
     """`user@host`."""
     reason: str = ""
-    """Why; of one that was generated again, what the generator was told."""
+    """The reason, or the person's note to the generator."""
     items: tuple[ReviewItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow(StoredRow):
-    """A model has looked at a finished take: once for each check, and newer ones replace it."""
+    """A model checked a finished take. Of each kind of check, the newest on a take counts."""
 
     take: int
     kind: CheckKind
     model: str
-    """The label of the model that was asked; empty where there was nothing to ask."""
+    """The label of the model that was asked; empty if there was nothing to ask."""
     answers: tuple[CheckAnswer, ...] = ()
     unusable: str | None = None
-    """Why no answer came that can be used."""
+    """Why there is no usable answer."""
     depends: Depends | None = None
     served_by: str | None = None
-    """Another model than the one that was asked, which gave it."""
+    """The model that answered, if it is not the one that was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow(StoredRow):
-    """One attempt at one call to a model came to an end."""
+    """An attempt at a call to a model ended."""
 
     benchmark: str
     stage: Stage
@@ -390,21 +391,21 @@ class AttemptRow(StoredRow):
     detail: str | None = None
     first_token_ms: int | None = None
     served: str | None = None
-    """The model that the server says answered."""
+    """The model that answered, as the server says."""
     is_other: RareFlag = False
-    """Whether that is another one than was asked."""
+    """Whether that is not the model that was asked."""
     route: str | None = None
-    """What a gateway said of the way there."""
+    """What a gateway says about the route to it."""
     cost_reported: RareFlag = False
-    """Whether the provider itself told what it cost."""
+    """Whether the provider reported the cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedRow(StoredRow):
-    """A model turned out not to take something."""
+    """A model was found not to support something."""
 
     model: str
-    """Its address and its name there."""
+    """The address of the model and its name there."""
     step: str
     dropped: tuple[str, ...]
 
@@ -425,4 +426,4 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "label_sample": LabelSampleRow,
     "review": ReviewRow,
 }
-"""The tables that share one rising `seq`."""
+"""All tables that share the sequence of `seq`."""

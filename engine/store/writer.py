@@ -1,8 +1,8 @@
-"""The only connection that writes: one thread, commits in groups, an answer once it is on disk.
+"""The only connection that writes: one thread, which commits in groups.
 
-A commit waits for the disk, which takes about as long for one row as for five hundred; so whatever
-came while the last commit waited goes into the next one together. Each request has a savepoint of
-its own within it, so that a row which cannot be stored fails nobody else's.
+A commit waits for the disk about as long for one row as for five hundred, so everything that
+arrives during a commit goes into the next one. Each request has its own savepoint in the
+transaction, so that a row which cannot be stored fails only its own request.
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ from engine.store.schema import LAST_SEQ, damage_in, damaged
 from engine.store.tables import StoredRow
 
 GROUP_ROWS: Final = 500
-"""At most so many rows in one transaction. More would make those who wait for the first of them
-wait for the last."""
+"""The maximum number of rows in one transaction, so that nobody waits long for its commit."""
 
 SUMMED_ROWS: Final = 20_000
-"""After so many rows it is written down what all of them add up to: a watcher who comes adds up
-what came since, in a few dozen milliseconds."""
+"""Rows after which the sums of all rows are stored. A new watcher adds up the rows since then, in
+a few dozen milliseconds."""
 WORTH_SUMMING: Final = 1_000
-"""When the store is closed, fewer are left to whoever comes."""
+"""Rows since the last sums that are worth new sums when the store is closed."""
 
 RETRY_S: Final = 1.0
-"""How often it is tried whether a full disk has room again."""
+"""Seconds between attempts to write while the disk is full."""
 CLOSING_S: Final = 2.0
-"""How long that is tried once nobody will write any more."""
+"""Seconds for which these attempts go on once the store is being closed."""
 _CLOSING_STEP_S: Final = 0.1
 
 UtcClock = Callable[[], datetime]
@@ -72,7 +71,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Mirrored:
-    """Digests of files as they are on disk now."""
+    """Digests of files as they are on disk."""
 
     digests: Mapping[str, str]
     through: int | None
@@ -82,7 +81,7 @@ class _Mirrored:
 
 @dataclass(frozen=True, slots=True)
 class _Many:
-    """Rows that are read while they are written."""
+    """Rows that are consumed while they are written."""
 
     bulk: Bulk
     at: int
@@ -91,7 +90,7 @@ class _Many:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Digests of files that stay as a person wrote them."""
+    """Digests of edited files that a person decided to keep."""
 
     digests: Mapping[str, str]
     at: int
@@ -104,17 +103,16 @@ _Outcome = list[int] | CrosswindError
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """Something that is done between two transactions, and begins its own."""
+    """A function that runs between two transactions and begins its own."""
 
     work: Callable[[sqlite3.Connection], None]
     refuse: Callable[[BaseException], None]
 
 
 class Writer:
-    """Takes rows from any thread and any event loop.
+    """Takes rows from any thread and any event loop, and writes them in the order of arrival.
 
-    The order in which rows were given is the order of their `seq`. `connection` belongs to this
-    from now on, and to its thread alone.
+    It owns `connection` from now on, which only its thread uses.
     """
 
     def __init__(
@@ -124,93 +122,92 @@ class Writer:
         self._path = path
         self._clock = clock
         self._lease = lease
-        # numbers are given here and not by SQLite: one sequence runs over all tables, and
-        # AUTOINCREMENT counts each table for itself
+        # assigned here, as one sequence runs over all tables, which AUTOINCREMENT cannot do
         self._seq: int = connection.execute(LAST_SEQ).fetchone()[0]
         self._acknowledged = Acknowledgements(path, lease.engine, self._seq)
         self._summed = _summed(connection)
-        """The last `seq` that is in the sums."""
-        # SimpleQueue, whose `put` is reentrant: it may be called from a signal handler or a
-        # finalizer that interrupts another `put`
+        """The last `seq` that is in the stored sums."""
+        # SimpleQueue, whose `put` is reentrant: a signal handler or finalizer may interrupt another
+        # `put`
         self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
-        # guards what callers and the writer's thread both look at: the counts and ends below
+        # guards the state below, which callers and the writer's thread share
         self._gate = threading.Lock()
         self._unwritten = 0
-        """Rows that were given and are neither on disk nor refused."""
+        """Rows that were given and are neither committed nor refused."""
         self._full: sqlite3.Error | None = None
         self._on_trouble: list[OnTrouble] = []
         self._closing = threading.Event()
         self._tried_until: float | None = None
-        """By the monotonic clock: when a store that closes stops to wait for room."""
+        """The monotonic time until which a closing store waits for room."""
         self._given_up: StoreError | None = None
         """Why nothing will be written any more."""
         self._closed: StoreError | None = None
-        """What whoever gives another row is told."""
+        """The error for whoever gives another row."""
         self._told_in_vain: CrosswindError | None = None
-        """The first failure of a row that nobody waits for."""
-        # a daemon: a process whose main thread broke off without `close` ends all the same, as it
-        # would in a crash, and the next engine finds what was committed
+        """The first failure of rows that nobody waits for."""
+        # a daemon, so that a process whose main thread died without `close` ends as in a crash, and
+        # the next engine finds what was committed
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
         self._thread.start()
 
     async def write(self, rows: Sequence[StoredRow]) -> list[int]:
-        """Their `seq`s, once they are durable. All of them are written, or none.
+        """Write all rows or none, and return their `seq`s once they are durable.
 
-        Raises `StoreError`, also for what was told before and could not be written.
+        Raises `StoreError`; also if earlier rows of `tell` failed, although these rows are written
+        then.
         """
         waiter = _here()
         self._give(_Rows(rows, self._now(), waiter))
-        # not shielded: the row is committed whether or not anybody still waits for its number
+        # not shielded: the rows are written whether or not the caller still waits
         seqs = await waiter.future
-        # behind this point a kill must cost nothing of what was written; tests end the process
-        # here
+        # from here on a kill must lose nothing of it; tests end the process here
         reached(KillPoint.ACKNOWLEDGED)
         self._raise_told()
         return seqs
 
     def tell(self, rows: Sequence[StoredRow]) -> None:
-        """Without waiting. A failure is raised by the next `write` or `close`."""
+        """Write without waiting. A failure is raised by the next `write` or `close`."""
         if rows:
             self._give(_Rows(rows, self._now(), None))
 
     async def write_all(self, bulk: Bulk) -> int:
-        """The last `seq` given, once all is durable; cancelled, nothing of it is written.
+        """Write all rows and return the last `seq` once they are durable.
 
-        Raises what its rows raise, and `StoreError`.
+        If cancelled, nothing is written. Raises what the rows raise, and `StoreError`.
         """
         waiter = _here()
         self._give(_Many(bulk, self._now(), waiter))
         try:
-            # shielded: the rows are read on the writer's thread until they are stopped there
+            # shielded: the writer's thread consumes the rows until it is stopped there
             await asyncio.shield(waiter.future)
         except asyncio.CancelledError:
             bulk.stop()
             await asyncio.wait([waiter.future])
-            waiter.future.exception()  # what was asked for: nobody needs to hear of it
+            waiter.future.exception()  # retrieved, as the cancellation was asked for
             raise
         return waiter.future.result()[0]
 
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
-        """By path, files that are as the store has it up to `through`; None for up to now."""
+        """Note by path the files that hold what the store has up to `through`, or up to now."""
         waiter = _here()
         self._give(_Mirrored(digests, through, self._now(), waiter))
         await waiter.future
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
-        """By path, files that stay as a person wrote them."""
+        """Note by path the edited files that a person decided to keep."""
         waiter = _here()
         self._give(_Kept(digests, self._now(), waiter))
         await waiter.future
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something on the writer's thread and connection, between two transactions; blocks
-        until it is done. Raises what `work` raises."""
+        """Run `work` on the writer's thread and connection between two transactions. Blocks, and
+        returns or raises what `work` does."""
         done: Future[T] = Future()
 
         def do(connection: sqlite3.Connection) -> None:
             try:
                 done.set_result(work(connection))
-            except BaseException as error:  # noqa: BLE001  (raised where it was asked for)
+            except BaseException as error:  # noqa: BLE001  (raised in the caller's thread)
                 done.set_exception(error)
 
         self._give(_Alone(do, done.set_exception))
@@ -218,26 +215,26 @@ class Writer:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be written now; None where all is well. From any thread."""
+        """Why nothing can be written now; None if all is well. From any thread."""
         with self._gate:
             if self._given_up is not None:
                 return str(self._given_up)
             return None if self._full is None else self._words(self._full)
 
     def on_trouble(self, hear: OnTrouble) -> None:
-        """`hear` is called, on the writer's thread, with what `trouble` says when that begins, and
-        with None when all is well again."""
+        """Call `hear` with the text of `trouble` when that begins, and with None when it ends; on
+        the writer's thread."""
         with self._gate:
             self._on_trouble.append(hear)
 
     def close(self) -> None:
-        """Write what was given, then let go of the file."""
+        """Write what was given, then close the connection. Raises the failure of a `tell`."""
         with self._gate:
             if self._closed is None:
                 self._closed = StoreError(f"{self._path} is closed")
-                # behind all that was given, so that it is written before the thread ends
+                # last in the queue, so that everything before it is written
                 self._requests.put(None)
-        # wakes a writer that waits for room on a full disk, so that leaving takes no RETRY_S
+        # wakes a writer that waits for room on a full disk, so that closing takes no RETRY_S
         self._closing.set()
         self._thread.join()
         self._raise_told()
@@ -249,8 +246,8 @@ class Writer:
         with self._gate:
             if self._closed is not None:
                 raise self._closed
-            # under the gate together with the look above: nothing can come to lie behind the None
-            # with which `close` ends the queue
+            # under the same lock as the check, so that nothing is put behind the None with which
+            # `close` ends the queue
             self._unwritten += _rows_in(request)
             self._requests.put(request)
 
@@ -275,7 +272,7 @@ class Writer:
                     self._beat()
                 if alone is not None:
                     alone.work(self._connection)
-                # after the group was answered: whoever waits for a row does not wait for the sums
+                # after the group was answered, so that nobody waits for the sums
                 if self._seq - self._summed >= (SUMMED_ROWS if going_on else WORTH_SUMMING):
                     self._sum()
         except BaseException as error:  # noqa: BLE001  (the edge of this thread: whoever waits must hear of it)
@@ -286,10 +283,10 @@ class Writer:
             self._connection.close()
 
     def _gather(self, group: list[_Request]) -> tuple[bool, _Alone | None]:
-        """Fill the group with what is there, waiting only for the first, and not for ever; False
-        to end after it; and what is to be done alone after it."""
+        """Fill the group with the requests at hand, waiting for the first one until a heartbeat is
+        due. Return whether to continue after it, and what is to be run alone after it."""
         try:
-            # not for ever: an engine that has nothing to write still says that it is there
+            # with a timeout, as an idle engine must still write its heartbeat
             request = self._requests.get(timeout=IDLE_BEAT_S)
         except queue.Empty:
             return True, None
@@ -308,10 +305,10 @@ class Writer:
         return False, None
 
     def _settle(self, group: Sequence[_Request]) -> None:
-        """Write all of it, in its order; where the disk has no room, wait until it has."""
+        """Write all requests in order; if the disk is full, wait until it is not."""
         left = list(group)
         while left:
-            # on a full disk one by one: a small row may find room where the group does not
+            # one by one on a full disk: a small row may fit although the group does not
             some = left if self._full is None else left[:1]
             try:
                 outcomes = self._commit(some)
@@ -325,52 +322,52 @@ class Writer:
             self._answer(outcomes)
 
     def _commit(self, group: Sequence[_Request]) -> list[tuple[_Request, _Outcome]]:
-        """One transaction. What the disk refuses fails all of it, and the next may succeed.
+        """Write the requests in one transaction, and return their outcomes.
 
-        Raises `sqlite3.Error` where there was no room, and `StoreError` where the store is not this
-        engine's any more.
+        Raises `sqlite3.Error` if there is no room, and `StoreError` if this engine has lost the
+        store. Any other error of SQLite is the outcome of all requests.
         """
         committed = self._seq
         try:
-            # IMMEDIATE takes SQLite's write lock now: a transaction that only reads first can be
-            # refused with SQLITE_BUSY where it turns to writing, without any wait
+            # IMMEDIATE takes the write lock now: a read transaction that is upgraded can fail with
+            # SQLITE_BUSY without waiting
             self._connection.execute("BEGIN IMMEDIATE")
-            # inside the transaction: an engine that lost the store finds out before its rows are
-            # in it
+            # within the transaction, so that an engine that lost the store adds no rows to it
             self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
             outcomes = [(request, self._attempt(request)) for request in group]
             reached(KillPoint.COMMITTING)
             self._connection.execute("COMMIT")
             reached(KillPoint.COMMITTED)
-            # only now, and not waited for: the file never claims more than is on disk
+            # after the commit and without a sync: the file never claims more than is on disk
             self._acknowledged.say(self._seq)
         except sqlite3.Error as error:
-            # these numbers were told to nobody, so the next group has them
+            # nobody has seen these numbers, so they can be given again
             self._seq = committed
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if lacks_room(error):
-                raise  # to be tried again as it is, once there is room
+                raise  # the same requests are tried again once there is room
             failure = self._refusal(error)
             return [(request, failure) for request in group]
         return outcomes
 
     def _beat(self) -> None:
-        """Say that this engine is there, while there is nothing else to say. Raises `StoreError`
-        where the store is not its any more."""
-        # what is wrong is told by the next row that is written
+        """Write a heartbeat while there is nothing else to write. Raises `StoreError` if this
+        engine has lost the store."""
+        # any other error shows with the next row that is written
         with contextlib.suppress(sqlite3.Error), transaction(self._connection):
             self._lease.keep(self._connection, every_s=0)
 
     def _sum(self) -> None:
-        """Keep what all rows add up to. Raises `StoreError` as `_beat` does."""
+        """Store the sums of all rows. Raises `StoreError` if this engine has lost the store, or if
+        a row cannot be read."""
         self._summed = self._seq
-        # where that fails, whoever comes adds up more
+        # without new sums a watcher adds up more rows
         with contextlib.suppress(sqlite3.Error), transaction(self._connection):
             self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
             keep_sums(self._connection, self._path)
 
-    # A disk without room
+    # A full disk
 
     def _begin_trouble(self, error: sqlite3.Error) -> None:
         with self._gate:
@@ -387,20 +384,20 @@ class Writer:
 
     def _tell_trouble(self, words: str | None) -> None:
         with self._gate:
-            # called outside the gate: what hears may ask for `trouble`, which takes it
+            # called outside the lock: `hear` may ask for `trouble`, which takes it
             hearing = list(self._on_trouble)
         for hear in hearing:
-            with contextlib.suppress(RuntimeError):  # it wakes an event loop that is closed
+            with contextlib.suppress(RuntimeError):  # its event loop is closed
                 hear(words)
 
     def _without_bulk(self, group: Sequence[_Request], error: sqlite3.Error) -> list[_Request]:
-        """Bulk is read while it is written, so it cannot be tried again."""
+        """Refuse bulk requests: their rows are consumed while written and cannot be retried."""
         failure = self._refusal(error)
         self._answer([(one, failure) for one in group if isinstance(one, _Many)])
         return [one for one in group if not isinstance(one, _Many)]
 
     def _wait_for_room(self, error: sqlite3.Error) -> None:
-        """A moment. Raises `StoreError` where it was waited long enough for a store that closes."""
+        """Wait before the next attempt. Raises `StoreError` if the time for closing is over."""
         if not self._closing.wait(RETRY_S):
             return
         self._tried_until = self._tried_until or time.monotonic() + CLOSING_S
@@ -422,22 +419,21 @@ class Writer:
         waiting = plural(self._unwritten, "row")
         return f"{what}: {waiting} wait to be written; {room_advice(self._path, error)}"
 
-    # What came of it
+    # Outcomes
 
     def _attempt(self, request: _Request) -> _Outcome:
-        """A row that cannot be stored fails its own request and no other."""
+        """Store one request in a savepoint, so that its failure does not affect the others."""
         before = self._seq
-        # one commit, and so one sync of the disk, serves the whole group; a savepoint for each
-        # request keeps one that is refused from undoing its neighbours
+        # one commit, and so one sync, serves the whole group; rolling back to a savepoint undoes
+        # this request only
         self._connection.execute("SAVEPOINT request")
         try:
             seqs = self._store(request)
         except (
             sqlite3.IntegrityError,
             sqlite3.DataError,
-            # what SQLite or a row itself refuses for good; a full disk or damage is
-            # sqlite3.OperationalError or DatabaseError, passes by, and fails or repeats the whole
-            # group
+            # permanent refusals of SQLite or of a row; a full disk or damage is OperationalError or
+            # DatabaseError, which is not caught here and fails or repeats the whole group
             sqlite3.InterfaceError,
             sqlite3.ProgrammingError,
             ValueError,
@@ -467,8 +463,7 @@ class Writer:
             case _Mirrored(digests, through, at):
                 seq = self._seq if through is None else through
                 self._connection.executemany(
-                    # an upsert: a path has one row, whatever was known of it, and these tables are
-                    # no facts
+                    # an upsert, as a path has one row: this table and the next hold no facts
                     "INSERT INTO mirrored (path, at, digest, seq) VALUES (?, ?, ?, ?) "
                     "ON CONFLICT (path) DO UPDATE SET at = excluded.at, "
                     "digest = excluded.digest, seq = excluded.seq",
@@ -489,7 +484,7 @@ class Writer:
         return StoreError(f"{self._path} could not be written: {error}{advice}")
 
     def _answer(self, outcomes: Iterable[tuple[_Request, _Outcome]]) -> None:
-        """One wake-up for each event loop, however many of its tasks wait."""
+        """Resolve the futures, with one wake-up for each event loop."""
         outcomes = list(outcomes)
         with self._gate:
             self._unwritten -= sum(_rows_in(request) for request, _ in outcomes)
@@ -497,8 +492,7 @@ class Writer:
             defaultdict(list)
         )
         for request, outcome in outcomes:
-            # by loop, as call_soon_threadsafe writes to the loop's wake-up pipe each time: once a
-            # group and not once a row
+            # by loop, as each call_soon_threadsafe writes to the loop's wake-up pipe
             if request.waiter is not None:
                 by_loop[request.waiter.loop].append((request.waiter, outcome))
             elif isinstance(outcome, CrosswindError):
@@ -506,14 +500,14 @@ class Writer:
                     self._told_in_vain = self._told_in_vain or outcome
         for loop, answers in by_loop.items():
             try:
-                # a future belongs to its loop: from this thread it may only be set by way of that
+                # a future may only be set from the thread of its loop
                 loop.call_soon_threadsafe(_wake, answers)
             except RuntimeError:
-                continue  # the loop is closed: nobody waits there any more
+                continue  # the loop is closed, so nobody waits there
 
     def _give_up(self, group: Sequence[_Request], error: BaseException) -> None:
-        """Refuse all that waits and all that may come: the store is not ours any more, a disk never
-        got room, or something is wrong with this program."""
+        """Refuse all requests that wait or will come: this engine has lost the store, a full disk
+        got no room before closing, or there is a bug."""
         failure = (
             error
             if isinstance(error, StoreError)
@@ -526,7 +520,7 @@ class Writer:
             self._closed = self._given_up = failure
             if isinstance(error, _NeverWrittenError):
                 self._told_in_vain = self._told_in_vain or failure
-            # nobody adds to it meanwhile: to give needs the gate, and is refused from here on
+            # nothing is added meanwhile: `_give` takes the lock, and raises from here on
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 if isinstance(request, _Alone):
@@ -543,7 +537,7 @@ def _summed(connection: sqlite3.Connection) -> int:
 
 
 class _NeverWrittenError(StoreError):
-    """Rows that were given could not be written before the store was closed."""
+    """Rows were not written before the store was closed."""
 
 
 def _rows_in(request: _Request | _Alone) -> int:
@@ -564,7 +558,7 @@ def _here() -> _Waiter:
 def _wake(answers: Iterable[tuple[_Waiter, _Outcome]]) -> None:
     for waiter, outcome in answers:
         if waiter.future.done():
-            continue  # whoever waited was cancelled; the row is on disk all the same
+            continue  # the waiter was cancelled; the rows are written all the same
         if isinstance(outcome, CrosswindError):
             waiter.future.set_exception(outcome)
         else:
