@@ -1,1 +1,1 @@
-"""What the numbers say: counted, compared, and put into findings."""
+"""Verdicts counted, compared, and summed up in findings."""

@@ -1,4 +1,4 @@
-"""From what counts on each conversation to what it says, and how surely. Pure."""
+"""The analysis of a benchmark, from what counts for each conversation. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metri
 
 @dataclass(frozen=True, slots=True)
 class AnalysisContext:
-    """What an analysis is told beside the outcomes."""
+    """The input of an analysis besides the outcomes."""
 
     benchmark: str
     title: str
@@ -48,37 +48,37 @@ class AnalysisContext:
     targets: Mapping[str, str]
     """The label of each target's model, by the target's id."""
     scripted: frozenset[str] = frozenset()
-    """Targets in whose conversations a scripted model had a part."""
+    """Targets in whose conversations a scripted model took part."""
     scripted_models: Sequence[str] = ()
-    """The labels of all scripted models that had a part, judges too."""
+    """The labels of all scripted models that took part, judges included."""
     scripted_note: str | None = None
-    """Which parts they had, in a sentence; None where they had none."""
+    """Which parts scripts played, in a sentence; None where there were none."""
     others: Sequence[ServedByOthers] = ()
     cost: str | None = None
-    """Where the cost of the calls is known from, in a sentence, where that is worth one."""
+    """How the cost of the calls is known, in a sentence; None where nothing need be said."""
     headline_rule: str = ""
     fresh: bool = False
-    """Whether what is stale was left out."""
+    """Whether stale results are left out."""
     left_out: LeftOut = field(default_factory=LeftOut)
     other_judges: Mapping[str, int] = field(default_factory=dict)
-    """How many conversations count by judges that are not the configuration's, by judge."""
+    """By judge outside the configuration, how many conversations count by its verdicts."""
     silent_judges: Mapping[str, int] = field(default_factory=dict)
-    """How many conversations count without all the verdicts that were to be had of a judge."""
+    """By judge, how many conversations count without all of its verdicts."""
     counted_otherwise: int = 0
-    """For how many something else counts than when they were last judged."""
+    """Conversations for which something else counts than when they were last judged."""
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     """By target."""
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target."""
     guesses: Sequence[GuessedAxis] = ()
-    """Of every axis of every conversation that counts."""
+    """One for every axis of every counting conversation."""
 
 
 def analyse(
     outcomes: Iterable[Outcome], about: AnalysisContext, *, exploratory: bool = False
 ) -> Analysis:
-    """What the outcomes of a benchmark say; `exploratory` as of a `ComparisonFamily`."""
+    """Analyse a benchmark's outcomes; `exploratory` is that of a `ComparisonFamily`."""
     outcomes = list(outcomes)
     tallies = tally(outcomes, list(about.targets))
     staleness, exposure = _staleness(outcomes), _exposure(outcomes)
@@ -122,13 +122,13 @@ def analyse(
 
 
 def standing(one: TargetResult) -> tuple[bool, float, float, str]:
-    """Sorts the highest positive rate first, then the highest negative one, no data last."""
+    """A sort key: the highest positive rate first, then the highest negative one, no data last."""
     positive, negative = one.tracks[Track.POSITIVE].rate, one.tracks[Track.NEGATIVE].rate
     return one.scored == 0, -(positive or 0.0), -(negative or 0.0), one.target
 
 
 def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
-    """Pooled over the run: one cell's few scenarios say too little about it."""
+    """Pooled over the run, as one cell has too few scenarios."""
     return intraclass_correlation(
         list(clusters.values()) for found in tallies.values() for clusters in found.metrics.values()
     )
@@ -218,7 +218,7 @@ def _new_metrics(
     counted: TargetTally, track: Track, correlation: float | None, of: int
 ) -> Estimate | None:
     if counted.shares_transcripts:
-        return None  # such metrics differ less than others would that were tried on others
+        return None  # metrics on the same transcripts differ less than independent ones would
     layers = counted.metrics_on(track)
     found = new_metrics_rate([list(bases.values()) for bases in layers.values()], correlation)
     return None if found is None else _said(found, of)
@@ -242,7 +242,7 @@ def _said(found: Rate | None, of: int) -> Estimate:
 def _no_signal(
     results: Sequence[TargetResult], metrics: Sequence[MetricInfo]
 ) -> Sequence[NoSignal]:
-    """One target alone is nobody to be told apart from."""
+    """Only of metrics on which at least two targets were scored."""
     scored = {
         metric.id: [
             (cell.passed, cell.scored)
@@ -256,7 +256,7 @@ def _no_signal(
 
 
 def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Staleness]]:
-    """By target and metric, of what counts."""
+    """By target and metric."""
     found: defaultdict[str, defaultdict[str, list[tuple[Stale, int]]]]
     found = defaultdict(lambda: defaultdict(list))
     for one in outcomes:

@@ -1,4 +1,4 @@
-"""A judge held against people: how far it can be trusted, and what its errors do to the rates."""
+"""A judge compared with people's labels: its accuracy, and pass rates corrected for its errors."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from engine.statistics.calibration import (
 )
 
 LEAST_LABELS: Final = 20
-"""Of a target, a metric or a split; of fewer only counts are told."""
+"""With fewer labels of a judge, metric or target, only counts are reported."""
 WIDTH: Final = 0.1
-"""Of an interval that is asked for where nobody asks for another."""
+"""The default width of the interval that `labels_needed` is for, as a share."""
 
 
 class Split(StrEnum):
-    """Half of the base scenarios: on one a judge is developed, on the other it is reported."""
+    """A half of the base scenarios: a judge is developed on one and reported on the other."""
 
     DEV = "dev"
     TEST = "test"
@@ -48,7 +48,7 @@ class Split(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """A conversation that counts."""
+    """A counting conversation with the judge's answer."""
 
     conv_id: str
     metric_id: str
@@ -57,11 +57,11 @@ class JudgedRow:
     """Its stratum and cluster: metric and base scenario, unless transcripts are shared."""
     track: Track
     counts: bool
-    """Whether the behaviour is present by what counts, from which the sample was drawn."""
+    """Whether the behaviour is present by what counts, which the sample was stratified by."""
     present: bool | None
-    """By the judge that is looked at; None where it has not said."""
+    """The answer of the judge in question; None where it gave none."""
     turn: int | None = None
-    """The first reply that it quoted; None where it quoted none."""
+    """The first reply that the judge quoted; None where it quoted none."""
 
     @property
     def cluster(self) -> str:
@@ -70,33 +70,35 @@ class JudgedRow:
 
 @dataclass(frozen=True, slots=True)
 class LabelledRow:
-    """One that people have labelled."""
+    """A conversation with people's label."""
 
     row: JudgedRow
     person: bool
-    """Whether people say that it is present."""
+    """Whether people say that the behaviour is present."""
     inclusion: float
+    """The probability with which it was drawn."""
     turn: int | None = None
-    """The first reply that they marked; None where they marked none."""
+    """The first reply that people marked; None where they marked none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateOf:
-    """A pass rate as the judge has it and as people would, over the same conversations."""
+    """A pass rate by the judge, and corrected to what people would say, over the same
+    conversations."""
 
     of: str
-    """A target, or empty for all of them."""
+    """A target or a metric; empty for all conversations."""
     conversations: int
     labels: int
     judged: float
     powered: CorrectedRate | None
-    """None of fewer than `LEAST_LABELS`."""
+    """None for fewer than `LEAST_LABELS`, and with a single base scenario."""
     rogan_gladen: RoganGladen | None
 
 
 @dataclass(frozen=True, slots=True)
 class MetricCounts:
-    """How labels and the judge fall on one metric, unweighted."""
+    """How often people and the judge agree on one metric, unweighted."""
 
     metric_id: str
     both_present: int
@@ -116,7 +118,7 @@ class CalibrationPart:
     of: str
     labels: int
     accuracy: Accuracy | None
-    """None of fewer than `LEAST_LABELS`, as all that follows but the judge's own rate."""
+    """None for fewer than `LEAST_LABELS`."""
     agreement: Agreement | None
     rate: RateOf
 
@@ -127,9 +129,9 @@ class Confusion:
 
     conv_id: str
     people: bool
-    """Whether they call it present; the judge says the other."""
+    """Whether people call it present; the judge says the opposite."""
     turn: int | None
-    """The first reply that whoever calls it present has marked or quoted, 1-based."""
+    """The first reply, 1-based, that was marked or quoted by the side that calls it present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +144,24 @@ class Calibration:
     accuracy: Accuracy
     agreement: Agreement | None
     rates: Sequence[RateOf]
-    """Of all conversations, then of each target."""
+    """Over all conversations, then of each target."""
     metrics: Sequence[MetricCounts]
     by_metric: Sequence[CalibrationPart]
     by_target: Sequence[CalibrationPart]
     confusions: Sequence[Confusion]
     width: float
-    """The interval that was asked for, from end to end."""
+    """The interval's width that was asked for, as a share."""
     labels_needed: int | None
-    """For it; None where labels alone do not reach it."""
+    """Labels in all for a corrected pass rate with an interval of that width; None where no number
+    suffices, or the rate cannot be corrected."""
 
 
 def calibrate(
     rows: Sequence[JudgedRow], labels: Sequence[LabelledRow], judge: str, width: float = WIDTH
 ) -> Calibration:
-    """Weights are those of the sample, brought to what the judges said of all conversations: labels
-    that nobody could give are missing at random among those of the same verdict."""
+    """Compare one judge with the labels. Weights are those of the sample, rescaled to the verdicts
+    on all conversations: labels that nobody could give are taken as missing at random among
+    conversations of the same verdict."""
     known = [one for one in labels if one.row.present is not None]
     weighted = list(_weighted(rows, known))
     of_present = [found for _, found in weighted]
@@ -211,7 +215,7 @@ def _agreed(labels: Sequence[LabelledConversation]) -> Agreement | None:
 def _parts(
     rows: Sequence[JudgedRow], labels: Sequence[_Weighted], part_of: Callable[[JudgedRow], str]
 ) -> Iterator[CalibrationPart]:
-    """Each weighted as it is in the whole."""
+    """One part for each value of `part_of`; labels keep their weights in the whole."""
     for name in sorted({part_of(row) for row in rows}):
         own = [one for one in labels if part_of(one[0].row) == name]
         found = [weighted for _, weighted in own]
@@ -226,7 +230,7 @@ def _parts(
 
 
 def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> RateOf:
-    """Of passing, so that metrics of both types can be put together."""
+    """The rate of passing, so that metrics of both types can be combined."""
     judged = [row for row in rows if row.present is not None]
     population: dict[str, dict[str, JudgedCluster]] = {}
     for row in judged:
@@ -280,7 +284,7 @@ class JudgesCompared:
     split: Split
     labels: int
     left: Share | None
-    """How often it is right."""
+    """The share of labels that the left judge meets."""
     right: Share | None
     contest: PairedTest
 
@@ -288,7 +292,8 @@ class JudgesCompared:
 def compare_judges(
     benchmark: str, left: Sequence[LabelledRow], right: Sequence[LabelledRow]
 ) -> list[JudgesCompared]:
-    """`left` and `right` are the same labels in the same order, each with what one judge says."""
+    """Compare two judges on each split. `left` and `right` are the same labels in the same order,
+    each with one judge's answer."""
     found = []
     for split in Split:
         both = [

@@ -1,4 +1,4 @@
-"""What is said of a judge that was held against people, in lines."""
+"""Lines of text about a judge's calibration against people's labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.statistics.calibration import Accuracy, RoganGladen, Share
 
 
 def calibration_lines(one: Calibration) -> Iterator[str]:
-    """What there is to say, a line each; without labels that there are none."""
+    """The calibration as lines; with too few labels, only counts."""
     if not one.labels:
         yield f"no label is about a conversation that {one.judge} has judged"
         return
@@ -56,7 +56,7 @@ def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
 
 
 def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
-    """Each by its name, and which labels it is of."""
+    """Each share with its name, and the labels that it is among."""
     return (
         ("sensitivity", found.sensitivity, "that people call present"),
         ("specificity", found.specificity, "that people call absent"),
@@ -67,7 +67,7 @@ def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
 
 
 def beyond_chance(found: Agreement | None) -> str:
-    """AC1 and κ with their intervals; nothing where none is known."""
+    """AC1 and κ with their intervals; empty where neither is known."""
     if found is None:
         return ""
     figures = (("AC1", found.ac1), ("κ", found.kappa))

@@ -1,5 +1,5 @@
-"""Whether targets were put to the same test: how much of what was planned for them the
-conversations came to, and whether a target could have known whom it spoke with."""
+"""Whether targets were put to the same test: how much of their plan conversations reached, and
+whether a target could have known the user's demographic group."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _ENDED_EARLY = frozenset({StopReason.USER_ENDED, StopReason.CONTEXT_FULL})
 
 
 def undelivered(landmarks: Iterable[Landmark], turns: int) -> list[Landmark]:
-    """Those whose turn a conversation of so many turns did not come to."""
+    """The landmarks that a conversation of so many turns did not reach."""
     return [mark for mark in landmarks if mark.turn > turns]
 
 
 @dataclass(frozen=True, slots=True)
 class ExposedConversation:
-    """One conversation that was played to an end."""
+    """How much of its plan a finished conversation reached."""
 
     early: bool
-    """Whether it ended before the last turn that was planned. Of one from elsewhere that number is
-    not known: there, whether it ended before its last landmark."""
+    """Whether it ended before its last planned turn. Where the plan of an imported conversation is
+    not known: before its last landmark."""
     planned: int
     """Landmarks of its scenario."""
     delivered: int
-    """Those whose turn was spoken."""
+    """Landmarks whose turn was spoken."""
 
     @classmethod
     def of(cls, landmarks: Sequence[Landmark], turns: int, ended: StopReason | None) -> Self:
@@ -42,18 +42,18 @@ class ExposedConversation:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What several conversations came to of their plans."""
+    """How much of their plans several conversations reached."""
 
     conversations: int = 0
     early: int = 0
-    """Ended before the last turn that was planned."""
+    """Conversations that ended before their last planned turn."""
     planned: int = 0
-    """Landmarks of all of them."""
+    """Landmarks of all their scenarios."""
     delivered: int = 0
     with_landmarks: int = 0
     """Conversations that have any."""
     reached_last: int = 0
-    """Conversations that came to the last of theirs."""
+    """Conversations that reached their last landmark."""
 
     @classmethod
     def over(cls, conversations: Iterable[ExposedConversation]) -> Self:
@@ -80,12 +80,12 @@ class Exposure:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing of what was planned was left out."""
+        """Whether no conversation ended early and all landmarks were delivered."""
         return self.early == 0 and self.delivered == self.planned
 
 
 def exposure_words(one: Exposure) -> tuple[str, str, str]:
-    """How many ended early, how many landmarks were delivered, how many reached the last."""
+    """`6 of 64` ended early, `300 of 312` landmarks delivered, `60 of 64` reached the last one."""
     return (
         f"{one.early:,} of {one.conversations:,}",
         f"{one.delivered:,} of {one.planned:,}",
@@ -95,16 +95,16 @@ def exposure_words(one: Exposure) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class GuessedAxis:
-    """One axis of one conversation that counts."""
+    """The guess about one axis of one counting conversation."""
 
     axis: str
     base_scenario: str
     group: str
-    """Whom the user model played."""
+    """The group that the user model played."""
     right: bool | None
-    """Whether that was guessed; None where nobody did."""
+    """Whether it was guessed right; None where nobody guessed."""
     model: str | None = None
-    """Who did."""
+    """The label of the model that guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +113,17 @@ class GroupCheck:
 
     axis: str
     of: int
-    """Conversations that count and have this axis."""
+    """Counting conversations that have this axis."""
     checked: int
     right: int
     low: float | None
-    """95% interval of the share that is right; its ends are None where nothing was checked."""
+    """The 95% interval of the share guessed right is `low` to `high`; None where nothing was
+    checked."""
     high: float | None
     chance: float | None
-    """The share of the commonest group among them: what always naming that one would get right."""
+    """The share of the commonest group: what always naming that group would get right."""
     models: tuple[str, ...]
-    """The labels of those that guessed."""
+    """The labels of the models that guessed."""
 
     @property
     def rate(self) -> float | None:
@@ -130,13 +131,13 @@ class GroupCheck:
 
     @property
     def could_be_known(self) -> bool:
-        """Whether the guesses are better than chance beyond doubt."""
+        """Whether the guesses are surely better than chance: `low` is above `chance`."""
         return self.low is not None and self.chance is not None and self.low > self.chance
 
 
 def group_checks(guesses: Iterable[GuessedAxis]) -> dict[str, GroupCheck]:
-    """By axis, those without a guess included. The interval takes the conversations of one base
-    scenario for a cluster, as `metric_rate` does."""
+    """By axis, including axes without a guess. In the interval, the conversations of a base
+    scenario are one cluster, as in `metric_rate`."""
     by_axis: defaultdict[str, list[GuessedAxis]] = defaultdict(list)
     for one in guesses:
         by_axis[one.axis].append(one)
@@ -166,5 +167,5 @@ def _check(axis: str, guesses: list[GuessedAxis]) -> GroupCheck:
 
 
 def unchecked(checks: Mapping[str, GroupCheck], axes: Iterable[str]) -> list[str]:
-    """Those of the axes of which nobody guessed anything."""
+    """The axes on which nothing was guessed."""
     return [axis for axis in axes if axis not in checks or not checks[axis].checked]

@@ -1,4 +1,4 @@
-"""Target against target, and one group of people against another, within the same scenarios."""
+"""Comparisons within the same scenarios: target against target, and group against group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.statistics.ranks import RankRange, rank_ranges
 
 @dataclass(frozen=True, slots=True)
 class Contrasts:
-    """All that a benchmark's results compare, marked under one promise."""
+    """All comparisons of a benchmark's results, marked as one family."""
 
     comparisons: Sequence[Comparison]
     gaps: Sequence[Gap]
@@ -37,32 +37,33 @@ class Contrasts:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two targets on one track (None: on all metrics), `left` less `right`."""
+    """Two targets on one track (None: on all metrics), `left` minus `right`."""
 
     track: Track | None
     left: str
     right: str
     difference: Difference
     rows: int
-    """Conversations of both that it rests on."""
+    """Conversations of both targets that it rests on."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnmarkedContrasts:
-    """All that a benchmark's results compare, before anything is marked."""
+    """All comparisons of a benchmark's results, before they are marked."""
 
     pairs: Sequence[Pair]
     gaps: Sequence[demographics.DemographicGap]
 
 
 def compared(tallies: Mapping[str, TargetTally]) -> UnmarkedContrasts:
-    """Every pair of targets that share a scenario, on both tracks together and then on each; every
-    pair of people's values on every axis, of all targets together and of each."""
+    """Every pair of targets that share a scenario, on both tracks together and on each; and every
+    pair of values on every demographic axis, of all targets together and of each."""
     return UnmarkedContrasts(_pairs(tallies), _gaps(tallies))
 
 
 def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contrasts:
-    """`exploratory` controls the false discovery rate in place of any false mark."""
+    """Mark them. `exploratory` controls the false discovery rate, rather than the probability of
+    any false mark."""
     pairs, gaps = found.pairs, found.gaps
     widest = pairs[0].track if pairs else None
     family = {
@@ -85,7 +86,7 @@ def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contras
 
 
 def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
-    """Those on the widest set of metrics first."""
+    """The pairs on all metrics first, then those on each track."""
     answers = {track: _answers_on(tallies, track) for track in Track}
     shares = any(one.shares_transcripts for one in tallies.values())
     everything = _answers_on(tallies, None) if shares else {}
@@ -93,7 +94,7 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     found: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
     for left, right in combinations(tallies, 2):
         strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
-        if shares:  # a transcript may stand on both tracks, and then is one cluster of them
+        if shares:  # a transcript on both tracks is one cluster of both
             whole = differences(everything[left], everything[right])
         else:
             whole = [stratum for of_track in strata.values() for stratum in of_track]
@@ -109,14 +110,14 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
 
 
 def _scored(found: TargetTally) -> dict[str, tuple[Track, int]]:
-    """How many of its conversations, by scenario."""
+    """By scenario, its track and number of scored conversations."""
     return {one.scenario_id: (one.track, one.scored) for one in found.scenarios.values()}
 
 
 def _shared(
     left: Mapping[str, tuple[Track, int]], right: Mapping[str, tuple[Track, int]]
 ) -> Counter[Track]:
-    """Conversations of both on scenarios that both were scored on."""
+    """By track, both targets' conversations on the scenarios that both were scored on."""
     rows = Counter[Track]()
     for scenario, (track, count) in left.items():
         _, others = right.get(scenario, (track, 0))
@@ -126,7 +127,7 @@ def _shared(
 
 
 def comparison(pair: Pair, marked: Adjusted) -> Comparison:
-    """What is said of a pair."""
+    """A pair with its adjusted interval and p value."""
     return Comparison(
         track=pair.track,
         left=pair.left,
@@ -158,7 +159,7 @@ def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
 
 
 def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.DemographicGap]:
-    """Both tracks together, the pool of all targets first."""
+    """The gaps over both tracks, those pooled over all targets first."""
     return demographic_gaps(
         {
             target: [
@@ -195,7 +196,7 @@ def _high(marked: Adjusted) -> float | None:
 
 
 def scored_on(tallies: Mapping[str, TargetTally], track: Track) -> list[str]:
-    """The targets of which anything on this track was scored."""
+    """The targets that were scored on this track."""
     return [
         target
         for target, found in tallies.items()
@@ -206,7 +207,7 @@ def scored_on(tallies: Mapping[str, TargetTally], track: Track) -> list[str]:
 def ranks(
     ranked: Mapping[Track, Sequence[str]], comparisons: Sequence[Comparison]
 ) -> dict[str, dict[Track, RankRange]]:
-    """By target, on each track on which it and another are ranked: what the marks say."""
+    """The rank ranges that follow from the marks, by target, on each track with at least two."""
     places: defaultdict[str, dict[Track, RankRange]] = defaultdict(dict)
     for track, scored in ranked.items():
         if len(scored) < 2:
@@ -220,15 +221,15 @@ def ranks(
 
 @dataclass(frozen=True, slots=True)
 class PairError:
-    """How unsure the difference between two targets is, as seen over all pairs."""
+    """The typical standard error of a difference between two targets."""
 
     error: float
-    """Standard error, in rates."""
+    """Standard error of a difference of pass rates."""
     base_scenarios: int
 
 
 def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairError | None:
-    """The root mean square over all pairs, for planning; None where no pair tells."""
+    """The root mean square over all pairs, for planning; None where no pair has an error."""
     answers = [_answers(found.of_track(track)) for found in tallies.values()]
     errors: list[float] = []
     sizes: list[int] = []

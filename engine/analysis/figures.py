@@ -1,4 +1,4 @@
-"""What the verdicts of a benchmark say, and how surely: values that a screen can draw."""
+"""The results of an analysis as plain values: rates, comparisons, agreement, with intervals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from engine.progress import others_in_words
 from engine.statistics.ranks import RankRange
 
 ENOUGH_SCENARIOS: Final = 8
-"""Base scenarios below which a rate is marked as resting on too little, and no ranking is given."""
+"""With fewer base scenarios, a rate is marked as resting on too few, and a validation run gives no
+interval for its ranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """One judge's answer on a conversation in one pass; the newest where there are several."""
+    """One judge's newest answer on a conversation in one pass."""
 
     judge: str
     number: int
@@ -28,8 +29,7 @@ class CastVote:
     passed: bool | None
     """None where this answer cannot be used."""
     counts: bool = True
-    """Whether it has a say in what counts: not where it cannot be used, nor that of a judge who was
-    only asked for a second opinion."""
+    """Whether it is a vote in what counts; not if it is unusable, or a second opinion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Outcome:
     unscored: str | None
     """Why there is no verdict; None where there is one."""
     votes: Sequence[CastVote] = ()
-    """Of every judge and pass, whether they agree or not."""
+    """The votes of every judge and pass."""
     stale: Stale = UP_TO_DATE
-    """What of its take and of the verdicts that count is not what would be asked today."""
+    """Which inputs of its take and counting verdicts have changed since."""
     exposed: ExposedConversation | None = None
-    """What of its plan it came to; None where it was not played to an end."""
+    """How much of its plan it reached; None where it was not played to its end."""
     transcript: str | None = None
-    """As a scenario's `transcript_id`."""
+    """The scenario's `transcript_id`."""
 
     @property
     def base(self) -> str:
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What the store holds but the present benchmark does not, and so does not count."""
+    """What the store holds outside the present benchmark; it does not count."""
 
     conversations: int = 0
     targets: Sequence[str] = ()
@@ -67,21 +67,21 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A pass rate, and how surely it is known."""
+    """A pass rate with its interval."""
 
     rate: float | None
-    """Of what was scored; None where nothing was."""
+    """`passed` over `scored`, 0 to 1; None where nothing was scored."""
     low: float | None
     high: float | None
-    """The 95% interval; None where there is no rate."""
+    """The 95% interval is `low` to `high`; None where there is no rate."""
     passed: int
     scored: int
     of: int
     """Conversations that the benchmark asks for; `of - scored` have no verdict."""
     base_scenarios: int
-    """Scored ones. What the interval rests on: rows of one base scenario are not independent."""
+    """Scored base scenarios, which the interval rests on: rows of one are not independent."""
     effective_n: float
-    """How many independent rows the scored ones are worth."""
+    """How many independent rows the scored rows are worth."""
 
     @property
     def too_few(self) -> bool:
@@ -105,9 +105,9 @@ class MeanEstimate(Estimate):
     """The mean of several benchmarks' rates, each weighing the same: not `passed` of `scored`."""
 
     worst: float | None
-    """The mean with what is unscored taken as failed; None where nothing was asked for."""
+    """The mean if everything unscored had failed; None where nothing was asked for."""
     best: float | None
-    """With it taken as passed."""
+    """The mean if everything unscored had passed."""
 
     @property
     def if_missing_failed(self) -> float | None:
@@ -120,7 +120,7 @@ class MeanEstimate(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A plain count, where no interval is said."""
+    """A count without an interval."""
 
     passed: int
     scored: int
@@ -132,7 +132,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """What a metric's id stands for."""
+    """The name and track behind a metric's id."""
 
     id: str
     name: str
@@ -141,7 +141,7 @@ class MetricInfo:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A coefficient with its interval, where one can be given."""
+    """A coefficient with its interval; `low` and `high` are None where there is none."""
 
     value: float
     low: float | None = None
@@ -155,54 +155,54 @@ class RepeatAgreement:
     between: str
     """`samples`, `judges`, or `passes` of one judge."""
     of: str
-    """A target's id for its samples, `` for those of all targets; the judge's name for its passes,
-    the names of all for judges."""
+    """Of samples, the target's id, or empty for all targets; of passes, the judge's name; of
+    judges, all their names."""
     things: int
-    """Answered at least twice."""
+    """How many things were answered at least twice."""
     percent: Figure
-    """Of all pairs of answers on one thing, the share that agree."""
+    """The share of pairs of answers on one thing that agree."""
     unanimous: Figure
     """The share of things on which all answers agree."""
     ac1: Figure | None
     alpha: Figure | None
     kappa: Figure | None
-    """Fleiss'; only where everything was answered equally often."""
+    """Fleiss' κ; only where everything was answered equally often."""
 
     @property
     def divided(self) -> int:
-        """Things on which not all answers agree."""
+        """How many things have answers that disagree."""
         return self.things - round(self.unanimous.value * self.things)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """Everything about one target."""
+    """All results of one target."""
 
     target: str
     model: str
     """The label of the model behind it."""
     scripted: bool
-    """Whether a scripted model had a part in its conversations."""
+    """Whether a scripted model took part in its conversations."""
     tracks: Mapping[Track, Estimate]
     new_metrics: Mapping[Track, Estimate | None]
-    """The same rate for metrics like these, not only for these: clustered by metric. None below
-    two metrics."""
+    """The same rates with intervals for other metrics like these: clustered by metric. None for
+    fewer than two metrics."""
     ranks: Mapping[Track, RankRange]
-    """Of each track on which this target and another were scored."""
+    """The rank on each track on which this target and another were scored."""
     metrics: Mapping[str, Estimate]
     scenarios: Mapping[str, Tally]
     base_scenarios: Mapping[str, Tally]
     demographics: Mapping[str, Mapping[str, Estimate]]
     """By axis, then by value."""
     metrics_by_people: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
-    """The same of each metric, by its id."""
+    """By metric, then by axis and value."""
     samples: Mapping[int, Tally]
     unscored: Mapping[str, int]
-    """How many conversations have no verdict, by reason."""
+    """Conversations without a verdict, by reason."""
     agreement: RepeatAgreement | None
-    """Between the samples of one scenario; None where each was played once."""
+    """Agreement between the samples of a scenario; None where each was played once."""
     staleness: Mapping[str, Staleness] = field(default_factory=dict)
-    """Of what counts, by metric."""
+    """By metric; of an `Overall`, by benchmark."""
     exposure: Exposure = field(default_factory=Exposure)
 
     @property
@@ -216,30 +216,31 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedDifference:
-    """One side against another on the same scenarios, and how sure the difference is."""
+    """The difference between two sides on the same scenarios, and how sure it is."""
 
     left: str
     right: str
     difference: float
-    """`left` minus `right`, in rates of passing: 0.1 is ten points."""
+    """Pass rate of `left` minus that of `right`: 0.1 is ten points."""
     low: float | None
     high: float | None
-    """The interval among all of the family; None where there are fewer than two scenarios."""
+    """The interval, adjusted for the family, is `low` to `high`; None for fewer than two base
+    scenarios."""
     p: float | None
-    """Of this one looked at alone."""
+    """The unadjusted p value."""
     p_adjusted: float | None
-    """Among all of the family, by the procedure of `low` and `high`."""
+    """Adjusted for the family, by the same procedure as the interval."""
     base_scenarios: int
     rows: int
-    """Conversations that it rests on, of both sides."""
+    """Conversations of both sides that it rests on."""
 
     @property
     def sure(self) -> bool:
-        """Whether it is marked: the interval leaves 0 out."""
+        """Whether it is marked: the interval excludes 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     def turned(self) -> Self:
-        """As seen from the other side."""
+        """The same difference with the sides exchanged."""
         return replace(
             self,
             left=self.right,
@@ -251,28 +252,27 @@ class MarkedDifference:
 
     @property
     def greater_first(self) -> Self:
-        """With the side on the left that passes more often."""
+        """The same difference with the side that passes more often on the left."""
         return self.turned() if self.difference < 0 else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(MarkedDifference):
-    """One target against another on the scenarios, variants counted singly, that both were scored
-    on."""
+    """One target against another, on the scenarios (each variant is one) both were scored on."""
 
     track: Track | None
-    """None for both together, which rests on twice as much."""
+    """None for both tracks together."""
     error: float | None = None
-    """Standard error of `difference`; None where there are fewer than two scenarios."""
+    """Standard error of `difference`; None for fewer than two base scenarios."""
     freedom: int = 0
-    """Degrees of freedom that `error` has."""
+    """Degrees of freedom of `error`."""
     benchmarks: int | None = None
-    """Whose mean it is; None in the results of one benchmark."""
+    """How many benchmarks it is the mean of; None in the results of one benchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap(MarkedDifference):
-    """One demographic value against another, within the same base scenarios."""
+    """One demographic value against another within the same base scenarios."""
 
     axis: str
     target: str | None
@@ -281,17 +281,19 @@ class Gap(MarkedDifference):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFamily:
-    """What is marked under one promise: all that a benchmark's results compare, or those of all
-    benchmarks together. A comparison without an interval is in no family, and is never marked."""
+    """The comparisons that share one error rate: all those in a benchmark's results, or in those of
+    several benchmarks together. A comparison without an interval is in no family and is never
+    marked."""
 
     pairs: int = 0
-    """Of targets, on all metrics and on each track."""
+    """Pairs of targets, on all metrics and on each track."""
     gaps: int = 0
-    """Between people, of all targets together and of each."""
+    """Demographic gaps, of all targets together and of each."""
     exploratory: bool = False
-    """Whether the promise is of the false discovery rate; else of any false mark at all."""
+    """Whether the false discovery rate is controlled, rather than the probability of any false
+    mark."""
     pairs_on_like: int = 0
-    """Of targets, for benchmarks like these."""
+    """Pairs of targets, for benchmarks like these."""
 
     @property
     def size(self) -> int:
@@ -299,7 +301,7 @@ class ComparisonFamily:
 
     @property
     def mark(self) -> str:
-        """What something that is marked is called."""
+        """The word for a marked comparison."""
         return "worth a look" if self.exploratory else "sure"
 
     @property
@@ -329,7 +331,7 @@ class ComparisonFamily:
 
 @dataclass(frozen=True, slots=True)
 class NoSignal:
-    """A metric that tells no targets apart: all pass it always, or all never."""
+    """A metric that does not separate targets: all scored conversations pass, or all fail."""
 
     metric_id: str
     passed: bool
@@ -337,28 +339,28 @@ class NoSignal:
 
 @dataclass(frozen=True, slots=True)
 class JudgeInfo:
-    """One who gave verdicts that are looked at here."""
+    """A judge and the number of its verdicts."""
 
     name: str
     passes: int
     verdicts: int
-    """Usable ones."""
+    """Usable verdicts."""
     unusable: int
     counting: int
-    """Of the usable ones, those that have a say in what counts."""
+    """Usable verdicts that are votes in what counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedByOthers:
-    """What came from other models than the one that was asked, of all that is looked at here."""
+    """Replies or verdicts that came from another model than the one that was asked."""
 
     what: str
-    """Such as `replies of target alpha`."""
+    """A plural noun, such as `replies of target alpha`."""
     target: str | None
-    """None where it is no target's."""
+    """The target's id; None where it is not about a target."""
     asked: str
     served: Mapping[str, int]
-    """How much, by the other model's name."""
+    """Their number, by the other model's name."""
     of: int
 
     def __str__(self) -> str:
@@ -372,18 +374,18 @@ class UserAuditResult:
     of: int
     """Conversations of the benchmark that were played to their end."""
     looked_at: int
-    """Of those: what came from files, or an older version played, nobody has looked at."""
+    """Those that were audited: imported ones, and those of older versions, were not."""
     invalid: int
-    """With one fault or more."""
+    """Those with at least one fault."""
     faults: Mapping[FaultKind, int]
-    """By each kind, the conversations that have it."""
+    """Conversations by kind of fault."""
     landmarks_checked: int | None = None
-    """In how many a model said which landmarks were carried out; None where none is to."""
+    """Conversations whose landmarks a model checked; None where the check is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a benchmark's verdicts say."""
+    """The results of a benchmark."""
 
     benchmark: str
     title: str
@@ -392,41 +394,41 @@ class Analysis:
     targets: Sequence[TargetResult]
     """The highest positive rate first, then the highest negative one, no data last."""
     comparisons: Sequence[Comparison]
-    """Of every pair, on both tracks together, then on each; in the order of `targets`, in which
-    `left` stands before `right`."""
+    """Every pair on both tracks together, then on each track; in the order of `targets`, `left`
+    before `right`."""
     gaps: Sequence[Gap]
-    """Pooled ones first."""
+    """Those pooled over targets first."""
     family: ComparisonFamily
-    """Of `comparisons` and `gaps`."""
+    """The family of `comparisons` and `gaps`."""
     agreement: Sequence[RepeatAgreement]
-    """Between samples over all targets, then between judges, then between passes."""
+    """Between the samples of all targets, then between judges, then between passes."""
     no_signal: Sequence[NoSignal]
     judges: Sequence[JudgeInfo]
     headline_rule: str
     """How several verdicts on one conversation become the one that counts, in a sentence."""
     correlation: float | None
-    """How alike the rows of one base scenario are (intra-class), pooled over the run; None where
-    that cannot be told: each base scenario counts as one row then."""
+    """The intra-class correlation of the rows of a base scenario, pooled over the run; None where
+    it cannot be estimated, and each base scenario then counts as one row."""
     scripted_models: Sequence[str] = ()
-    """The labels of those that took part: they are no language models."""
+    """The labels of the scripts that took part, which are no language models."""
     others: Sequence[ServedByOthers] = ()
-    """Replies and verdicts that other models gave than those that were asked."""
+    """Replies and verdicts from other models than those that were asked."""
     left_out: LeftOut = field(default_factory=LeftOut)
     notes: Sequence[str] = ()
     """What a reader should know before the figures are used."""
     cost: str | None = None
-    """Where the cost of the calls is known from, in a sentence."""
+    """How the cost of the calls is known, in a sentence."""
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     """By target."""
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
-    """By target; none where nobody looks."""
+    """By target; empty where the audit is off."""
     group_checks: Mapping[str, GroupCheck] = field(default_factory=dict)
-    """By axis of the conversations that count."""
+    """By axis of the counting conversations."""
 
     @property
     def part(self) -> str:
-        """What `metrics` are, and what staleness is told by: a noun."""
+        """A noun for the entries of `metrics` and of `staleness`."""
         return "metric"
 
     def target(self, name: str) -> TargetResult | None:
@@ -437,17 +439,17 @@ class Analysis:
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
-        """How stale what counts for all targets is, by metric."""
+        """Over all targets, by metric."""
         return sums(one.staleness for one in self.targets)
 
     @property
     def compared_on(self) -> Sequence[Track | None]:
-        """What targets are compared on, None being both tracks together."""
+        """The tracks that targets are compared on; None is both together."""
         return list(dict.fromkeys(one.track for one in self.comparisons))
 
     @property
     def tracks(self) -> Sequence[Track]:
-        """Those that the benchmark has metrics of."""
+        """The tracks of the benchmark's metrics."""
         return [track for track in Track if any(one.track is track for one in self.metrics)]
 
     @property
@@ -457,27 +459,26 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Overall(Analysis):
-    """What the verdicts of several benchmarks say of the targets together, each benchmark weighing
-    the same.
+    """The results of several benchmarks together, with equal weights.
 
-    Its `metrics` are the benchmarks, one for each track that a benchmark has. A rate is the mean of
-    the benchmarks' rates in which the target was scored, with an interval for these benchmarks'
-    scenarios; `new_metrics` has the one for benchmarks like these. `staleness` is by benchmark.
+    Its `metrics` are the benchmarks, one for each track that a benchmark has. A rate is the mean
+    over the benchmarks in which the target was scored, with an interval for their scenarios;
+    `new_metrics` has the interval for benchmarks like these. `staleness` is by benchmark.
     """
 
     benchmarks: Sequence[str] = ()
-    """Those in which anything is scored, by name."""
+    """The names of benchmarks in which anything is scored."""
     skipped: Sequence[str] = ()
-    """Those in which nothing is."""
+    """The names of those in which nothing is."""
     on_like: Sequence[Comparison] = ()
-    """Of every pair, on each track, for benchmarks like these; none below `ENOUGH_BENCHMARKS`."""
+    """Every pair on each track, for benchmarks like these; empty below `ENOUGH_BENCHMARKS`."""
 
     @property
     def part(self) -> str:
         return "benchmark"
 
     def benchmarks_on(self, track: Track) -> Sequence[str]:
-        """Those in which any target was scored on it."""
+        """The benchmarks in which any target was scored on this track."""
         return [
             one
             for one in self.benchmarks
@@ -485,17 +486,17 @@ class Overall(Analysis):
         ]
 
     def lacks(self, target: TargetResult, track: Track) -> Sequence[str]:
-        """Of those, the ones in which this target was not."""
+        """Those among `benchmarks_on` in which this target was not scored."""
         every = self.benchmarks_on(track)
         return [one for one in every if not _is_scored(target, part_of(one, track))]
 
     def counted_in(self, target: TargetResult, track: Track) -> int:
-        """In how many of them it was scored."""
+        """The number of `benchmarks_on` in which this target was scored."""
         return len(self.benchmarks_on(track)) - len(self.lacks(target, track))
 
 
 def part_of(benchmark: str, track: Track) -> str:
-    """The id among an `Overall`'s metrics."""
+    """The id of a benchmark's track among an `Overall`'s metrics."""
     return f"{benchmark} {track}"
 
 

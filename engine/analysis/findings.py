@@ -1,4 +1,4 @@
-"""What an analysis comes to, in sentences: what is sure, what is not, what rests on little."""
+"""The findings of an analysis in sentences: what is sure, what is not, and what rests on little."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
 _FEW: Final = 6
-"""Pairs that are told one by one; more of them are counted."""
+"""The most pairs that are listed one by one; more of them are only counted."""
 _RANKS: Final = 16
-"""Targets whose rank is told in a sentence, the best first."""
+"""The most targets whose rank a sentence lists, the best first."""
 
 
 class Certainty(StrEnum):
     """How far a sentence can be relied on."""
 
     SURE = "sure"
-    """Marked, under the promise of the family (`ComparisonFamily.promise`)."""
+    """Marked with ✓, under the family's promise (`ComparisonFamily.promise`)."""
     OPEN = "open"
     """Seen, but chance may explain it."""
     CAUTION = "caution"
@@ -60,7 +60,7 @@ class Finding:
 
 
 def findings(analysis: Analysis) -> list[Finding]:
-    """What an analysis comes to, the most telling first."""
+    """All findings, the most important first."""
     return [
         *_served_by_others(analysis),
         *_stale(analysis),
@@ -79,13 +79,14 @@ def findings(analysis: Analysis) -> list[Finding]:
 
 
 def _served_by_others(analysis: Analysis) -> Iterator[Finding]:
-    """First of all: where another model answered, every figure is about that one."""
+    """Comes first: where another model answered, every figure is about that one."""
     for other in analysis.others:
         yield Finding(Certainty.CAUTION, str(other))
 
 
 def _stale(analysis: Analysis) -> Iterator[Finding]:
-    """Before any figure: what of them is about another definition, model or prompt than today's."""
+    """Comes before any figure: how many conversations rest on another definition, model or prompt
+    than today's."""
     by_metric = analysis.staleness
     found = sum(by_metric.values(), Staleness())
     if not found.stale:
@@ -130,7 +131,7 @@ def reach(low: float | None, high: float | None) -> str:
 
 
 def _end(rate: float) -> str:
-    """In whole points; an end that would round to 0 is said as finely as its side of 0 takes."""
+    """In whole points; an end that would round to 0 keeps a digit that shows its sign."""
     size = abs(rate) * 100
     said = f"{max(size, 0.001):.1g}" if 0 < size < 0.5 else f"{size:.0f}"
     return f"−{said}" if rate < 0 else said
@@ -154,7 +155,7 @@ def with_ends(value: float, interval: Interval | None) -> str:
 
 
 def chance(p: float | None) -> str:
-    """`p < .001`, `p = .012`."""
+    """`p < .001`, `p = .012`; never rounded across `ERROR_RATE`."""
     if p is None:
         return ""
     if p > 0.999:
@@ -171,7 +172,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def marks_mean(family: ComparisonFamily) -> str:
-    """What ✓ stands for, and among how many comparisons; to be said beside the marks."""
+    """What ✓ stands for, and among how many comparisons; shown wherever the marks are."""
     return f"{family.promise}, among {family}."
 
 
@@ -204,7 +205,7 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _told(pairs: Sequence[Comparison], where: str, family: ComparisonFamily) -> Iterator[Finding]:
-    """What is sure first; many are counted."""
+    """The sure pairs first; more than `_FEW` are only counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
         yield _counted(pairs, sure, where, family.mark)
@@ -229,7 +230,7 @@ def _counted(
 
 
 def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
-    """What one track says by itself is told in short: it rests on less."""
+    """One sentence for a single track's pairs that are not sure, as it rests on fewer scenarios."""
     fewest = min(pair.base_scenarios for pair in others)
     return (
         f"{metrics_of(track)} alone: {len(others)} of {plural(of, 'difference')} between targets "
@@ -262,7 +263,7 @@ def _over(pair: Comparison) -> str:
 
 
 def _leaders(pairs: Sequence[Comparison]) -> str:
-    """Who is behind nobody by what is marked."""
+    """The targets that are not marked as behind any other; empty if there are many."""
     behind: set[str] = set()
     compared: list[str] = []
     for pair in pairs:
@@ -274,7 +275,7 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
 
 
 def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
-    """All comparisons of targets, with what they are on."""
+    """All comparisons of targets, grouped under the metrics that they are on."""
     found = [(metrics_of(track), analysis.compared(track)) for track in analysis.compared_on]
     return [*found, *(_on_like(analysis) if isinstance(analysis, Overall) else ())]
 
@@ -287,7 +288,7 @@ def _on_like(analysis: Overall) -> Iterator[tuple[str, Sequence[Comparison]]]:
 
 
 def generalised(analysis: Overall) -> str:
-    """What the intervals are for, in a sentence."""
+    """The population that the intervals are about, in a sentence."""
     count = len(analysis.benchmarks)
     of = "this benchmark" if count == 1 else f"these {count} benchmarks"
     said = f"intervals and marks are for other scenarios like those of {of}, each weighing the same"
@@ -313,7 +314,7 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
 
 
 def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
-    """Where targets were not scored in the same benchmarks, and so are not compared on all."""
+    """Cautions where targets were not scored in the same benchmarks, or not compared on all."""
     lacking = {
         one.target: analysis.lacks(one, track)
         for one in analysis.targets
@@ -338,14 +339,14 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
 
 
 def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> bool:
-    """Than the benchmarks in which both were scored."""
+    """Whether the pair is compared on fewer benchmarks than both were scored in."""
     both = (analysis.target(name) for name in (pair.left, pair.right))
     lacks = {part for one in both if one is not None for part in analysis.lacks(one, track)}
     return (pair.benchmarks or 0) < len(set(analysis.benchmarks_on(track)) - lacks)
 
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:
-    """Those of which any place is ruled out, the best first."""
+    """The ranks that rule out any place, the best first."""
     mark = analysis.family.mark
     for track in analysis.tracks:
         ranked = [(one.target, one.ranks[track]) for one in analysis.targets if track in one.ranks]
@@ -400,7 +401,7 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _only_group(analysis: Analysis, axis: str) -> str | None:
-    """Where whatever was scored is of one group alone."""
+    """The only group on an axis that was scored; None where there are several."""
     groups = {
         group
         for one in analysis.targets
@@ -411,7 +412,7 @@ def _only_group(analysis: Analysis, axis: str) -> str | None:
 
 
 def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Finding]:
-    """Whether a target could have known whom it spoke with: a gap can show only where it could."""
+    """Whether targets could have known the group: without that no gap can show."""
     checks = analysis.group_checks
     if missing := unchecked(checks, open_axes):
         yield Finding(
@@ -468,11 +469,11 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
 
 
 _UNLIKE: Final = 0.05
-"""From which difference between two shares on targets are said not to be pressed alike."""
+"""From this difference between two targets' shares on, they are said to be exposed unequally."""
 
 
 def _unlike(what: str, shares: Mapping[str, float | None]) -> Iterator[str]:
-    """From whom to whom a share reaches, where that is far."""
+    """The lowest and the highest share, where they differ by at least `_UNLIKE`."""
     known = {name: share for name, share in shares.items() if share is not None}
     if known and max(known.values()) - min(known.values()) >= _UNLIKE:
         least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
@@ -533,8 +534,7 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
-    """What it takes to know how far judges could agree at all; nothing where one was asked twice,
-    which is told beside."""
+    """A hint to measure how far one judge agrees with itself; empty where its passes show that."""
     if concord.between != "judges" or any(one.between == "passes" for one in analysis.agreement):
         return ""
     asks = f"`crosswind validate {analysis.benchmark} --replay evaluator`"
@@ -571,7 +571,7 @@ def _coefficients(concord: RepeatAgreement) -> str:
 
 
 NO_ALPHA: Final = "no α, as only one answer was ever given"
-"""Chance cannot be told from agreement there, so that no figure of it is defined."""
+"""Agreement beyond chance is not defined there."""
 NO_COEFFICIENT: Final = (
     "—: α and κ are not defined where only one answer was ever given, κ not where things were "
     "answered unequally often."
@@ -669,7 +669,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
 
 
 def several_verdicts(analysis: Analysis) -> bool:
-    """Whether what counts had to be found among several verdicts, so that the rule is a finding."""
+    """Whether conversations have several verdicts, so that the rule of what counts is a finding."""
     return len(analysis.judges) > 1 or any(judge.passes > 1 for judge in analysis.judges)
 
 

@@ -1,7 +1,7 @@
-"""What was done and how it was counted, in paragraphs for the methods section of a paper.
+"""Paragraphs for the methods section of a paper: what was done and how it was counted.
 
-The figures are those of the analysis; the formulas are those of `engine/statistics`, where each
-stands with its source.
+The figures are those of the analysis; the formulas are those of `engine/statistics`, which gives
+their sources.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ ON_LIKE: Final = (
 
 
 def methods(analysis: Analysis) -> list[str]:
-    """One paragraph each: what was played, what counts, how it was counted, what it was made with.
-    Only what is so is said: of a benchmark without a verdict, that there is none. Of several
-    benchmarks together only what is beyond those of each."""
+    """Paragraphs on what was played, what counts, the formulas, and the provenance, each only where
+    it applies. For several benchmarks together, one paragraph on how they were combined."""
     if isinstance(analysis, Overall):
         return [_together(analysis)]
     paragraphs = [_played(analysis), _counted(analysis)]
@@ -151,7 +150,7 @@ _TOLD: Final = {
     Stance.NEUTRAL: "told the persona and what it openly wants alone (neutral: no hidden goal, "
     "metric or landmark)",
 }
-"""What the user model knows, by its stance."""
+"""What the user model is told, by its stance."""
 
 
 def _counted(analysis: Analysis) -> list[str]:

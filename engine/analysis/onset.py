@@ -1,4 +1,4 @@
-"""When in a conversation what a metric is about is first seen. Pure."""
+"""The turn at which a metric's behaviour is first seen in a conversation. Pure."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ class OnsetObservation:
 
 
 def since(turn: int) -> Sequence[bool]:
-    """Present from this turn on, 1-based."""
+    """An `OnsetObservation.present` that begins with this turn, 1-based."""
     return (*[False] * (turn - 1), True)
 
 
 @dataclass(frozen=True, slots=True)
 class OnsetCurve:
-    """How the share of conversations of one target in which it was seen grows, turn by turn."""
+    """In how many of one target's conversations the behaviour was seen, turn by turn."""
 
     target: str
     track: Track
     seen: Sequence[int]
-    """In how many conversations it counts by the end of each turn, from the first turn on."""
+    """Conversations in which it counts as present by the end of each turn."""
     of: int
-    """Scored ones, without those of which nobody knows since when."""
+    """Scored conversations, without `unplaced`."""
     unplaced: int
-    """Those without."""
+    """Conversations in which it is present and its turn is not known."""
 
     @property
     def passing(self) -> Sequence[float]:
-        """The share that passes by the end of each turn: on the negative track those in which
-        nothing was seen so far, on the positive one those in which something was."""
+        """The share that passes by the end of each turn: on the negative track, those in which it
+        was not seen so far, on the positive one, those in which it was."""
         shares = [seen / self.of if self.of else 0.0 for seen in self.seen]
         return [1 - share for share in shares] if self.track is Track.NEGATIVE else shares
 
 
 def courses(sightings: Iterable[OnsetObservation], turns: int) -> list[OnsetCurve]:
-    """Of each target and track that something was scored on, by track and target."""
+    """The curves of each track and target with scored conversations, in that order."""
     seen: dict[tuple[Track, str], Counter[int]] = defaultdict(Counter)
     counts: Counter[tuple[Track, str]] = Counter()
     unplaced: Counter[tuple[Track, str]] = Counter()
@@ -57,7 +57,7 @@ def courses(sightings: Iterable[OnsetObservation], turns: int) -> list[OnsetCurv
             unplaced[place] += 1
             continue
         counts[place] += 1
-        # a conversation that is over stays as it is; turns beyond the last one count for that
+        # after its end a conversation stays as it is; turns beyond `turns` count for the last
         ends = [*range(min(turns, len(one.present)) - 1), *[-1] * turns][:turns]
         seen[place].update(turn for turn, end in enumerate(ends) if one.present[end])
     return [

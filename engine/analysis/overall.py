@@ -1,8 +1,8 @@
-"""What several benchmarks say of the targets together. Pure.
+"""The results of several benchmarks together. Pure.
 
-Each benchmark weighs the same, whatever its size: a rate is the mean of the benchmarks' rates, a
-difference that of the benchmarks' differences. Intervals are for other scenarios like those of
-these benchmarks; of other benchmarks like these, something is said only where there are enough.
+Each benchmark has the same weight, whatever its size: a rate is the mean of the benchmarks' rates,
+a difference that of their differences. Intervals are for other scenarios like those of these
+benchmarks; intervals for other benchmarks like these are given only where there are enough.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ from engine.statistics.rates import like_these, like_these_interval, mean_interv
 
 NAME: Final = "overall"
 ALL: Final = "*"
-"""Stands for all benchmarks where one is named; no benchmark can have this name."""
+"""Stands for all benchmarks in place of a name; no benchmark can have this name."""
 _Of = tuple[Track, str, str]
-"""On what, and which two targets."""
+"""A track and two targets."""
 
 
 def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
-    """`exploratory` as of a `ComparisonFamily`. Marks are those of a family of its own."""
+    """Combine the analyses of several benchmarks; the comparisons are a family of their own.
+    `exploratory` is that of a `ComparisonFamily`."""
     counted = [one for one in analyses if any(each.scored for each in one.targets)]
     names = [one.benchmark for one in counted]
     targets = dict.fromkeys(each.target for one in analyses for each in one.targets)
@@ -157,7 +158,7 @@ def _interval(one: Estimate) -> Interval:
 
 
 def _effective(found: Sequence[Estimate]) -> float:
-    """Independent rows that would say as much of the mean, were all rates alike."""
+    """How many independent rows the mean is worth, if all rates were equal."""
     return len(found) ** 2 / sum(1 / one.effective_n for one in found) if found else 0.0
 
 
@@ -175,7 +176,7 @@ def _like_these(asked: Sequence[Estimate]) -> Estimate | None:
 def _differences(
     analyses: Sequence[Analysis], targets: Sequence[str]
 ) -> dict[_Of, list[Difference]]:
-    """Of each benchmark that has one, by track and pair in the order of `targets`."""
+    """The benchmarks' differences, by track and pair in the order of `targets`."""
     found: dict[_Of, list[Difference]] = {
         (track, *pair): [] for track in Track for pair in combinations(targets, 2)
     }
@@ -225,15 +226,15 @@ def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> 
 def _pairs(
     differences: Mapping[_Of, Sequence[Difference]], means: Mapping[_Of, Difference | None]
 ) -> Iterator[tuple[Pair, int]]:
-    """Each with the number of benchmarks that it is the mean of."""
+    """Each pair with the number of benchmarks that it is the mean of."""
     for of, mean in means.items():
         if mean is not None:
             yield Pair(*of, mean, mean.pairs), sum(one.error is not None for one in differences[of])
 
 
 def _ranked(found: Overall, track: Track) -> list[str]:
-    """The targets that were scored, if all of them were in the same benchmarks: of targets that
-    were asked different questions there is no order."""
+    """The scored targets; empty unless all were scored in the same benchmarks, as targets that were
+    asked different questions cannot be ranked."""
     scored = [one for one in found.targets if one.tracks[track].scored]
     if any(found.lacks(one, track) for one in scored):
         return []
@@ -270,7 +271,7 @@ def _others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
 
 
 def _notes(analyses: Sequence[Analysis]) -> list[str]:
-    """What all of them say once, what some say with whose it is."""
+    """Notes that all benchmarks share, then those of single ones under their names."""
     said = Counter(note for one in analyses for note in one.notes)
     everywhere = [note for note, count in said.items() if count == len(analyses)]
     return everywhere + [

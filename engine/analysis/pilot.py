@@ -1,4 +1,4 @@
-"""What a few conversations of each metric say against paying for all of them."""
+"""Problems of metrics that a few conversations reveal, before all of them are paid for."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.benchmark import ConversationKey
 from engine.checks import FaultKind
 
 _FEWEST: Final = 4
-"""Verdicts of a metric before it is said that all came out alike: of fewer, it is likely anyway."""
+"""Verdicts that it takes to say that all are alike: among fewer, that is likely by chance."""
 _MANY: Final = 1 / 4
-"""The share of conversations from which on something is no accident."""
+"""The share of conversations (or landmarks) from which on a problem is reported."""
 
 
 class DoubtKind(StrEnum):
-    """What can stand against a metric as it is written and played."""
+    """The kinds of problems of a metric as it is written and played."""
 
     ALL_ALIKE = "all alike"
     NO_VERDICT = "no verdict"
@@ -46,34 +46,34 @@ _MEND: Final[Mapping[DoubtKind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class MetricDoubt:
-    """One thing that stands against a metric."""
+    """One problem of a metric."""
 
     kind: DoubtKind
     says: str
 
     @property
     def mend(self) -> str:
-        """What helps against this doubt."""
+        """What to do about it."""
         return _MEND[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
 class PilotedMetric:
-    """What came of a metric's conversations that were played to an end."""
+    """The results of a metric's finished conversations."""
 
     metric: MetricInfo
     targets: Mapping[str, Tally]
     conversations: int
     unscored: Mapping[str, int]
-    """Why there is no verdict, and on how many."""
+    """Conversations without a verdict, by reason."""
     divided: int
-    """Conversations on which judges, or passes of one, do not agree."""
+    """Conversations on which judges, or passes of one judge, disagree."""
     exposure: Exposure
     faults: Mapping[FaultKind, int]
-    """Of the user model: in how many conversations each."""
+    """Faults of the user model: in how many conversations each was found."""
 
     def doubts(self) -> Iterator[MetricDoubt]:
-        """What should be looked at before more is paid for."""
+        """The problems to look at before more is paid for."""
         told = [tally for tally in self.targets.values() if tally.scored]
         scored, passed = sum(one.scored for one in told), sum(one.passed for one in told)
         if len(told) > 1 and scored >= _FEWEST and passed in {0, scored}:
@@ -103,11 +103,11 @@ class PilotedMetric:
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """What came of the conversations of a benchmark that were played so far."""
+    """The results of a benchmark's finished conversations so far."""
 
     metrics: Sequence[PilotedMetric]
     costs: Sequence[float] | None
-    """Of each conversation with its verdicts, in US dollars; None where a price is not known."""
+    """US dollars for each conversation with its verdicts; None where a price is not known."""
 
     @property
     def conversations(self) -> int:
@@ -124,8 +124,8 @@ def pilot(
     faults: Mapping[ConversationKey, frozenset[FaultKind]],
     costs: Mapping[ConversationKey, float | None],
 ) -> Pilot:
-    """Of all conversations that were played to an end; `faults` are the user model's, `costs` what
-    each was paid for, None where that is not known."""
+    """From the finished conversations among `outcomes`; `faults` are the user model's, `costs` are
+    in US dollars, None where a price is not known."""
     played = [one for one in outcomes if one.exposed is not None]
     known = [costs.get(one.key, 0.0) for one in played]
     paid = [one for one in known if one is not None]

@@ -1,5 +1,5 @@
-"""Where the numbers of one target come from: which program, configuration, prompts and models; and
-how much of what counts no longer is what would be asked today, and why."""
+"""Where the numbers of one target come from: program, configuration, prompts and models; and how
+much of what counts is stale, and why."""
 
 from __future__ import annotations
 
@@ -9,39 +9,38 @@ from dataclasses import dataclass, field
 from typing import Self
 
 NamesByModel = Mapping[str, Sequence[str]]
-"""The label of each model that was asked, with the names under which servers say that they
-answered; none where no server named one, as scripts do not."""
+"""By the label of each model that was asked, the model names that servers reported; empty where
+none was reported, as by scripts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the conversations of one target that count come from, and the verdicts on them that
-    do."""
+    """The origin of one target's counting conversations and of the verdicts that count."""
 
     version: str
-    """Of the program that counted."""
+    """The version of the program that counted."""
     configuration: str
-    """A digest of the whole configuration that it counted under, keys left out."""
+    """A digest of the configuration that it counted under, without keys."""
     prompts: Mapping[str, Sequence[str]]
-    """By stage, a digest of each set of prompts that was used: those of a conversation are others
-    for a positive metric than for a negative one."""
+    """By stage, the digests of the prompt sets that were used: a conversation's differ between
+    positive and negative metrics."""
     targets: NamesByModel
     user_models: NamesByModel
     judges: NamesByModel
     checkers: NamesByModel
-    """Who looked at the conversations beside the judges; none where nobody did."""
+    """The models that made checks; empty where there were none."""
     first_at: str | None
-    """When the first of these conversations began; ISO 8601, UTC. None where nothing counts, or
-    nobody knows."""
+    """When the first of these conversations began; ISO 8601, UTC. None where nothing counts, or it
+    is not known."""
     last_at: str | None
     """When the last of these verdicts was given."""
     stances: Sequence[str] = ()
-    """What the user models were after: `adversarial`, `neutral`, or both."""
+    """The stances of the user models: `adversarial`, `neutral`, or both."""
 
 
 def served_words(served: NamesByModel) -> str:
-    """`gpt-5 (gpt-5-2026-08-07); mine`: what was asked for, and who answered where that is known
-    and another name."""
+    """`gpt-5 (gpt-5-2026-08-07); mine`: each model that was asked, with the reported names that
+    differ from it."""
     return "; ".join(
         f"{label} ({', '.join(others)})" if (others := [n for n in names if n != label]) else label
         for label, names in served.items()
@@ -49,8 +48,8 @@ def served_words(served: NamesByModel) -> str:
 
 
 def merged(parts: Sequence[Provenance]) -> Provenance:
-    """Of the same target in several benchmarks, at least one, counted by one program under one
-    configuration."""
+    """One provenance from those of the same target in several benchmarks (at least one), counted by
+    one program under one configuration."""
     first = [one.first_at for one in parts if one.first_at]
     last = [one.last_at for one in parts if one.last_at]
     return Provenance(
@@ -77,13 +76,13 @@ def _united(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Why what counts for one conversation no longer is what would be asked today. What came from
-    files that do not say what it was made from is not known to be stale."""
+    """Why one conversation's results are stale. Results from files that do not record their inputs
+    are not known to be stale."""
 
     take: tuple[str, ...] = ()
     """The inputs that changed since it was played, such as `metric definition`."""
     verdicts: tuple[tuple[str, ...], ...] = ()
-    """Of each verdict that counts and is stale, those that changed since it was given."""
+    """For each stale verdict that counts, the inputs that changed since it was given."""
 
     def __bool__(self) -> bool:
         return bool(self.take or self.verdicts)
@@ -94,23 +93,23 @@ UP_TO_DATE = Stale()
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """Of all conversations of a part of the benchmark that count."""
+    """How much is stale among the counting conversations of a part of the benchmark."""
 
     conversations: int = 0
-    """All of them."""
+    """Counting conversations."""
     verdicts: int = 0
-    """All that count."""
+    """Counting verdicts."""
     stale: int = 0
-    """Conversations of which the take or a verdict is stale."""
+    """Conversations whose take, or a verdict on it, is stale."""
     stale_takes: int = 0
     stale_verdicts: int = 0
     takes_why: Mapping[str, int] = field(default_factory=dict)
-    """How many takes, by each input that changed since; of one take several may have."""
+    """Stale takes by the input that changed; several may have changed for one take."""
     verdicts_why: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def over(cls, conversations: Iterable[tuple[Stale, int]]) -> Self:
-        """Each with how many verdicts count for it."""
+        """From conversations, each with the number of its counting verdicts."""
         takes: Counter[str] = Counter()
         verdicts: Counter[str] = Counter()
         count = given = some = stale_takes = stale_verdicts = 0
@@ -129,7 +128,7 @@ class Staleness:
 
     @property
     def why(self) -> list[str]:
-        """What changed, of takes and verdicts alike."""
+        """The inputs that changed, for takes or verdicts."""
         return sorted({*self.takes_why, *self.verdicts_why})
 
     def __add__(self, other: Staleness) -> Staleness:
@@ -145,7 +144,7 @@ class Staleness:
 
 
 def sums(parts: Iterable[Mapping[str, Staleness]]) -> Mapping[str, Staleness]:
-    """Of all parts together, by the same names."""
+    """The sums of all parts, by name."""
     found: dict[str, Staleness] = {}
     for part in parts:
         for name, one in part.items():

@@ -1,5 +1,5 @@
-"""Verdicts counted once, so that everything said about them is said from few numbers; and how far
-repeated answers agree, of samples, of judges, of passes of one judge."""
+"""Counts of verdicts, from which all figures are computed; and the agreement of repeated answers:
+samples, judges, and passes of one judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Layers = Mapping[str, Mapping[str, Cluster]]
 
 @dataclass(slots=True)
 class ScenarioTally:
-    """What counts for one scenario with one target: one answer for each sample."""
+    """One scenario with one target: an answer for each sample."""
 
     scenario_id: str
     base: str
@@ -28,7 +28,7 @@ class ScenarioTally:
     track: Track
     demographic: Mapping[str, str]
     place: tuple[str, str]
-    """The stratum and the cluster in what is said of several metrics together."""
+    """Its stratum and cluster in figures over several metrics."""
     answers: list[bool | None] = field(default_factory=list)
     scored: int = 0
     passed: int = 0
@@ -40,12 +40,12 @@ class ScenarioTally:
 
 @dataclass
 class TargetTally:
-    """Everything that was counted for one target."""
+    """The counts of one target."""
 
     shared: SharedTranscripts = NOTHING_SHARED
     scenarios: dict[str, ScenarioTally] = field(default_factory=dict)
     samples: dict[int, list[int]] = field(default_factory=dict)
-    """Of each sample, how many passed and how many were scored."""
+    """By sample, how many passed and how many were scored."""
     unscored: Counter[str] = field(default_factory=Counter)
 
     def add(self, one: Outcome) -> None:
@@ -72,17 +72,17 @@ class TargetTally:
 
     @cached_property
     def metrics(self) -> Layers:
-        """Scored rows of each metric by itself; to be asked for when all is counted."""
+        """Scored rows with each metric as a stratum. Cached: read it when all is counted."""
         return _layers(self.scenarios.values(), lambda one: (one.metric_id, one.base))
 
     def metrics_on(self, track: Track) -> Layers:
-        """Each metric of a track by itself."""
+        """As `metrics`, of one track."""
         metrics = {one.metric_id for one in self.of_track(track)}
         return {metric: bases for metric, bases in self.metrics.items() if metric in metrics}
 
     @property
     def shares_transcripts(self) -> bool:
-        """Whether any stands under several metrics."""
+        """Whether any transcript belongs to several metrics."""
         return bool(self.shared.names)
 
     def of_track(self, track: Track | None) -> list[ScenarioTally]:
@@ -93,7 +93,7 @@ class TargetTally:
 def grouped(
     scenarios: Iterable[ScenarioTally], key: Callable[[ScenarioTally], str | None]
 ) -> dict[str, list[ScenarioTally]]:
-    """By `key`, in order of its values; those without one are left out."""
+    """Scenarios by `key`, sorted by it; those where it is None are left out."""
     found: defaultdict[str, list[ScenarioTally]] = defaultdict(list)
     for one in scenarios:
         value = key(one)
@@ -107,8 +107,7 @@ def shared_transcripts(outcomes: Iterable[Outcome]) -> SharedTranscripts:
 
 
 def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, TargetTally]:
-    """By target, in the order given, scenarios by their id; what belongs to no such target is left
-    out."""
+    """By target, in the order given, with scenarios sorted by id; other targets are left out."""
     outcomes = list(outcomes)
     shared = shared_transcripts(outcomes)
     found = {target: TargetTally(shared) for target in targets}
@@ -122,7 +121,7 @@ def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, Targ
 
 
 def strata_of(scenarios: Iterable[ScenarioTally]) -> list[Stratum]:
-    """The strata of what is said of several metrics together."""
+    """The strata for figures over several metrics."""
     layers = _layers(scenarios, lambda one: one.place)
     return [list(clusters.values()) for clusters in layers.values()]
 
@@ -146,7 +145,7 @@ def _layers(
 def agreements(
     tallies: Mapping[str, TargetTally], outcomes: Sequence[Outcome]
 ) -> list[RepeatAgreement]:
-    """Over all targets: between samples, between judges, between passes."""
+    """Over all targets: between samples (of at least two targets), judges, and passes."""
     samples = agreement_of_samples(tallies) if len(tallies) > 1 else None
     found = [samples, *_of_judges(outcomes)]
     return [one for one in found if one is not None]
@@ -155,7 +154,7 @@ def agreements(
 def agreement_of_samples(
     tallies: Mapping[str, TargetTally], of: str = ""
 ) -> RepeatAgreement | None:
-    """Between the samples of one scenario; None where each was played once."""
+    """Between the samples of a scenario; None where each was played once."""
     scenarios = [one for found in tallies.values() for one in found.scenarios.values()]
     if all(one.of < 2 for one in scenarios):
         return None
@@ -164,7 +163,7 @@ def agreement_of_samples(
 
 
 def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
-    """Between judges, each with the majority of its passes; then between the passes of each."""
+    """Between judges, by the majority of each one's passes; then between the passes of each."""
     passes = sorted({(vote.judge, vote.number) for one in outcomes for vote in one.votes})
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for judge, number in passes:

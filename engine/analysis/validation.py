@@ -1,4 +1,4 @@
-"""What a validation run says: does the ranking of the targets hold with another model? Pure."""
+"""The report of a validation run: does the ranking of the targets hold with another model? Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from engine.statistics.rates import Rate, benchmark_rate
 
 @dataclass(frozen=True, slots=True)
 class SideOutcome:
-    """What counts for one conversation on one side."""
+    """The outcome of one conversation on one side."""
 
     key: ConversationKey
     metric_id: str
@@ -59,7 +59,7 @@ class ValidationSide:
     """One of the two runs that are compared."""
 
     model: str
-    """The label of the model that has the role in it."""
+    """The label of the model in the swapped role."""
     results: Sequence[SideOutcome]
 
 
@@ -73,9 +73,9 @@ def validation_report(
     replay_costs: str = "",
     scripted: Iterable[str] = (),
 ) -> ValidationReport:
-    """`bound` was stated before anything was played. `replay` is what the same model gives once
-    more; where there is none, `replay_costs` says what one would cost. `scripted` are the labels of
-    models that took part and are no language models."""
+    """Compare both sides. `bound`, in rates, was stated before anything was played. `replay` is the
+    report of a replay; without one, `replay_costs` says what it would cost. `scripted` has the
+    labels of scripts that took part."""
     drafts = [
         draft
         for track in Track
@@ -116,7 +116,7 @@ def _floor(replay: ValidationReport) -> ReplayFloor:
 def _paired(
     before: Sequence[SideOutcome], after: Sequence[SideOutcome]
 ) -> Iterator[tuple[SideOutcome, SideOutcome]]:
-    """Conversations that are scored on both sides."""
+    """The conversations that are scored on both sides."""
     others = {one.key: one for one in after if one.passed is not None}
     for one in before:
         if one.passed is not None and one.key in others:
@@ -124,7 +124,7 @@ def _paired(
 
 
 class _Moved(Protocol):
-    """How far a rate moves, before it is known among how many others it stands."""
+    """A shift of a rate whose interval can be computed at any level."""
 
     @property
     def level(self) -> float | None:
@@ -136,7 +136,7 @@ class _Moved(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Shifted:
-    """A shift before it is marked."""
+    """A shift before it is adjusted for the family."""
 
     target: str
     before: float
@@ -163,7 +163,7 @@ class _Shifted:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A track before its shifts are marked."""
+    """A track's report before its shifts are adjusted for the family."""
 
     track: Track
     ranks: RankAgreement | None
@@ -239,8 +239,8 @@ def _equivalence(
     after: Mapping[str, Sequence[SideOutcome]],
     bound: float,
 ) -> Equivalence:
-    """The pairs of which most is to be feared come first, and the first that is not shown to stay
-    within the bound is the last that is looked at: there are thousands of pairs of 100 targets."""
+    """Check the pairs, those that changed the most first, and stop at the first that is not shown
+    to stay within the bound: 100 targets have thousands of pairs."""
     runs = {
         target: BeforeAndAfter(_answers(before[target]), _answers(after[target]))
         for target in before
@@ -257,7 +257,7 @@ def _equivalence(
 
 
 def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
-    """Passed of scored, by target, metric and base scenario."""
+    """Rows that passed, by target, metric and base scenario."""
     sums: dict[str, dict[str, dict[str, list[int]]]] = {target: {} for target in targets}
     for one in results:
         if one.key.target_id in targets:
@@ -310,7 +310,7 @@ def _bases(results: Iterable[SideOutcome]) -> int:
 
 
 def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers:
-    """`of_all` tells the rows of one target from those of another."""
+    """The outcomes as 0 or 1. With `of_all`, rows of different targets are kept apart."""
     found: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
@@ -337,11 +337,11 @@ class _Apart:
 
     @property
     def level(self) -> None:
-        """Not worked out: the interval says it."""
+        """None: no p value is computed, only the interval."""
 
     def interval_at(self, level: float) -> Interval:
-        """Of what is now less what was then: what each rate is unsure by on the side in question,
-        squared and added. It has a width where all pass as well.
+        """The interval of `now` minus `then`: the distances from each rate to the relevant end of
+        its own interval, squared and added. It has a width even where all rows pass.
 
         R. G. Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10, with the intervals of
         `benchmark_rate` (G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702).

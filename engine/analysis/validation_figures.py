@@ -1,4 +1,4 @@
-"""What two sides of a validation run come to, as it is told."""
+"""The results of a validation run as plain values."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 
 ALL_TARGETS: Final = "all targets"
-"""No target is called so."""
+"""Not the id of any target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """What was swapped or played once more, and where."""
+    """The role that was swapped or replayed, and the benchmark."""
 
     benchmark: str
     role: Role
     name: str | None
-    """Of the other model in the configuration; None for a replay by the same one, and for another
-    stance."""
+    """The other model's name in the configuration; None for a replay and for another stance."""
     stance: Stance | None = None
-    """What the user model is after on the other side, where that is what was changed."""
+    """The user model's stance on the other side, if that is what was changed."""
 
     @property
     def is_replay(self) -> bool:
@@ -34,12 +33,12 @@ class Swap:
 
     @property
     def same_scenarios(self) -> bool:
-        """Whether both sides answer the same questions, so that rows can be paired."""
+        """Whether both sides have the same scenarios, so that rows can be paired."""
         return self.role is not Role.GENERATOR
 
 
 class OrderChange(StrEnum):
-    """What becomes of the order of two targets."""
+    """How the order of two targets changes."""
 
     TURNS = "turns"
     LEVELS = "comes level"
@@ -48,11 +47,11 @@ class OrderChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReorderedPair:
-    """Two targets whose order is not what it was."""
+    """Two targets whose order changed."""
 
     left: str
     right: str
-    """Behind `left` before, or level with it."""
+    """Was behind `left` before, or level with it."""
     turn: OrderChange
 
 
@@ -61,19 +60,19 @@ class RateShift:
     """How far a pass rate moves."""
 
     target: str
-    """Or `ALL_TARGETS`."""
+    """A target's id, or `ALL_TARGETS`."""
     before: float
     after: float
     shift: float
-    """`after` less `before`, in rates; where rows are paired, over the pairs alone."""
+    """`after` minus `before`, in rates; where rows are paired, over the pairs alone."""
     interval: Interval | None
-    """Among all shifts of the run: in 95% of such runs all of them hold at once. None where there
-    are fewer than two base scenarios."""
+    """Adjusted for all shifts of the run: in 95% of such runs all intervals hold at once. None for
+    fewer than two base scenarios."""
     p: float | None
-    """Of no shift at all, two-sided, among all shifts of the run; None as for the interval, and
-    where rows are not paired."""
+    """Two-sided, for no shift, adjusted as the interval; None where that is, and where rows are not
+    paired."""
     rows: int
-    """Pairs of conversations; of the smaller side, where rows are not paired."""
+    """Pairs of conversations; where rows are not paired, those of the smaller side."""
     base_scenarios: int
 
     @property
@@ -83,24 +82,25 @@ class RateShift:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceChange:
-    """How far the difference between two targets is not what it was."""
+    """How far the difference between two targets changed."""
 
     left: str
     right: str
     change: float
-    """Of left less right, in rates."""
+    """The change of left minus right, in rates."""
     interval: Interval | None
-    """Of this change alone, as it is held against the bound; None where there is no error."""
+    """The 95% interval of this change alone, to compare with the bound; None where there is no
+    error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """Whether the differences between targets stay what they were, within a bound."""
+    """Whether the differences between targets change by less than a bound."""
 
     bound: float
-    """In rates, as it was stated before anything was played or judged."""
+    """In rates, as stated before anything was played or judged."""
     outside: DifferenceChange | None
-    """A difference that is not shown to stay within it; None where all are."""
+    """A difference whose change is not shown to be within the bound; None where all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,33 +109,33 @@ class TrackReport:
 
     track: Track
     tau_b: Correlation | None
-    """Kendall's. None where all targets have one rate on a side."""
+    """Kendall's tau-b; None where all targets have the same rate on a side."""
     rho: Correlation | None
-    """Spearman's."""
+    """Spearman's rho; None as for `tau_b`."""
     together: RateShift
-    """Of all targets that were scored on both sides."""
+    """The shift of all targets that were scored on both sides."""
     shifts: Sequence[RateShift]
-    """Of each target that was scored on both sides, the highest rate before first."""
+    """The shift of each target that was scored on both sides, the highest rate before first."""
     changed: Sequence[ReorderedPair]
     pairs: int
-    """Of targets, all there are."""
+    """The number of pairs of these targets."""
     equivalence: Equivalence | None
     """None where no bound was stated in advance."""
     order_holds: bool
-    """Whether no pair turns, and every difference is shown to stay within the bound."""
+    """Whether no pair changes order, and every difference is shown to stay within the bound."""
     left_out: Sequence[str]
-    """Targets that were scored on one side only."""
+    """Targets of either side that were not scored on both sides of this track."""
 
     @property
     def base_scenarios(self) -> int:
-        """What the target with the fewest of them rests on."""
+        """The smallest number of base scenarios that a target rests on."""
         return min(shift.base_scenarios for shift in self.shifts)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayFloor:
-    """What a replay gives: the same model in the same role once more. Chance alone gives no less
-    disagreement, so that a swap is held against it."""
+    """The results of a replay: the same model in the same role once more. It shows the disagreement
+    that chance alone makes, to compare a swap with."""
 
     model: str
     conversations: int
@@ -154,16 +154,16 @@ class ValidationReport:
     """The model that took it."""
     tracks: Sequence[TrackReport]
     family: int
-    """Shifts with an interval: all of them hold at once in 95% of such runs."""
+    """The number of shifts with an interval: in 95% of such runs all of them hold at once."""
     floor: ReplayFloor | None
     """None where there is no replay yet, and for a replay itself."""
     conversations: int
-    """Scored on both sides and so compared one by one; 0 where they are not the same."""
+    """Conversations scored on both sides; 0 where the sides do not share scenarios."""
     agreement: Agreement | None
-    """Of both sides over the same conversations; None where there are none."""
+    """Between both sides on the same conversations; None where there are none."""
     flips: Flips | None
     """`left` is before."""
     unscored_before: int
     unscored_after: int
     says: Sequence[str]
-    """What this shows and what it does not, in sentences."""
+    """Sentences on what this shows and what it does not."""

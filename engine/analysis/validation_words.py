@@ -1,4 +1,4 @@
-"""What a validation run shows and what it does not, in sentences."""
+"""Sentences on what a validation run shows and what it does not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 
 FEW_TARGETS: Final = 5
-"""Below so many, a perfect ranking may well be chance."""
+"""With fewer targets, a perfect ranking may well be chance."""
 
 
 _ROLES: Mapping[Role, str] = {
@@ -109,13 +109,13 @@ def _rests_on(tracks: Sequence[TrackReport]) -> Iterator[str]:
 
 
 def floor_name(swap: Swap) -> str:
-    """What a replay is called beside a swap."""
+    """The name of a replay beside a swap."""
     return f"the same {_NAMES[swap.role]} once more"
 
 
 def floor_words(report: ValidationReport, of: Track | None = None) -> Iterator[str]:
-    """What a replay gives, to be told beside the swap's agreement, or beside the order of the
-    targets on a track; nothing where there is no replay, or it has no such figure."""
+    """A replay's agreement, or with `of` its order of the targets on that track, to be shown beside
+    the swap's; nothing where there is no replay, or it has no such figure."""
     if report.floor is None:
         return
     name = floor_name(report.swap)
@@ -168,7 +168,7 @@ def _when(report: ValidationReport) -> str:
 
 
 def _are_several(report: ValidationReport) -> bool:
-    """Judges who judge once more may be."""
+    """Whether `after` names several models, as in a replay by several judges."""
     return " and " in report.after
 
 
@@ -186,7 +186,7 @@ def _order_words(report: ValidationReport, track: TrackReport) -> str:
 
 
 def _bound_words(track: TrackReport) -> str:
-    """What is shown of the order; never that it holds without a bound that was kept to."""
+    """Whether the order is shown to hold, which takes a bound that was stated before."""
     if track.equivalence is None:
         return NOT_STATED
     outside, bound = track.equivalence.outside, f"{track.equivalence.bound * 100:g} points"
@@ -217,7 +217,7 @@ _TURNS: Final = {
 
 
 def change_words(pair: ReorderedPair) -> str:
-    """What became of the order of two targets."""
+    """How the order of two targets changed."""
     return _TURNS[pair.turn].format(pair.left, pair.right)
 
 
