@@ -1,4 +1,4 @@
-"""Stage 3 at work: a conversation is played, each message on disk before the next is asked for."""
+"""Runs stage 3: plays conversations, with each message on disk before the next is asked for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from engine.store.tables import MessageRow, ScenarioRow, StoredTake, TakeEndRow,
 
 @dataclass(frozen=True, slots=True)
 class WantedConversation:
-    """A conversation that the present benchmark asks for."""
+    """A conversation that the current benchmark asks for."""
 
     key: ConversationKey
     scenario: ScenarioRow
@@ -48,7 +48,7 @@ class WantedConversation:
 def wanted_conversations(
     definition: Definition, config: Config, reader: Reader
 ) -> Iterator[WantedConversation]:
-    """Every scenario of every metric that stands, with every target, as often as is asked."""
+    """Yield every playable scenario of every current metric, with every target and sample."""
     metrics = {metric.id: metric for metric in definition.metrics}
     for row in reader.scenarios(definition.name):
         metric = metrics.get(row.scenario.metric_id)
@@ -62,9 +62,9 @@ def wanted_conversations(
 
 
 def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> set[ConversationKey]:
-    """Of these conversations, each with its metric: those with the first base scenarios of each
-    metric, as many as that, in one variant, once. The variants take turns, so that each group of
-    people is met."""
+    """Choose the conversations of a pilot, given with their metrics: the first sample of one
+    variant of each of the metric's first base scenarios, `scenarios` at most. The variants take
+    turns, so that each demographic group occurs."""
     bases: dict[str, dict[str, set[str]]] = {}
     found = list(wanted)
     for metric, key in found:
@@ -79,7 +79,7 @@ def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> s
 
 
 def asked_conversations(bench: BenchmarkContext, order: Order) -> list[WantedConversation]:
-    """Those that are wanted, for a pilot only its own."""
+    """The wanted conversations; for a pilot, only its own."""
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     if not order.pilot:
         return wanted
@@ -90,13 +90,13 @@ def asked_conversations(bench: BenchmarkContext, order: Order) -> list[WantedCon
 def setup_of(
     definition: Definition, config: Config, scenario: Scenario, metric: Metric, target: Target
 ) -> Setup:
-    """What both sides of a conversation are told of it."""
+    """What both sides of a conversation are told."""
     own = target.system_prompt
     usual = definition.user_context or config.default_system_prompt
     return Setup(
         scenario=scenario,
         metric=metric,
-        # what the target is told may be empty, and then is nothing
+        # an empty prompt is kept if the target sets one: it is then told nothing
         system_prompt=scenario.target_system_prompt or (usual if own is None else own),
         turns=config.generation.turns,
         landmarks=config.landmarks,
@@ -107,22 +107,22 @@ def setup_of(
 
 @dataclass(frozen=True, slots=True)
 class PlannedConversation:
-    """A conversation to be played, and what of it there is already."""
+    """A conversation to be played, and what exists of it."""
 
     wanted: WantedConversation
     work: WorkItem
     open_take: StoredTake | None
-    """To be continued where it stands; None for a new one."""
+    """The take to continue; None for a new one."""
     number: int
-    """Of the take."""
+    """The number of the take."""
 
     def anew(self) -> PlannedConversation:
-        """The conversation from its beginning, in the next take."""
+        """The same conversation from its beginning, in the next take."""
         return replace(self, open_take=None, number=self.number + 1)
 
 
 class TakeInputs:
-    """What conversations of today are made from, as digests."""
+    """Digests of the current inputs of conversations, cached."""
 
     def __init__(self, definition: Definition, config: Config) -> None:
         self._definition = definition
@@ -134,11 +134,10 @@ class TakeInputs:
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
 
     def depends(self, one: WantedConversation) -> Mapping[str, str]:
-        """The same for every sample, and but for the target and what it is told for all of a
-        scenario, so it is worked out once."""
+        """The digests for a conversation, equal for all its samples. Only "target" and the system
+        prompt depend on the target."""
         key = (one.scenario.seq, one.key.target_id)
-        # with 30,000 conversations the digests of a metric and a scenario would else be made for
-        # each sample and target anew
+        # cached: else metric and scenario would be hashed for each of 30,000 conversations
         if key not in self._depends:
             target = self._target_digests[one.key.target_id]
             self._depends[key] = {**self._with_any_target(one), "target": target}
@@ -155,15 +154,14 @@ class TakeInputs:
 
 
 def held_scenarios(bench: BenchmarkContext) -> Mapping[str, tuple[str, ...]]:
-    """Scenarios of which no conversation is played before a person approves something, by the ids
-    of that."""
+    """The scenarios that must wait, each with the ids that a person must approve first."""
     if not is_required(bench.config, bench.name):
         return {}
     return Reviews.of(bench.definition, bench.reader).held()
 
 
 class ConversationPlanner:
-    """Decides for each wanted conversation whether it is played, and from where."""
+    """Decides which wanted conversations are played, and from which message on."""
 
     def __init__(
         self, bench: BenchmarkContext, order: Order, standing: StoredConversations
@@ -176,7 +174,7 @@ class ConversationPlanner:
         self._held = held_scenarios(bench)
 
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
-        """Those that are to be played, of those that are wanted and asked for."""
+        """Plan those that are ordered, not waiting for approval, and not complete."""
         found = (
             self._one(one, self._newest.get(one.key))
             for one in wanted
@@ -185,7 +183,7 @@ class ConversationPlanner:
         return [playing for playing in found if playing is not None]
 
     def held(self, wanted: Iterable[WantedConversation]) -> set[str]:
-        """Ids of what a person is to approve before all of these can be played that would be."""
+        """The ids that a person must approve before all conversations due can be played."""
         return {
             name
             for one in wanted
@@ -195,7 +193,7 @@ class ConversationPlanner:
         }
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
-        """Those whose take was made from something that has changed since, and what."""
+        """Complete takes whose inputs have changed since, with what changed."""
         found: list[WorkItem] = []
         for one in wanted:
             take = self._newest.get(one.key)
@@ -214,14 +212,13 @@ class ConversationPlanner:
         if take is None:
             return PlannedConversation(one, self._work(one.key, WorkReason.MISSING), None, 0)
         changed = what_changed(take.depends, self.depends(one))
-        # a new take, also where one stands open: what is asked for again is to be played from its
-        # beginning
+        # a new take even if one is open: a repetition begins at the beginning
         if self._again or self._order.force:
             why = WorkReason.ASKED if self._again else WorkReason.FORCED
             return PlannedConversation(one, self._work(one.key, why), None, take.number + 1)
         if not take.finished:
             why = WorkReason.INTERRUPTED if take.stop_reason is None else WorkReason.FAILED
-            # half a conversation under other rules cannot be finished under these
+            # a conversation that began under other inputs cannot be finished under these
             resumable = None if changed else take
             number = take.number if resumable else take.number + 1
             return PlannedConversation(
@@ -237,17 +234,18 @@ class ConversationPlanner:
 async def play(
     bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
 ) -> int | None:
-    """Play to the end; the take's `seq` where it may be judged.
+    """Play a conversation to its end; return the take's `seq`, or None if there is nothing to
+    judge.
 
-    Raises `ModelError` where a model failed, after the take's end is on disk, and `StopRequested`.
+    Raises `TurnFailedError` where a model failed, after the take's end is on disk, and
+    `StopRequested`.
     """
     keeps_session = bench.models.target_spec(playing.wanted.key.target_id).keeps_session
     for left in reversed(range(TAKES_AT_ONCE if keeps_session else 1)):
         try:
             return await _play_take(bench, playing, take_depends)
         except TurnFailedError as failure:
-            # a user model that fails is asked anew by the next run: a new take would throw away
-            # what the target has said
+            # the next run asks a failed user model again: a new take loses the target's replies
             if not left or not failure.retryable or failure.reason is not StopReason.TARGET_FAILED:
                 raise
             playing = playing.anew()
@@ -257,41 +255,39 @@ async def play(
 async def _play_take(
     bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
 ) -> int | None:
-    """As `play`, in one take."""
+    """As `play`, for one take."""
     opened = await _open(bench, playing, take_depends)
     take, player = opened.take, _Player(bench, opened)
     try:
         reason = await player.play()
     except TurnFailedError as failure:
         end = TakeEndRow(take=take, stop_reason=failure.reason, detail=str(failure))
-        # waited for before the failure goes up: whoever hears of it finds the end in the store
+        # awaited before the failure is raised, so that its handlers find the end in the store
         await bench.store.write(end)
         raise
     faults = player.user_faults(reason)
     await bench.store.write(TakeEndRow(take=take, stop_reason=reason, user_faults=faults))
-    # a conversation that ended before the target said anything has nothing to be judged
+    # a conversation without any reply of the target has nothing to judge
     return take if player.complete_turns else None
 
 
 TAKES_AT_ONCE: Final = 3
-"""So many takes of a conversation are begun in a row, where the target remembers what was said and
-an unanswered message cannot be sent again."""
+"""Takes that one run tries if the target keeps a session and so cannot be sent a message twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenTake:
-    """A take that can be gone on with."""
+    """A take to which messages can be added."""
 
     playing: PlannedConversation
     take: int
     messages: list[MessageRow]
     at: int | None
-    """When it was begun, where that is known."""
+    """When it was begun, in Unix milliseconds, if recorded."""
 
     @property
     def session(self) -> str:
-        """What the conversation is called where it is remembered: as no other, also of another
-        workspace or a store made anew."""
+        """The id of the session for an application; unique across workspaces and stores."""
         return digest([str(self.playing.wanted.key), self.playing.number, self.take, self.at])
 
 
@@ -302,8 +298,8 @@ async def _open(
     if playing.open_take is not None:
         take = playing.open_take
         messages = bench.reader.messages(take.seq)
-        # a message without a reply was heard, for all that is known, and may not be said twice;
-        # what an application called the conversation is stored nowhere
+        # the target may have received the last, unanswered message, and it must not be sent twice;
+        # a session id that the application chose is not stored
         is_lost = spec.session_from is not None and bool(messages)
         if not (spec.keeps_session and len(messages) % 2) and not is_lost:
             return _OpenTake(playing, take.seq, messages, take.at)
@@ -321,8 +317,7 @@ async def _open(
         model=target.label,
         scripted=user.scripted or target.scripted,
         depends=take_depends,
-        # a part of the session's name, for applications that remember; of other targets the
-        # writer's own time will do
+        # part of the session id of an application; for other targets the store's timestamp will do
         at=round(time.time() * 1000) if spec.is_application else None,
     )
     [seq] = await bench.store.write(row)
@@ -330,7 +325,7 @@ async def _open(
 
 
 class TurnFailedError(ModelError):
-    """One side of a conversation failed, and which."""
+    """One side of a conversation failed; `reason` says which."""
 
     def __init__(self, reason: StopReason, error: ModelError) -> None:
         super().__init__(str(error), retryable=error.retryable)
@@ -338,7 +333,7 @@ class TurnFailedError(ModelError):
 
 
 class _Player:
-    """The two who talk, and what was said so far."""
+    """Plays one take: the two models, and the messages so far."""
 
     def __init__(self, bench: RunContext, opened: _OpenTake) -> None:
         playing, messages = opened.playing, opened.messages
@@ -355,12 +350,11 @@ class _Player:
             wanted.metric,
             bench.models.target_spec(key.target_id),
         )
-        # what is on disk decides where a take goes on, and nothing that was kept in memory
+        # only what is on disk decides where a take continues
         self._said = [Utterance(message.speaker, message.text) for message in messages]
         self._begun = False
         self._user_is_done = bool(messages) and any(message.done for message in messages)
-        # by names and not by ids of rows: the same conversation has the same seed in a store that
-        # was made anew
+        # from names, not row ids: a recreated store gives the same conversation the same seed
         self._seed = seed_from(bench.name, str(key), playing.number)
         unit, target = str(key), key.target_id
         self._user = bench.model_for(
@@ -380,7 +374,7 @@ class _Player:
         return len(self._said) // 2
 
     def user_faults(self, reason: StopReason) -> tuple[UserFault, ...] | None:
-        """What the user model did wrong in it; None where nobody is to look."""
+        """Audit the user model's messages; None where audits are off."""
         if self._bench.config.user_audit is UserAuditMode.OFF:
             return None
         said = [one.text for one in self._said if one.speaker is Speaker.USER]
@@ -390,10 +384,10 @@ class _Player:
         )
 
     async def play(self) -> StopReason:
-        """Raises `TurnFailedError`, and `StopRequested` between two messages."""
+        """Play to the end. Raises `TurnFailedError`, and `StopRequested` between two messages."""
         while self.complete_turns < self._setup.turns:
             turn = self.complete_turns + 1
-            # a take that was cut off after the user's message goes on with the target's
+            # a take that was interrupted after the user's message continues with the target's
             if len(self._said) % 2 == 0:
                 if self._user_is_done:
                     return StopReason.USER_ENDED
@@ -405,13 +399,13 @@ class _Player:
         return StopReason.TURN_LIMIT
 
     async def _next_call(self) -> None:
-        """Raises `StopRequested`."""
+        """Wait until the next call may be made. Raises `StopRequested`."""
         control, left = self._bench.control, 2 * self._setup.turns - len(self._said)
-        # between two calls it asks for the slot anew, as few rows may be left by now
+        # between two calls the slot may be given up, if few rows are left by now
         if self._begun:
             await control.next_call(Stage.SIMULATE, self._key.target_id, left)
         else:
-            # it was just given the slot for this one
+            # the first call uses the slot that the row has just been given
             await control.checkpoint()
             self._begun = True
 
@@ -428,8 +422,7 @@ class _Player:
                 raise TurnFailedError(StopReason.USER_FAILED, error) from error
             text = said.message
             if self._setup.perfunctory:
-                # by the same seed as what was shown while it was spoken, so that both are the same
-                # words
+                # with the same seed as the streamed text, so that both are the same words
                 text = roughen(text, rough_seed)
             await self._keep(
                 turn,
@@ -443,7 +436,7 @@ class _Player:
         self._user_is_done = said.done
 
     async def _target_speaks(self, turn: int) -> bool:
-        """Whether the conversation can go on."""
+        """Make the target's turn; return whether the conversation can go on."""
         instruction = self._setup.instruction_at(turn)
         with self._speaking(turn, Speaker.TARGET, instruction) as hear:
             try:
@@ -454,8 +447,7 @@ class _Player:
                 raise TurnFailedError(StopReason.TARGET_FAILED, error) from error
             if reply.finish is Finish.CONTEXT_FULL:
                 if not self.complete_turns:
-                    # where nothing was said there is nothing to judge: a failure, not an end of the
-                    # conversation
+                    # no reply to judge: a failure, and not an end of the conversation
                     full = AnswerError("the first message is longer than the target's context")
                     raise TurnFailedError(StopReason.CONTEXT_FULL, full)
                 return False
@@ -491,7 +483,7 @@ class _Player:
                 served_by=served_by,
             )
         )
-        # behind the write: nothing is said to a model that is not on disk
+        # after the write: no model is shown a message that is not on disk
         self._said.append(said)
 
     def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _Speaking:
@@ -508,7 +500,7 @@ class _Player:
 
 
 class _Speaking:
-    """A message is on the live board from its first moment until it is on disk, or has failed."""
+    """Keeps a message on the live board until it is on disk or has failed."""
 
     def __init__(self, bench: RunContext, speech: Speech) -> None:
         self._live = bench.live

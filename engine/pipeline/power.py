@@ -1,4 +1,4 @@
-"""What a plan could find out, said before it is paid for."""
+"""Estimates which differences a plan could detect, before it is paid for."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from engine.statistics.paired import FamilyPart, levels
 from engine.store.reader import Reader
 
 _ENOUGH_SEEN: Final = 4
-"""Base scenarios shared by two targets before what was seen says more than a guess."""
+"""Base scenarios shared by two targets from which observed variance replaces assumptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest true difference between two targets that a plan marks 4 times out of 5."""
+    """The smallest true difference between two targets that a plan detects 4 times out of 5."""
 
     track: Track | None
-    """None for both together."""
+    """None for both tracks together."""
     difference: float | None
-    """In rates; None where no difference would be found."""
+    """As a difference of rates; None where none would be detected."""
     base_scenarios: int
-    """When the plan is carried out."""
+    """Base scenarios of the completed plan, rounded to the same number for each metric."""
     seen: bool
-    """Whether it follows from verdicts that are there, or from assumptions."""
+    """Whether it is based on existing verdicts rather than assumptions."""
     comparisons: int = 1
-    """Among which it is to be marked: those that the results will make."""
+    """All comparisons that the results will make, for which the level is corrected."""
 
 
 def detectable_differences(
     definition: Definition, config: Config, reader: Reader
 ) -> list[Detectable]:
-    """For both tracks together, then for each; none for fewer than two targets or no metrics."""
+    """For both tracks together, then for each; empty without two targets or any metrics."""
     if len(config.targets) < 2:
         return []
     wanted = list(wanted_conversations(definition, config, reader))
@@ -76,18 +76,18 @@ def detectable_differences(
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """A mark that the results may make."""
+    """A comparison that the results will make."""
 
     track: Track | None
     level: float
-    """With what probability it may be made by chance."""
+    """The allowed probability of a false positive."""
     comparisons: int
 
 
 def _family(
     targets: int, sets: int, demographics: Mapping[str, Sequence[str]]
 ) -> Counter[FamilyPart]:
-    """How much the results will compare, on so many sets of metrics."""
+    """How many comparisons of each kind the results will make, on `sets` sets of metrics."""
     pairs = comb(targets, 2)
     gaps = sum(comb(len(values), 2) for values in demographics.values())
     return Counter(
@@ -106,8 +106,7 @@ def _sizes(
     wanted: Iterable[WantedConversation],
     removed: AbstractSet[str],
 ) -> Mapping[Track | None, Plan]:
-    """How much there will be: the scenarios that are there, and those that are still to be
-    written."""
+    """The size of the completed plan for both tracks and each, with scenarios yet to be written."""
     variants: dict[str, set[str]] = {metric.id: set() for metric in definition.metrics}
     for one in wanted:
         variants[one.metric.id].add(one.key.scenario_id)
@@ -139,14 +138,14 @@ def _detectable(sought: _Sought, plan: Plan, seen: PairError | None) -> Detectab
             sought.track, found, scenarios, seen=False, comparisons=sought.comparisons
         )
     error = seen.error * sqrt(seen.base_scenarios / scenarios)
-    # a metric of one scenario has no variance of its own; such metrics are taken together
+    # metrics with a single scenario have no variance of their own and are pooled
     freedom = scenarios - plan.metrics if plan.scenarios > 1 else scenarios - 1
     found = detectable(error, freedom, sought.level)
     return Detectable(sought.track, found, scenarios, seen=True, comparisons=sought.comparisons)
 
 
 def power_sentences(found: Sequence[Detectable]) -> list[str]:
-    """For people: what two targets must differ by to be told apart, one line for each track."""
+    """Say, in one line for each entry, how far two targets must differ to be told apart."""
     return [_sentence(one) for one in found]
 
 

@@ -1,5 +1,5 @@
-"""Where the numbers of a benchmark come from, from the rows that count: who answered, which of it
-came from other models than were asked, and what of it is stale."""
+"""Where a benchmark's numbers come from, according to the rows that count: which models answered,
+which answers came from substitute models, and what is stale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_date
 
 @dataclass
 class _Found:
-    """What the rows of one target say."""
+    """What the rows of one target say, collected."""
 
     prompts: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     targets: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ def provenances(
     standing: StoredConversations,
     asked: Collection[ConversationKey],
 ) -> dict[str, Provenance]:
-    """By target, of these conversations; a target without one that counts is left out."""
+    """The provenance by target of those conversations that count."""
     found: defaultdict[str, _Found] = defaultdict(_Found)
     for key in standing.counting.keys() & asked:
         take, verdicts = standing.counting[key]
@@ -97,7 +97,7 @@ def _served(
 
 
 def _iso(at: int | None) -> str | None:
-    """None where it is not known, or a damaged row holds what no clock has shown."""
+    """ISO 8601 in UTC; None where unknown, or where a damaged row is out of range."""
     if at is None:
         return None
     try:
@@ -115,8 +115,8 @@ def served_by_others(
     standing: StoredConversations,
     asked: Collection[ConversationKey],
 ) -> list[ServedByOthers]:
-    """Of these conversations: replies of each target, then messages of the user model, then
-    verdicts of each judge. Nothing where everything came from whom it was asked of."""
+    """Count answers by substitute models in these conversations: replies of each target, then
+    messages of the user model, then verdicts of each judge. Empty where there are none."""
     counted = [found for key, found in standing.counting.items() if key in asked]
     return [*_said(reader, benchmark, counted), *_judged(counted)]
 
@@ -140,7 +140,7 @@ def _said(reader: Reader, benchmark: str, counted: _Counted) -> Iterator[ServedB
 
 
 def _asked(take: StoredTake, speaker: Speaker) -> tuple[str | None, str]:
-    """Which target, None for the user model; and which model."""
+    """The target, None for the user model, and the label of the requested model."""
     if speaker is Speaker.USER:
         return None, take.user_model
     return take.key.target_id, take.model
@@ -160,7 +160,7 @@ def _judged(counted: _Counted) -> Iterator[ServedByOthers]:
 
 
 class StaleFinder:
-    """Compares with what would be asked today."""
+    """Compares results with the current inputs."""
 
     def __init__(self, definition: Definition, config: Config) -> None:
         self._takes = TakeInputs(definition, config)
@@ -168,7 +168,7 @@ class StaleFinder:
         self._judges = {judge.label: judge for judge in config.judges}
 
     def of(self, one: WantedConversation, take: StoredTake, votes: Sequence[Verdict]) -> Stale:
-        """`votes` are the verdicts that count; where there are none, nothing can be stale."""
+        """Compare a take and its counting verdicts `votes`; without these, nothing is stale."""
         if not votes:
             return UP_TO_DATE
         changed = tuple(changed_inputs(take.depends, self._takes.depends(one)))
@@ -176,7 +176,7 @@ class StaleFinder:
         return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
 
     def why(self, one: WantedConversation, vote: Verdict) -> tuple[str, ...]:
-        """What changed since a verdict was given; nothing where nothing did, or is not known."""
+        """What has changed since a verdict was given; empty if nothing, or not known."""
         if vote.depends is None:
             return ()
         judge = self._judges.get(vote.judge)
@@ -186,8 +186,7 @@ class StaleFinder:
 
 
 def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[int, Stale]:
-    """Of each take that counts and is stale, or has a verdict that counts and is: why, by its
-    `seq`."""
+    """Why takes that count are stale, or have stale verdicts that count; by the take's `seq`."""
     finder, standing = (
         StaleFinder(definition, config),
         StoredConversations.of(reader, definition.name),

@@ -1,4 +1,4 @@
-"""Amounts that are not known yet: how many, how much, from the least to the most that is likely."""
+"""Uncertain amounts: from the least to the most that is likely, with an expected value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.config.schema import ModelSpec
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From the least to the most that is likely, and what is expected between them."""
+    """The least and the most that is likely, and the expected value."""
 
     low: float
     high: float
@@ -19,12 +19,12 @@ class Range:
 
     @classmethod
     def exactly(cls, amount: float) -> Range:
-        """Where there is no doubt."""
+        """A range without uncertainty."""
         return cls(amount, amount, amount)
 
     def up_to(self, most: Range) -> Range:
-        """From the least of this to the most of that. Expected is their geometric mean: what is
-        only guessed at is off by a factor."""
+        """From this range's minimum to the maximum of `most`. The expected value is the geometric
+        mean of both, since errors of guesses are factors."""
         low, high = self.expected, most.expected
         return Range(self.low, most.high, (low * high) ** 0.5 if low else high / 2)
 
@@ -36,7 +36,7 @@ class Range:
         return Range(self.low * by.low, self.high * by.high, self.expected * by.expected)
 
     def capped(self, most: float | None) -> Range:
-        """None of it above `most`."""
+        """The range cut off at `most`."""
         if most is None:
             return self
         return Range(min(self.low, most), min(self.high, most), min(self.expected, most))
@@ -46,8 +46,8 @@ NONE: Final = Range(0.0, 0.0, 0.0)
 
 
 def fewest_turns(turns: int) -> int:
-    """That conversations have on average at the least, where that was not measured: what a person
-    is to do is laid out up to the last turn, so that few end long before it."""
+    """The assumed least mean number of turns, where that was not measured. Few conversations end
+    long before the last turn, because landmarks are laid out up to it."""
     return (turns + 1) // 2
 
 
@@ -58,16 +58,16 @@ class Calls:
     role: Role
     spec: ModelSpec
     answers: Range
-    """That are wanted. Each takes a call, and more where it must be asked for again."""
+    """Usable answers that are wanted; each takes one call, or more where it must be repeated."""
     conversations: Range = field(default=NONE)
-    """New ones among what is played, which may end before their last turn."""
+    """New conversations among them, which may end before their last turn."""
     target: ModelSpec | None = None
-    """Whose conversations they are."""
+    """The target of the conversations."""
     items: int = 1
-    """Scenarios or metrics that are written in one answer."""
+    """Scenarios or metrics written in one answer."""
 
     def up_to(self, most: Calls) -> Calls:
-        """These calls, fewer here and more there."""
+        """The range from these calls to `most`."""
         answers = self.answers.up_to(most.answers)
         return replace(
             most, answers=answers, conversations=self.conversations.up_to(most.conversations)

@@ -1,4 +1,4 @@
-"""What a row's reason is a case of, and what a person can do about it."""
+"""Classifies the reasons of failed rows, and says what a person can do about each kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.store.tables import StateRow
 
 
 class KnownFailure(Enum):
-    """A kind of failure: its name, what to do, and whether running it again as it is can help."""
+    """A kind of failure: its name, the advice, and whether an unchanged retry can help."""
 
     REFUSED_ACCOUNT = (
         "the provider refuses the key, the account or the model's name",
@@ -126,7 +126,7 @@ class KnownFailure(Enum):
 
     @property
     def can_pass(self) -> bool:
-        """Whether it may go well when it is tried again and nothing was changed."""
+        """Whether a retry may succeed although nothing was changed."""
         return self.value[2]
 
 
@@ -172,21 +172,19 @@ _SIGNS: Final = (
 )
 _COMPILED: Final = tuple((ailment, re.compile(sign, re.IGNORECASE)) for ailment, sign in _SIGNS)
 READ_AT_MOST: Final = 600
-"""Characters of a reason: what a server adds behind them says nothing of its kind."""
+"""The most characters of a reason that are examined: longer text from servers is not specific."""
 
 
 _SAID: Final = re.compile(r"\([^()]*\)?")
-"""What a reason repeats of others' words; half of it where the reason was cut."""
+"""Parenthesised quotes of other programs; unclosed where the reason was cut."""
 
 
 _NAME: Final = re.compile(r"\A(?!\d{3}:)\S{1,200}: ")
-"""Whose call it was, at the beginning of a reason: a model may be called `long-context` or
-`budget`."""
+"""The label of the model at the beginning of a reason, which may be `long-context` or `budget`."""
 
 
 def ailment_of(reason: str) -> KnownFailure:
-    """The first kind whose words are in it: in our own, or where those do not tell, in what they
-    repeat of the server's."""
+    """The first kind whose pattern matches, in our own words or else in those of the server."""
     head = _NAME.sub("", reason[:READ_AT_MOST], count=1)
     for text in (_SAID.sub("", head), head):
         for ailment, sign in _COMPILED:
@@ -204,7 +202,7 @@ class FailureGroup:
 
 
 def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
-    """In the order of the kinds: what a person must mend comes before what passes by itself."""
+    """Group failures in the order of `KnownFailure`: what a person must fix comes first."""
     groups: dict[KnownFailure, list[StateRow]] = {kind: [] for kind in KnownFailure}
     for unit in failed:
         groups[ailment_of(unit.reason or "")].append(unit)
@@ -212,8 +210,8 @@ def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
 
 
 def standing_failures(reader: Reader, benchmarks: Collection[str]) -> list[FailureGroup]:
-    """What has failed of these and of their branches, and was not done since. Whoever tells of
-    failures asks here, so that all tell the same. Raises `StoreError`."""
+    """Current failures of these benchmarks and their branches, without rows done since. The one
+    source for all reports of failures. Raises `StoreError`."""
 
     def asked(name: str) -> bool:
         branch = Branch.parse(name)

@@ -1,4 +1,4 @@
-"""From the store as it is now to a report of a benchmark."""
+"""Builds the report of a benchmark from the current store."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from engine.store.tables import Verdict
 
 @dataclass(frozen=True, slots=True)
 class ValidatedBenchmark:
-    """A validation run of a benchmark, and what it says."""
+    """A validation run of a benchmark, and its result."""
 
     branch: Branch
     played: str
-    """The benchmark whose rows it added to."""
+    """The benchmark that holds its rows."""
     report: ValidationReport | None
     fault: str | None
     """Why there is no report; None where there is one."""
@@ -46,13 +46,13 @@ class Report:
     analysis: Analysis
     validations: tuple[ValidatedBenchmark, ...] = ()
     courses: tuple[OnsetCurve, ...] = ()
-    """Of each target and track, as the conversations go on."""
+    """Onset curves by target and track."""
     calibration: CalibrationReport | None = None
-    """None where nobody has labelled anything."""
+    """None without labels."""
 
 
 def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) -> Report:
-    """Takes up to seconds, and a reader of its own, so that nobody waits for it.
+    """Build the report of one benchmark, with a reader of its own. May take seconds.
 
     Raises `CrosswindError`.
     """
@@ -72,7 +72,7 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
 
 
 def added_up_together(workspace: Workspace, config: Config, store: Path) -> Report:
-    """As `added_up`, of all benchmarks together. Raises `CrosswindError`."""
+    """As `added_up`, for all benchmarks together. Raises `CrosswindError`."""
     definitions = [
         load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
     ]
@@ -83,7 +83,7 @@ def added_up_together(workspace: Workspace, config: Config, store: Path) -> Repo
 def _sightings(
     wanted: Sequence[WantedConversation], standing: StoredConversations, jury: Jury
 ) -> Iterator[OnsetObservation]:
-    """By the votes that are of the opinion that counts."""
+    """Yield when the behaviour was seen, according to the votes that agree with what counts."""
     for one in wanted:
         _, verdicts = standing.counting.get(one.key, (None, ()))
         passed = what_counts(verdicts, jury)
@@ -96,7 +96,7 @@ def _sightings(
 
 
 def _by_marks(one: WantedConversation, votes: Sequence[Verdict]) -> Sequence[bool]:
-    """Empty where no judge was asked for marks."""
+    """Whether the behaviour holds after each turn; empty where no judge marked replies."""
     marked = [vote.marks for vote in votes if vote.marks]
     landmarks = one.scenario.scenario.landmarks
     pressed_from = landmarks[1].turn if len(landmarks) > 1 else 0
@@ -108,7 +108,7 @@ def _by_marks(one: WantedConversation, votes: Sequence[Verdict]) -> Sequence[boo
 
 
 def _by_quotes(votes: Sequence[Verdict], *, is_present: bool) -> Sequence[bool] | None:
-    """From the turn of the earliest quote on."""
+    """Present from the turn of the earliest quote on; None where no quote has a turn."""
     if not is_present:
         return (False,)
     turns = [quote.turn for vote in votes for quote in vote.quotes if quote.turn is not None]

@@ -1,4 +1,4 @@
-"""From the store to what it says: what counts for every conversation of the present benchmark."""
+"""Determines what counts for every conversation of the current benchmark, and analyses it."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CountedResults:
-    """What the verdicts of a benchmark say, with what it was counted from."""
+    """The results of a benchmark and what they were computed from."""
 
     analysis: Analysis
     outcomes: Sequence[Outcome]
-    """Of every conversation that the benchmark asks for."""
+    """One for every conversation that the benchmark asks for."""
     standing: StoredConversations
 
 
@@ -80,8 +80,8 @@ def counted_of(
     exploratory: bool = False,
     fresh: bool = False,
 ) -> CountedResults:
-    """What the verdicts of a benchmark say now; `wanted` and `standing` where they are known
-    already, `exploratory` as of a `ComparisonFamily`. With `fresh`, what is stale does not
+    """Analyse a benchmark's current verdicts. `wanted` and `standing` can be passed if already
+    known; `exploratory` is that of a `ComparisonFamily`; with `fresh`, stale results do not
     count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
@@ -97,14 +97,14 @@ def counted_of(
 def outcomes_of(
     wanted: Iterable[WantedConversation], standing: StoredConversations, config: Config
 ) -> list[Outcome]:
-    """What counts for each of these conversations, and no more of them."""
+    """What counts for each of these conversations, without staleness and exposure."""
     found = (_outcome(one, standing, config.jury) for one in wanted)
     return [_unless_invalid(one, standing, config) for one in found]
 
 
 def _unless_invalid(outcome: Outcome, standing: StoredConversations, config: Config) -> Outcome:
-    """Unscored where the user model did not do its part in the take that counts, and the
-    configuration asks for that."""
+    """Make the outcome unscored if the configuration asks for that and the user model was at fault
+    in the take that counts."""
     if outcome.passed is None or config.user_audit is not UserAuditMode.INVALIDATE:
         return outcome
     faults = standing.counting[outcome.key][0].faults
@@ -115,23 +115,23 @@ def _unless_invalid(outcome: Outcome, standing: StoredConversations, config: Con
 
 
 class _Look:
-    """What of a conversation that counts is stale, and what of its plan it came to."""
+    """Looks up a conversation's staleness and its exposure."""
 
     def __init__(
         self, definition: Definition, config: Config, reader: Reader, *, fresh: bool
     ) -> None:
         self.stale = StaleFinder(definition, config)
         self.fresh = fresh
-        """Whether what is stale is left out."""
+        """Whether stale results are left out."""
         self._turns = reader.turns_begun(definition.name)
         self._reader = reader
         self._earlier: dict[int, Sequence[Landmark]] = {}
-        """Landmarks of scenarios that were edited since, by the `seq` of their row."""
+        """Landmarks of earlier versions of edited scenarios, by the row's `seq`."""
 
     def exposed(self, one: WantedConversation, take: StoredTake) -> ExposedConversation:
         marks: Sequence[Landmark] = one.scenario.scenario.landmarks
         if take.stance is Stance.NEUTRAL:
-            marks = ()  # its user model was told of none
+            marks = ()  # its user model was given no landmarks
         elif take.scenario_seq is not None and take.scenario_seq != one.scenario.seq:
             if take.scenario_seq not in self._earlier:
                 played = self._reader.scenario_of(take)
@@ -143,7 +143,7 @@ class _Look:
 def benchmark_results(
     definition: Definition, config: Config, reader: Reader, wanted: Iterable[WantedConversation]
 ) -> list[JsonObject]:
-    """The rows of `results.json`, of what counts now."""
+    """The rows of `results.json`."""
     return as_rows(counted_of(definition, config, reader, wanted).analysis)
 
 
@@ -184,8 +184,8 @@ def _outcome(
 def _votes(
     metric_id: str, verdicts: Sequence[Verdict], counted: Sequence[Verdict]
 ) -> tuple[CastVote, ...]:
-    """That of every judge and pass which stands, whether it counts or not; people's where they
-    count, as what they say else is what judges are held against."""
+    """The current vote of each judge and pass, whether it counts or not; people's votes only where
+    they count, since otherwise judges are compared with them."""
     counting = {vote.seq for vote in counted}
     return tuple(
         CastVote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
@@ -245,7 +245,7 @@ def _about(
 
 
 def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[GuessedAxis]:
-    """Every axis of each conversation that was played to its end, guessed or not."""
+    """Yield every axis of each complete conversation, guessed or not."""
     for one in outcomes:
         if one.key not in standing.counting:
             continue
@@ -262,7 +262,7 @@ def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iter
 
 
 def _rule(standing: StoredConversations, jury: Jury) -> str:
-    """What counts, and what people's verdicts do where there are any."""
+    """What counts, and the role of people's verdicts if there are any."""
     judged = (verdict for _, verdicts in standing.counting.values() for verdict in verdicts)
     if any(verdict.source == HUMAN for verdict in judged):
         return f"{jury.rule} {jury.people.rule}"
@@ -272,7 +272,7 @@ def _rule(standing: StoredConversations, jury: Jury) -> str:
 def _user_audits(
     config: Config, standing: StoredConversations, asked: set[ConversationKey]
 ) -> dict[str, UserAuditResult]:
-    """By target, over the takes that count."""
+    """Totals of user audits by target, over the takes that count."""
     if config.user_audit is UserAuditMode.OFF:
         return {}
     of: Counter[str] = Counter()
@@ -303,7 +303,7 @@ def _user_audits(
 def _other_judges(
     standing: StoredConversations, asked: set[ConversationKey], jury: Jury
 ) -> dict[str, int]:
-    """Who stands in for the judges of today, and in how many conversations."""
+    """Judges that count in place of the configured ones, and in how many conversations."""
     found: Counter[str] = Counter()
     for key in standing.counting.keys() & asked:
         votes = counting(standing.counting[key][1], jury)
@@ -316,7 +316,7 @@ def _other_judges(
 def _counted_otherwise(
     standing: StoredConversations, asked: set[ConversationKey], jury: Jury
 ) -> int:
-    """For how many conversations something else counts than when they were last judged."""
+    """The number of conversations whose result differs from when they were last judged."""
     judged = (standing.counting[key][1] for key in standing.counting.keys() & asked)
     return sum(
         verdicts[-1].counted is not what_counts(verdicts, jury) for verdicts in judged if verdicts
@@ -324,7 +324,7 @@ def _counted_otherwise(
 
 
 def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
-    """Who of today's judges has not said, in every pass, what others of them have."""
+    """Configured judges that lack passes in conversations where another of them counts."""
     found: Counter[str] = Counter()
     for one in outcomes:
         given = Counter(vote.judge for vote in one.votes if vote.counts)

@@ -1,4 +1,4 @@
-"""What a person does in a review, put into the store and into the files that people edit."""
+"""Carries out a person's review actions, in the store and in the files that people edit."""
 
 from __future__ import annotations
 
@@ -41,25 +41,24 @@ from engine.store.tables import (
 LONGEST_REASON: Final = 4_000
 """Characters."""
 LONGEST_EDIT: Final = 100_000
-"""Characters of a metric or a scenario."""
+"""The most characters of a metric or scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewChange:
-    """What an act comes to."""
+    """What a review action would change."""
 
     words: str
     rows: Sequence[StoredRow] = ()
-    """Written together or not at all."""
+    """Written in one transaction."""
     metrics: Sequence[Metric] | None = None
-    """Of the file from then on; None where they stay as they are."""
+    """The new metrics of the file; None for no change."""
 
 
 async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
-    """Do it, and say what was done. Files are for the caller to mirror. Raises `InputError`, and
-    then nothing was done, and `StoreError`."""
-    # held over reading and writing: two acts that saw the same file would each write without the
-    # other's
+    """Carry out a request and say what was done. The caller mirrors the files. Raises `InputError`,
+    with nothing done, and `StoreError`."""
+    # locked from reading to writing: else concurrent actions would overwrite each other
     async with bench.claims.files(bench.name):
         await take_in_edits(bench)
         bring_to_file(bench)
@@ -70,8 +69,8 @@ async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
 
 
 def bring_to_file(bench: BenchmarkContext) -> None:
-    """What an act did to metrics before the machine went down and the file was written. Raises
-    `InputError` and `StoreError`."""
+    """Write to the file any change of metrics that is in the store but did not reach it before a
+    crash. Raises `InputError` and `StoreError`."""
     definition = load_definition(bench.definition.path)
     wanted = metrics_wanted(definition, bench.reader)
     if wanted != definition.metrics:
@@ -79,7 +78,7 @@ def bring_to_file(bench: BenchmarkContext) -> None:
 
 
 async def put_in_place(bench: RunContext, change: ReviewChange) -> None:
-    """The store first: it says what is wanted where the machine goes down between the two."""
+    """Apply a change. The store comes first: after a crash between the two, it decides."""
     if change.rows:
         await bench.store.write(*change.rows)
     if change.metrics is not None:
@@ -87,7 +86,7 @@ async def put_in_place(bench: RunContext, change: ReviewChange) -> None:
 
 
 def change_for(reviews: Reviews, asked: ReviewRequest, *, turns: int) -> ReviewChange:
-    """Decided from how things stand. Raises `InputError`."""
+    """Decide what a request changes, without changing anything. Raises `InputError`."""
     if len(asked.reason) > LONGEST_REASON:
         raise InputError(Problem(f"the reason is longer than {LONGEST_REASON:,} characters"))
     if asked.action == ReviewAction.UNDO:
@@ -104,7 +103,7 @@ def change_for(reviews: Reviews, asked: ReviewRequest, *, turns: int) -> ReviewC
 
 
 def _named(reviews: Reviews, asked: ReviewRequest) -> list[ReviewEntry]:
-    """Raises `InputError` for what is not there, or is not what the person had before them."""
+    """The named entries. Raises `InputError` for any that is unknown or changed since `seen`."""
     by_id = {entry.id: entry for entry in reviews.entries()}
     problems: list[Problem] = []
     if not asked.ids:
@@ -113,8 +112,7 @@ def _named(reviews: Reviews, asked: ReviewRequest) -> list[ReviewEntry]:
         entry = by_id.get(name)
         if entry is None:
             problems.append(_unknown(name, by_id, reviews))
-        # what a person approves is what stood before them, and not what a model or another person
-        # made of it since
+        # a person approves what they saw, not what a model or another person has made of it since
         elif asked.seen.get(name, entry.digest) != entry.digest:
             who = "" if entry.act is None else f" by {entry.act.person}"
             what = f"{name} was changed{who} meanwhile; nothing was done"
@@ -173,7 +171,7 @@ def _approved(
 
 
 def _refuse_below_rejected(reviews: Reviews, entry: ReviewEntry, named: Iterable[str]) -> None:
-    """Raises `InputError` where it cannot come back before what it belongs to."""
+    """Raise `InputError` if the metric or base it belongs to is rejected and not being approved."""
     if not isinstance(entry.of, ScenarioRow):
         return
     for above in (entry.of.scenario.metric_id, entry.of.scenario.base_id):
@@ -184,7 +182,7 @@ def _refuse_below_rejected(reviews: Reviews, entry: ReviewEntry, named: Iterable
 
 
 def _back(reviews: Reviews, entry: ReviewEntry) -> Iterator[ScenarioRow]:
-    """What went when it was rejected, and did not go by itself."""
+    """Rows that restore the scenarios that this entry's rejection removed."""
     for item in () if entry.act is None else entry.act.items:
         row = reviews.gone.get(item.id)
         key = ReviewKind.SCENARIO, item.id
@@ -194,8 +192,8 @@ def _back(reviews: Reviews, entry: ReviewEntry) -> Iterator[ScenarioRow]:
 
 
 def _with_metric(metrics: Sequence[Metric], metric: Metric) -> list[Metric]:
-    """In its place by id."""
-    # by id and not at the end: other metrics stay where the person has them
+    """Insert a metric by its id."""
+    # by id and not at the end: the other metrics stay in the person's order
     at = sum(one.id < metric.id for one in metrics)
     return [*metrics[:at], metric, *metrics[at:]]
 
@@ -214,7 +212,7 @@ def _rejected(
     gone = {row.scenario.id: row for entry in entries for row in reviews.below(entry)}
     lost = {entry.id for entry in entries if entry.kind is ReviewKind.METRIC}
     rows: list[StoredRow] = [*_kept(reviews, lost)]
-    # as new rows: a fact is never changed, so that it went is one of its own
+    # facts never change, so the removal is a new row
     rows += [replace(row, seq=0, at=None, removed=True) for row in gone.values()]
     items = [item_of(entry) for entry in entries]
     items += [
@@ -231,7 +229,7 @@ def _rejected(
 
 
 def _kept(reviews: Reviews, metrics: Iterable[str]) -> Iterator[MetricRow]:
-    """Metrics that leave the file, where the store does not have them as they stand there."""
+    """Rows for metrics that leave the file and are not in the store in their current form."""
     for name in metrics:
         one = reviews.metrics[name]
         if one.source == "file":
@@ -268,7 +266,7 @@ def _edited(
 
 @dataclass(frozen=True, slots=True)
 class ContentChange:
-    """Another text of a metric or a scenario; nothing where it is the same."""
+    """New content of a metric or a scenario; empty where nothing changes."""
 
     rows: Sequence[StoredRow] = ()
     items: Sequence[ReviewItem] = field(default_factory=list)
@@ -283,7 +281,8 @@ def changed_scenario(
     source: str,
     depends: Mapping[str, str] | None,
 ) -> ContentChange:
-    """With those that only repeat it. What is not played stays a model's, or it would be played."""
+    """Replace a scenario and its exact copies. Only a played row takes the `source`: a base that is
+    not played stays a model's, or it would be played."""
     new = scenario_review_digest(scenario)
     if new == scenario_review_digest(row.scenario):
         return ContentChange()
@@ -324,7 +323,7 @@ def changed_metric(
 
 
 def scenario_was(row: ScenarioRow) -> dict[str, Any]:
-    """It as an act keeps it."""
+    """A scenario's earlier content, as stored in a review action."""
     was: dict[str, Any] = {"scenario": scenario_fields(row.scenario), "source": row.source}
     return was if row.depends is None else {**was, "depends": dict(row.depends)}
 
@@ -353,7 +352,7 @@ def _undone(reviews: Reviews, asked: ReviewRequest) -> ReviewChange:
 
 
 def _refuse_built_upon(reviews: Reviews, act: ReviewRow) -> None:
-    """Raises `InputError` where somebody did something with the same rows since."""
+    """Raise `InputError` if somebody else has acted on the same rows since."""
     mine = {(item.kind, item.id) for item in act.items}
     after = reviews.acts[list(reviews.acts).index(act) + 1 :]
     for other in after:
@@ -364,7 +363,7 @@ def _refuse_built_upon(reviews: Reviews, act: ReviewRow) -> None:
 
 
 def _undone_approval(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
-    """What it brought back goes again."""
+    """Remove again what the approval restored."""
     rows: list[StoredRow] = []
     metrics = list(now.definition.metrics)
     for item in act.items:
@@ -385,7 +384,7 @@ def _undone_approval(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewCha
 
 
 def _undone_rejection(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
-    """What went comes back."""
+    """Restore what the rejection removed."""
     del before
     rows: list[StoredRow] = []
     metrics = list(now.definition.metrics)
@@ -400,7 +399,7 @@ def _undone_rejection(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewCh
 
 
 def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
-    """What stood before an edit, or before a model wrote it again, stands again."""
+    """Restore the content from before an edit or a rewrite."""
     del before
     rows: list[StoredRow] = []
     metrics = list(now.definition.metrics)
@@ -435,7 +434,7 @@ def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChang
 
 
 def _refuse_other(now: Reviews, item: ReviewItem) -> None:
-    """Raises `InputError` where something else stands there by now."""
+    """Raise `InputError` if the item's content is not what the action left."""
     if item.kind == ReviewKind.METRIC:
         found = next((one for one in now.definition.metrics if one.id == item.id), None)
         digest = None if found is None else metric_review_digest(found)
@@ -448,7 +447,7 @@ def _refuse_other(now: Reviews, item: ReviewItem) -> None:
 
 
 def metric_of_values(value: object) -> Metric:
-    """What an act keeps of one. Raises `InputError` where it is damaged."""
+    """Restore a metric from a review action. Raises `InputError` where it is damaged."""
     try:
         told: dict[str, Any] = dict(value)  # type: ignore[call-overload]  # whatever it is
         return Metric(

@@ -1,5 +1,5 @@
-"""Which metrics and scenarios wait for a person, what people said of them, and what helps to
-judge one: what rules find, and what is most alike."""
+"""Which metrics and scenarios wait for a person, what people decided, and help with deciding:
+findings of rules, and the most similar entries."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _APPROVING = frozenset({ReviewAction.APPROVE, ReviewAction.EDIT})
 
 @dataclass(frozen=True, slots=True)
 class ReviewedMetric:
-    """A metric as it stands, or as it stood when it was rejected."""
+    """A metric in its current form, or as it was when it was rejected."""
 
     metric: Metric
     source: str
     """`model` or `file`."""
     depends: Depends | None
     seq: int = 0
-    """Of the row that wrote it; 0 of what no row holds as it stands."""
+    """The `seq` of its row; 0 where the current form is in no row."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewEntry:
-    """A metric or scenario, and how it stands."""
+    """A metric or scenario and its review state."""
 
     kind: ReviewKind
     id: str
@@ -55,7 +55,7 @@ class ReviewEntry:
     digest: str
     of: ReviewedMetric | ScenarioRow
     act: ReviewRow | None
-    """The newest on it that was not undone."""
+    """The newest action on it that was not undone."""
 
     @property
     def metric_id(self) -> str:
@@ -63,7 +63,7 @@ class ReviewEntry:
 
     @property
     def is_base(self) -> bool:
-        """Whether it is a scenario that others are variants of, or may be."""
+        """Whether it is a base scenario."""
         return self.kind is ReviewKind.SCENARIO and base_id(self.id) == self.id
 
     @property
@@ -74,7 +74,7 @@ class ReviewEntry:
 
     @property
     def in_short(self) -> str:
-        """A metric's name, a base scenario's goal, whom a variant is about; on one line."""
+        """One line: a metric's name, a variant's demographic values, or else the user's goal."""
         if not isinstance(self.of, ScenarioRow):
             return one_line(self.of.metric.name)
         scenario = self.of.scenario
@@ -82,19 +82,19 @@ class ReviewEntry:
 
 
 def metric_review_digest(metric: Metric) -> str:
-    """A digest of all that a person reads of a metric."""
+    """A digest of everything about a metric that a person reviews."""
     said = (metric.name.strip(), metric.track, metric.definition.strip(), metric.when)
     return digest([*map(str, said), list(metric.examples)])
 
 
 def scenario_review_digest(scenario: Scenario) -> str:
-    """A digest of all that a person reads of a scenario."""
+    """A digest of everything about a scenario that a person reviews."""
     groups = sorted(scenario.demographic.items())
     return digest([scenario_digest(scenario), groups, scenario.target_system_prompt])
 
 
 def standing_acts(acts: Iterable[ReviewRow]) -> list[ReviewRow]:
-    """Those that were not undone, oldest first. An undo takes back the newest of its person."""
+    """Actions that were not undone, oldest first. An undo revokes its person's newest action."""
     found: list[ReviewRow] = []
     for act in acts:
         if act.action is not ReviewAction.UNDO:
@@ -105,14 +105,14 @@ def standing_acts(acts: Iterable[ReviewRow]) -> list[ReviewRow]:
 
 
 def newest_of(acts: Sequence[ReviewRow], person: str, account: str) -> ReviewRow | None:
-    """What this person did last."""
+    """This person's newest action."""
     who = (person, account)
     return next((act for act in reversed(acts) if (act.person, act.account) == who), None)
 
 
 def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]:
-    """What is to stand in the file: as it stands there, but for acts that the store has and that
-    did not reach the file before the machine went down. Raises `StoreError`."""
+    """The metrics that the file should hold: its own, plus any stored action newer than the file,
+    which a crash kept from reaching it. Raises `StoreError`."""
     metrics, acts = list(definition.metrics), reader.reviews(definition.name)
     try:
         written = definition.path.stat().st_mtime_ns // 1_000_000
@@ -136,21 +136,21 @@ def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """The reviews of one benchmark, as its files and the store have it."""
+    """The reviews of one benchmark, from its files and the store."""
 
     definition: Definition
     acts: Sequence[ReviewRow]
-    """That were not undone, oldest first."""
+    """Actions that were not undone, oldest first."""
     metrics: Mapping[str, ReviewedMetric]
-    """Those that stand, in the order of the file, then those that were rejected."""
+    """Current metrics in the order of the file, then rejected ones."""
     rows: Mapping[str, ScenarioRow]
-    """Scenarios that stand, copies included."""
+    """Current scenarios, exact copies included."""
     gone: Mapping[str, ScenarioRow]
-    """Scenarios that were rejected, or taken out of the file by hand."""
+    """Scenarios that were rejected, or removed from the file by hand."""
 
     @classmethod
     def of(cls, definition: Definition, reader: Reader) -> Reviews:
-        """As it is now. Raises `StoreError`."""
+        """Read the current state. Raises `StoreError`."""
         name = definition.name
         definition = replace(definition, metrics=metrics_wanted(definition, reader))
         stored = {
@@ -158,7 +158,7 @@ class Reviews:
             for row in reader.metric_rows(name)
         }
         rows = {row.scenario.id: row for row in reader.scenarios(name)}
-        gone = reader.gone_scenarios(name)  # as stored: what a person put back may be in `rows`
+        gone = reader.gone_scenarios(name)  # includes any that a person restored, now in `rows`
         standing = {one.id: _as_written(one, stored.get(one.id)) for one in definition.metrics}
         return cls(
             definition,
@@ -169,8 +169,8 @@ class Reviews:
         )
 
     def entries(self) -> list[ReviewEntry]:
-        """Everything that can be reviewed: each metric, and below it its base scenarios, each
-        with its variants. What only repeats its base word for word is one with it."""
+        """Everything to review: each metric, followed by its base scenarios and their variants. A
+        variant that repeats its base word for word is part of it."""
         newest = self._newest()
         found: list[ReviewEntry] = []
         below: dict[str, list[ReviewEntry]] = {}
@@ -187,15 +187,15 @@ class Reviews:
         return found
 
     def entry(self, name: str) -> ReviewEntry | None:
-        """The one of this id."""
+        """The entry with this id."""
         return next((one for one in self.entries() if one.id == name), None)
 
     def newest_act(self, key: ItemKey) -> ReviewRow | None:
-        """The newest act on it that was not undone."""
+        """The newest action on a key that was not undone."""
         return self._newest().get(key)
 
     def below(self, entry: ReviewEntry) -> list[ScenarioRow]:
-        """The scenarios that stand and are lost with it, itself included where it is one."""
+        """The current scenarios that a rejection removes, the entry itself included."""
         if entry.kind is ReviewKind.METRIC:
             return [row for row in self.rows.values() if row.scenario.metric_id == entry.id]
         return [
@@ -205,7 +205,7 @@ class Reviews:
         ]
 
     def copies(self, base: str) -> list[ScenarioRow]:
-        """Variants that only repeat it, as all do where there are no demographics."""
+        """Variants that repeat their base exactly, as all do without demographics."""
         return [
             row for row in self.rows.values() if row.scenario.base_id == base and self._is_copy(row)
         ]
@@ -214,8 +214,7 @@ class Reviews:
         return [one for one in self.entries() if one.state is ReviewState.WAITS]
 
     def held(self) -> dict[str, tuple[str, ...]]:
-        """Scenarios that conversations are played from and that wait, each with the ids of what is
-        to be approved first."""
+        """Played scenarios that wait, each with the ids that must be approved first."""
         waiting = {one.id for one in self.waiting()}
         if not waiting:
             return {}
@@ -241,7 +240,7 @@ class Reviews:
                 return None
             state = ReviewState.REJECTED
         elif act is not None and act.action is ReviewAction.REJECT and said in _digests(act, key):
-            # a model wrote the same again, or somebody put it back into the file
+            # a model wrote the same again, or a person restored it in the file
             state = ReviewState.WAITS if one.seq > act.seq else ReviewState.BY_HAND
         else:
             state = self._state(key, said, one.source)
@@ -273,7 +272,7 @@ class Reviews:
         return base is not None and _repeats(row, base)
 
     def _is_idle(self, row: ScenarioRow) -> bool:
-        """A base whose variants people wrote over: nothing depends on it."""
+        """Whether people replaced all variants of a base, so that nothing depends on it."""
         name = row.scenario.id
         if row.played or row.scenario.base_id != name:
             return False
@@ -282,7 +281,7 @@ class Reviews:
 
 
 def _as_written(metric: Metric, stored: ReviewedMetric | None) -> ReviewedMetric:
-    """A model's only where it stands as the model wrote it."""
+    """Attribute a metric to a model only if it is unchanged since the model wrote it."""
     if stored is not None and metric_review_digest(stored.metric) == metric_review_digest(metric):
         return replace(stored, metric=metric)
     return ReviewedMetric(metric, "file", None)
@@ -299,13 +298,13 @@ def _digests(act: ReviewRow, key: ItemKey) -> Iterator[str]:
 
 
 def is_required(config: Config, benchmark: str) -> bool:
-    """Whether what a model writes waits for a person. A validation run plays what its original
-    has played."""
+    """Whether what a model writes must be approved. A validation run needs no approval: it plays
+    what its original played."""
     return config.review is ReviewMode.REQUIRED and Branch.parse(benchmark) is None
 
 
 def held_metrics(definition: Definition, config: Config, reader: Reader) -> frozenset[str]:
-    """Metrics that no scenario is written for before a person approves them."""
+    """Metrics that must be approved before scenarios are written for them."""
     if not is_required(config, definition.name):
         return frozenset()
     waiting = Reviews.of(definition, reader).waiting()
@@ -313,25 +312,25 @@ def held_metrics(definition: Definition, config: Config, reader: Reader) -> froz
 
 
 def item_of(entry: ReviewEntry) -> ReviewItem:
-    """It, as an act names it."""
+    """The entry as a review action refers to it."""
     return ReviewItem(entry.kind.value, entry.id, entry.digest)
 
 
 MOST_NEIGHBOURS: Final = 3
 _LEAST_ALIKE: Final = 0.1
-"""Less than that says nothing."""
+"""Less similarity is not worth showing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     id: str
     alike: float
-    """Share of words in common."""
+    """The share of common words."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPage:
-    """Everything of one benchmark that can be reviewed, and what helps."""
+    """Everything of one benchmark that can be reviewed, with findings."""
 
     benchmark: str
     mode: ReviewMode
@@ -341,7 +340,7 @@ class ReviewPage:
 
     @classmethod
     def of(cls, definition: Definition, config: Config, reader: Reader) -> ReviewPage:
-        """As the files and the store are now. Raises `StoreError`."""
+        """Read the current state. Raises `StoreError`."""
         reviews = Reviews.of(definition, reader)
         found = findings_of(reviews, config.generation.turns)
         return cls(definition.name, config.review, reviews.entries(), found)
@@ -351,12 +350,12 @@ class ReviewPage:
         return [one for one in self.entries if one.state is ReviewState.WAITS]
 
     def entry(self, name: str) -> ReviewEntry | None:
-        """The one of this id."""
+        """The entry with this id."""
         return next((one for one in self.entries if one.id == name), None)
 
     def neighbours(self, entry: ReviewEntry) -> list[Neighbour]:
-        """What is most alike: of a metric other metrics, of a base scenario other bases of its
-        metric, of a variant the others of its base."""
+        """The most similar entries of the same kind: metrics, base scenarios of the same metric, or
+        variants of the same base."""
         mine = _words(entry)
         near = [
             Neighbour(one.id, resemblance(mine, _words(one)))
@@ -368,7 +367,7 @@ class ReviewPage:
 
 
 def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFinding]]:
-    """By id, what plain rules find and the file does not silence."""
+    """The findings of rules that the file does not silence, by id."""
     metrics = [one.metric for one in reviews.metrics.values()]
     rows = [row.scenario for row in reviews.rows.values()]
     found: defaultdict[str, list[LintFinding]] = defaultdict(list)
@@ -380,7 +379,7 @@ def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFindi
 
 
 def _place(entry: ReviewEntry) -> tuple[str, str]:
-    """What is compared with one another shares it."""
+    """The group within which entries are compared."""
     if not isinstance(entry.of, ScenarioRow):
         return "", ""
     return entry.metric_id, "" if entry.is_base else base_id(entry.id)

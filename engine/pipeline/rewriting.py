@@ -1,4 +1,4 @@
-"""A model writes one metric or scenario again, as a person's note asks."""
+"""Lets a model rewrite one metric or scenario, following a person's note."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from engine.store.tables import Depends, ReviewAction, ReviewRow, ScenarioRow
 
 
 async def write_again(bench: RunContext, asked: Rewriting) -> bool:
-    """Whether it was written; what came of it is said to whoever watches. What stood before stays
-    in the store."""
+    """Rewrite it and return whether that succeeded; watchers are told the result. The earlier
+    version stays in the store."""
 
     async def write() -> None:
         try:
@@ -39,19 +39,19 @@ async def write_again(bench: RunContext, asked: Rewriting) -> bool:
             else:
                 await _metric_again(bench, asked, entry, entry.of.metric)
         except InputError as error:
-            # somebody was quicker; nothing else that is at work has to end for it
+            # somebody else was faster; other work need not end because of it
             bench.note(NoteKind.WARNING, f"{asked.id} stays as it was: {error}", asked.stage)
 
     if await bench.attempt(asked.stage, asked.unit, write):
         return True
-    # it failed to become another, and what stands is as good as it was
+    # only the rewrite failed: what exists is as good as before
     bench.store.tell(bench.state(asked.stage, asked.unit, State.DONE))
     return False
 
 
 def rewritable(reviews: Reviews, name: str) -> ReviewEntry:
-    """What may be written again. Raises `InputError` for what is not there, was rejected or is a
-    person's."""
+    """Return the entry to rewrite. Raises `InputError` if it does not exist, was rejected, or was
+    written by a person."""
     entry = reviews.entry(name)
     if entry is None:
         raise InputError(Problem(f"there is no metric or scenario {name[:100]!r} to write again"))
@@ -144,7 +144,7 @@ async def _take(
     entry: ReviewEntry,
     change: Callable[[Reviews], ContentChange],
 ) -> None:
-    """Put it in place of what stands, unless somebody changed that meanwhile."""
+    """Replace the current version, unless somebody has changed it meanwhile."""
     async with bench.claims.files(bench.name):
         reviews = await asyncio.to_thread(_reviews, bench)
         now = reviews.entry(asked.id)

@@ -1,4 +1,4 @@
-"""A run: what an order asks, benchmark by benchmark, with the models and the budget it needs."""
+"""Carries out orders, benchmark by benchmark, with the models and the budget that they need."""
 
 from __future__ import annotations
 
@@ -46,34 +46,34 @@ from engine.store.tables import NoteRow, RunRow
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run came out."""
+    """The result of a run."""
 
     failed: int
     """Rows that failed in it."""
     stopped: bool
-    """Whether it was stopped before its end; the next run goes on from there."""
+    """Whether it was stopped before its end; the next run continues it."""
 
 
 UNATTENDED_SECONDS: Final = 60.0
-"""For so long a run that waits for an answer stays when nobody is there any more."""
+"""How long a run waits for an answer when nobody is watching any more."""
 ARRIVING_SECONDS: Final = 10.0
-"""For so long whoever has started an engine may take to come and watch it."""
+"""How long whoever has started the engine may take to begin watching."""
 LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetQuestion:
-    """Whether a run may cost more than was agreed to."""
+    """The question whether a run may cost more than was agreed to."""
 
     agreed_usd: float
     spent_usd: float
     rest_usd: float
     more_usd: float
-    """What is agreed to by a yes."""
+    """The amount that a yes agrees to."""
 
     @classmethod
     def of(cls, budget: Budget) -> BudgetQuestion:
-        """As the budget stands now."""
+        """The question for the current state of the budget."""
         agreed = budget.agreed_usd or 0.0
         return cls(agreed, budget.spent_usd, budget.rest_usd, budget.more_usd)
 
@@ -103,7 +103,7 @@ class BudgetQuestion:
 
 @dataclass(slots=True)
 class Pipeline:
-    """Does what an order asks, on one workspace. Belongs to one event loop; `close` it."""
+    """Carries out orders on one workspace. Belongs to one event loop; must be closed."""
 
     workspace: Workspace
     config: Config
@@ -111,25 +111,25 @@ class Pipeline:
     store: Store
     live: LiveBoard = field(default_factory=LiveBoard)
     opener: Opener | None = None
-    """Another way to open models than the usual one, for tests."""
+    """Replaces the usual way to open models, for tests."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock | None = None
-    """Another clock, sleep and chance than the usual ones, for tests."""
+    """Replaces the usual clock, sleep and randomness, for tests."""
     retry_policy: RetryPolicy | None = None
-    """What a call to a real model may take, where that is not the usual."""
+    """Replaces the usual limits of calls to real models."""
     agents: Agents | None = None
-    """Who makes the requests, where this process does not."""
+    """Worker agents that make the requests; None where this process does."""
     given: GivenValues = field(default_factory=GivenValues)
     """What agents are told of keys."""
     attended: Callable[[], bool] = lambda: False
-    """Whether somebody is there who can be asked."""
+    """Whether anybody is watching who can be asked."""
     awaits_somebody: bool = False
-    """Whether somebody may be about to come, as an app does that has just started its engine."""
+    """Whether somebody may be about to watch, such as the app that has just started this engine."""
     unattended_seconds: float = UNATTENDED_SECONDS
     question: BudgetQuestion | None = field(init=False, default=None)
-    """What is waited for an answer to: `resume` says yes, `drain` no."""
+    """The open question: `resume` answers yes, `drain` no."""
     quote: PriceRange | None = field(init=False, default=None)
-    """Of the order at hand."""
+    """The quote of the current order."""
     _waiting: asyncio.Task[None] | None = field(init=False, default=None)
     control: Control = field(init=False)
     claims: Claims = field(init=False, default_factory=Claims)
@@ -148,7 +148,7 @@ class Pipeline:
             }
         )
         self._faults = FaultLog(self.workspace.root)
-        # one for all orders: limits, connections and what was learned are shared
+        # one for all orders, which share limits, connections and what was learned
         self._accounts = Accounts(
             clock=self.clock,
             retry_policy=self.retry_policy,
@@ -177,7 +177,7 @@ class Pipeline:
         return limits
 
     def _remark(self, text: str) -> None:
-        """Something about a model that a person should know."""
+        """Store a warning about a model."""
         self._note(NoteKind.WARNING, "", text)
 
     def _spent(self, limit: BudgetLimit) -> None:
@@ -193,8 +193,8 @@ class Pipeline:
             self.drain()
 
     async def _beyond(self) -> bool:
-        """The run will cost more than was agreed to: whether it may. Where somebody is there to be
-        asked, it waits until they have answered."""
+        """Ask whether the run may cost more than was agreed to, and wait for the answer. Stop the
+        run if nobody can be asked."""
         if self.control.draining:
             return False
         if self.question is None:
@@ -207,18 +207,17 @@ class Pipeline:
             self.question = found
             self._note(NoteKind.WARNING, "", found.words)
             self.pause()
-            # beside the calls that wait: they could not count the time, being paused
+            # a separate task: the waiting calls are paused and cannot count the time
             self._waiting = asyncio.create_task(self._wait_for_somebody())
-        self.control.pause()  # whoever let it go on has not answered this
+        self.control.pause()  # a `resume` of another pause has not answered this question
         return await self.control.may_begin()
 
     async def _wait_for_somebody(self) -> None:
-        """An engine that nobody answers must not hold the workspace for good."""
+        """Stop the run if its question stays unanswered, so that it does not hold the workspace."""
         alone, most = 0.0, ARRIVING_SECONDS
         while self.question is not None and not self.control.draining:
             if self.attended():
-                # somebody has been here: whoever only looks away comes back later than one who
-                # never came
+                # somebody has been here, and gets more time to come back than one who never came
                 alone, most = 0.0, self.unattended_seconds
             await asyncio.sleep(LOOK_SECONDS)
             alone += LOOK_SECONDS
@@ -233,12 +232,12 @@ class Pipeline:
 
     @property
     def workspace_spent_usd(self) -> float | None:
-        """By all runs together; None where no budget asks for it."""
+        """Spent by all runs together; None without a workspace budget."""
         before = [one.before_usd for one in self.budget.limits if one.key == WORKSPACE_BUDGET]
         return before[0] + self.budget.spent_usd if before else None
 
     def bench(self, definition: Definition) -> RunContext:
-        """One benchmark to work on, under the configuration that it runs under."""
+        """The context for working on one benchmark, with its own configuration."""
         return self._bench(self.planner.context(definition))
 
     def _bench(self, context: BenchmarkContext) -> RunContext:
@@ -257,14 +256,14 @@ class Pipeline:
         )
 
     def check(self, order: Order) -> list[RunContext]:
-        """Everything that can be known to be wrong before anything is done.
+        """Check everything that can be known to be wrong before a run; return the contexts.
 
-        Raises `InputError` with all of it.
+        Raises `InputError`.
         """
         return [self._bench(context) for context in self.planner.check(order)]
 
     def _first_usd(self, role: Role, label: str) -> float:
-        """What the first call of a role to a model may cost, before one has been seen."""
+        """The assumed cost of a role's first call to a model; 0 without limits or a known price."""
         if not self.budget.limits:
             return 0.0
         specs = self.config.helpers
@@ -274,7 +273,7 @@ class Pipeline:
         return 0.0 if price is None else price
 
     async def reckon(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
-        """Work out anew what is left of a benchmark, where the run was quoted at something."""
+        """Update the expected remaining cost of a benchmark, if the run was quoted."""
         if order.quote is None:
             return
         kinds = await asyncio.to_thread(self.planner.left, bench, order)
@@ -284,21 +283,22 @@ class Pipeline:
             self.budget.expect(bench.name, kinds)
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""
         if self._waiting is not None:
-            # it sleeps between looks, and the loop would end with it pending
+            # it sleeps between checks, and would be pending when the loop ends
             self._waiting.cancel()
         await self._accounts.close()
 
     async def beside(self, order: Order) -> int:
-        """Do an order about conversations while another is at work; how many rows failed.
+        """Carry out an order about conversations beside the current one; return how many rows
+        failed.
 
         Raises `CrosswindError`.
         """
         failed = 0
         benches = self.check(order)
         if order.quote is not None:
-            # it was priced and agreed to by itself, on top of what the run was
+            # it was priced and agreed to separately, on top of the run
             self.budget.agree_more(order.quote.high_usd)
         for bench in benches:
             await self.reckon(bench, order, beside=True)
@@ -307,13 +307,13 @@ class Pipeline:
         return failed
 
     async def work(self, order: Order) -> RunResult:
-        """Do one order, as `run` does, and stay open for more.
+        """Carry out one order, and stay open for more.
 
         Raises `CrosswindError`.
         """
         for context in self.planner.contexts(order):
-            # a person's decisions that the store has and the file not yet, as after a kill between
-            # the two: planned with before, they would be undone
+            # after a kill, a person's decisions may be in the store but not in the file yet;
+            # planning without them would undo them
             bring_to_file(context)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
@@ -321,8 +321,7 @@ class Pipeline:
         for bench in benches:
             for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
                 bench.note(NoteKind.WARNING, warning)
-        # stands where it is left by a fault: then whoever looks later is told so, and not that it
-        # is done
+        # kept if an error ends the run, so that a later watcher is not told that it is done
         failed, how = 0, RunEnd.BROKEN
         self.quote = quote = order.quote
         if quote is not None:
@@ -330,8 +329,8 @@ class Pipeline:
             self.budget.agree(agreed, quote.expected_usd)
         try:
             for bench in benches:
-                # all of them before the first is begun: a budget that knows of one benchmark alone
-                # would take the others for free
+                # all benchmarks before the first begins: a budget that knows only one would take
+                # the others to be free
                 await self.reckon(bench, order)
             for bench in benches:
                 failed += await self._benchmark(bench, order)
@@ -346,13 +345,13 @@ class Pipeline:
         return RunResult(failed, self.control.draining)
 
     def pause(self) -> None:
-        """Begin nothing new until `resume`. Call these on the run's event loop."""
+        """Begin nothing new until `resume`. Call this and the next two on the run's event loop."""
         if not self.control.paused and not self.control.draining:
             self.control.pause()
             self._note(NoteKind.PAUSED, "", "paused")
 
     def resume(self) -> str:
-        """What it means, in words: to answer, where the run waits for an answer."""
+        """Go on, and say so in words; if the run waits for an answer, agree to the higher cost."""
         said = "running"
         if self.question is not None:
             more, self.question = self.question.more_usd, None
@@ -365,7 +364,7 @@ class Pipeline:
         return said
 
     def drain(self) -> None:
-        """Finish what is being spoken, then end."""
+        """Finish the messages being spoken, then end."""
         if not self.control.draining:
             self.control.drain()
             self._note(NoteKind.DRAINING, "", "finishing what is being spoken")
@@ -394,15 +393,14 @@ class Pipeline:
 async def mirror_benchmark(
     pipeline: Pipeline, name: str, edits: EditPolicy = EditPolicy.LEAVE
 ) -> MirrorReport:
-    """Write the files of one benchmark, after taking in what a person edited."""
+    """Write the files of one benchmark, after reading a person's edits."""
     bench = pipeline.bench(load_definition(pipeline.workspace.definition_path(name)))
     await take_in_edits(bench)
     return await write_files(bench, edits)
 
 
 async def review_benchmark(pipeline: Pipeline, asked: ReviewRequest) -> str:
-    """Do what a person asks for in a review; what was done, in words. Raises `InputError`, and then
-    nothing was done, and `StoreError`."""
+    """Carry out a review request and say what was done. Raises as `do_review`."""
     pipeline.workspace.require_benchmarks([asked.benchmark])
     path = pipeline.workspace.definition_path(asked.benchmark)
     return await do_review(pipeline.bench(load_definition(path)), asked)

@@ -1,4 +1,4 @@
-"""One benchmark's way through the stages, judging while others still talk."""
+"""Takes one benchmark through the stages, judging conversations while others are played."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Hands out the next item of the target that has the fewest in work.
+    """Hands out items in order, always for the target that has the fewest in work.
 
-    More items may be put in until `close`; then `next` gives None once it is empty.
+    Items can be added until `close`; afterwards `next` returns None once the queue is empty.
     """
 
     def __init__(
         self, items: Iterable[tuple[str, T]] = (), *, source: FairQueue[Any] | None = None
     ) -> None:
         self._source = source
-        """Whose items become items of this one."""
+        """A queue whose items will become items of this one."""
         self._waiting: dict[str, deque[T]] = {}
         self._in_work: Counter[str] = Counter()
         self._changed = asyncio.Condition()
@@ -58,30 +58,30 @@ class FairQueue(Generic[T]):
 
     @property
     def left(self) -> int:
-        """Items that are not finished, and those that are still to come."""
+        """Unfinished items, including those still to come from the source."""
         here = sum(map(len, self._waiting.values())) + self._in_work.total()
         return here + (0 if self._source is None else self._source.left)
 
     async def put(self, lane: str, item: T) -> None:
-        """At the end of the row of its lane."""
+        """Append an item to its lane."""
         async with self._changed:
             self._waiting.setdefault(lane, deque()).append(item)
-            # one waits for each queue, the loop that hands it out
+            # each queue has one waiter, the loop that hands out its items
             self._changed.notify()
 
     async def close(self) -> None:
-        """Nothing more is put in."""
+        """Declare that no more items will be added."""
         async with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     async def next(self) -> tuple[str, T] | None:
-        """Waits while it is empty. Whoever is given an item calls `done` when it is finished."""
+        """Return (lane, item), waiting for one. The caller must call `done` when it is finished."""
         async with self._changed:
             while True:
                 lanes = [lane for lane, items in self._waiting.items() if items]
                 if lanes:
-                    # of those that have equally few the first that an item was put into
+                    # ties go to the lane that received its first item first
                     lane = min(lanes, key=lambda name: self._in_work[name])
                     self._in_work[lane] += 1
                     return lane, self._waiting[lane].popleft()
@@ -90,7 +90,7 @@ class FairQueue(Generic[T]):
                 await self._changed.wait()
 
     def done(self, lane: str) -> None:
-        """One item that was handed out is finished."""
+        """Mark a handed-out item of this lane as finished."""
         self._in_work[lane] -= 1
 
 
@@ -99,25 +99,25 @@ MIRROR_SECONDS = 30.0
 
 @dataclass(slots=True)
 class BenchmarkRun:
-    """One benchmark's way through the stages."""
+    """Takes one benchmark through the stages of an order."""
 
     bench: RunContext
     order: Order
     evaluator: ModelSpec | None
-    """Another judge than those of the configuration."""
+    """A judge to use instead of the configured ones."""
     reckon: Callable[[RunContext, Order], Awaitable[None]]
-    """Works out anew what is left to be done, when that is known better than before."""
+    """Updates the expected remaining cost, when more is known about it."""
     beside: bool = False
-    """Whether another order is at work: then this one only talks and judges, leaves the states of
-    rows that are not its own alone, and says nothing of stages."""
+    """Whether another order is at work. Then this one only plays and judges, leaves the states of
+    other rows alone, and writes no notes about stages."""
     failed: int = 0
     kept: set[str] = field(default_factory=set)
-    """What was said of files that were left as they are; once is enough."""
+    """Warnings about files left as they are that were already given."""
     _taken: set[tuple[Stage, str]] = field(default_factory=set)
-    """Rows that are this order's on the claims."""
+    """Rows that this order has claimed."""
 
     async def all_stages(self) -> int:
-        """Do all that the order asks of this benchmark, stage after stage; how many rows failed."""
+        """Do everything that the order asks of this benchmark; return how many rows failed."""
         if self.order.rewrite:
             asked = self.order.rewrite.get(self.bench.name)
             if asked is not None and not await write_again(self.bench, asked):
@@ -126,14 +126,14 @@ class BenchmarkRun:
         if not self.beside and self.order.generates(self.bench.name):
             if await self._metrics():
                 await self._reckon_without(Stage.GEN_METRICS)
-            # in this order: scenarios that a person wrote count before any are planned
+            # first, because scenarios that a person wrote count before any are planned
             await take_in_edits(self.bench)
             if await self._scenarios():
                 await self._reckon_without(Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
         try:
             await self._talk_and_judge()
         finally:
-            # what was not begun, where the run is asked to stop or breaks off
+            # rows that were not begun, because the run stopped or failed
             for stage, unit in self._taken:
                 self.bench.claims.release(self.bench.name, stage, unit)
         add_up = Stage.AGGREGATE in self.order.stages and not self.beside
@@ -155,13 +155,13 @@ class BenchmarkRun:
         self.bench.note(NoteKind.STAGE_FINISHED, f"{stage} finished", stage)
 
     async def _metrics(self) -> bool:
-        """Whether any were written."""
+        """Write missing metrics; return whether any were planned."""
         if Stage.GEN_METRICS not in self.order.stages:
             return False
         planned = plan_metrics(self.bench, self.order)
         known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS).get(self.bench.name)
         if not planned and (known is None or known.state is not State.DONE):
-            # a person wrote them, or an engine died before it could say that it had
+            # a person wrote them, or an engine was killed before it marked them done
             done = self.bench.state(Stage.GEN_METRICS, self.bench.name, State.DONE)
             self.bench.store.tell(done)
         for work in planned:
@@ -175,7 +175,7 @@ class BenchmarkRun:
         return bool(planned)
 
     async def _scenarios(self) -> bool:
-        """Whether any were to be written."""
+        """Write missing scenarios; return whether any were planned."""
         if Stage.GEN_SCENARIOS not in self.order.stages:
             return False
         plan = plan_scenarios(self.bench, self.order)
@@ -199,18 +199,16 @@ class BenchmarkRun:
         judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
-        # claimed before anything is announced as queued, so that no row stands queued by two
-        # orders
+        # claimed before rows are announced as queued, so that no two orders queue the same row
         playings = [one for one in playings if await self._take(Stage.SIMULATE, one.wanted.key)]
-        # a verdict on a take that is about to be replaced would be paid for in vain
+        # a verdict on a take that is about to be replaced would be wasted
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
         judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
         self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
-            # claimed now and judged when they are played: another order must not judge the take
-            # that is about to be replaced
+            # claimed now, judged later: no other order may judge a take about to be replaced
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
         usual = self.evaluator is None and not self.order.replay
         complete = judging.complete(wanted) if usual else ()
@@ -230,8 +228,8 @@ class BenchmarkRun:
         await self._write_files()
 
     async def _take(self, stage: Stage, key: ConversationKey) -> bool:
-        """Whether a row is this order's from now on, and no other's. An order beside another waits
-        for rows that the other is just about to put down."""
+        """Claim a row; return whether this order has it now. An order beside another waits for rows
+        that the other is about to release."""
         claims, name, unit = self.bench.claims, self.bench.name, str(key)
         take = claims.claim_again(name, stage, unit) if self.beside else None
         taken = claims.claim(name, stage, unit) if take is None else await take
@@ -240,7 +238,7 @@ class BenchmarkRun:
         return taken
 
     def release(self, stage: Stage, unit: str) -> None:
-        """Release a row, so that another order may take it on."""
+        """Release a row, so that another order can claim it."""
         self.bench.claims.release(self.bench.name, stage, unit)
         self._taken.discard((stage, unit))
 
@@ -291,15 +289,14 @@ class BenchmarkRun:
         talk: ConversationPlanner,
         judging: JudgingPlanner,
     ) -> None:
-        """Talk and judge side by side; what is played to its end goes over to the judges."""
-        # all of them are planned by now, while `verdicts` fills as conversations end
+        """Play and judge concurrently; each complete conversation goes to the judges."""
+        # all conversations are planned by now, while `verdicts` fills as they end
         await talks.close()
         talker = _Talker(self, verdicts, talk, judging)
 
         async def talk_all() -> None:
             await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
-            # in `talk_all` and not in a `finally`: where talking breaks off, `together` cancels
-            # the judging as well
+            # not in a `finally`: if playing fails, `together` cancels the judging too
             await verdicts.close()
 
         judge_all = self._hand_out(Stage.EVALUATE, verdicts, self._judge, lambda one: one.calls)
@@ -312,8 +309,8 @@ class BenchmarkRun:
         work: Callable[[str, T], Awaitable[None]],
         calls: Callable[[T], int],
     ) -> None:
-        """Each item, with the calls that it takes, to a task of its own, as many at once as the
-        stage may have."""
+        """Run each item in a task of its own, as many at once as the stage allows. `calls` gives
+        the number of calls that an item takes."""
         control = self.bench.control
         slots = control.slots[stage]
 
@@ -359,14 +356,13 @@ class BenchmarkRun:
 
     @contextlib.asynccontextmanager
     async def mirrored(self) -> AsyncIterator[None]:
-        """Keep the files no more than half a minute behind, and write them at the end, however
-        that comes."""
+        """Mirror the files every `MIRROR_SECONDS` during the block, and when it ends or fails."""
         over = asyncio.Event()
         keeper = asyncio.create_task(self._keep_mirroring(over))
         try:
             yield
         finally:
-            over.set()  # rather than to cancel it: a thread that writes cannot be cancelled
+            over.set()  # not cancelled: a thread that is writing cannot be
             await keeper
             await self._write_files()
 
@@ -388,7 +384,7 @@ class _Talker:
     judging: JudgingPlanner
 
     def calls(self, playing: PlannedConversation) -> int:
-        """At most; how much of it there is already shows when it is opened."""
+        """The most calls it may take; how much already exists is known only when it is opened."""
         del playing
         return self.run.bench.config.generation.turns * 2
 
@@ -414,7 +410,7 @@ class _Talker:
             self._drop_judging(unit, lane)
             return
         if not bench.reader.stands(bench.name, one.key.scenario_id):
-            # a person took it out since this was planned
+            # a person has removed the scenario since this was planned
             bench.store.tell(bench.state(Stage.SIMULATE, unit, State.DROPPED, target=lane))
             self._drop_judging(unit, lane)
             return
@@ -432,7 +428,7 @@ class _Talker:
             await self.verdicts.put(lane, self.judging.of_take(one, finished))
 
     def _drop_judging(self, unit: str, lane: str) -> None:
-        """There is nothing to judge until it is played again."""
+        """Drop the row of the verdict: there is nothing to judge until it is played again."""
         bench = self.run.bench
         if Stage.EVALUATE in self.run.order.stages:
             bench.store.tell(bench.state(Stage.EVALUATE, unit, State.DROPPED, target=lane))

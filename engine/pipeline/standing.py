@@ -1,4 +1,4 @@
-"""Where every conversation of a benchmark stands, read once for all who plan with it."""
+"""The stored state of every conversation of a benchmark, read once for all planners."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from engine.store.tables import CheckRow, StateRow, StoredTake, Verdict
 
 @dataclass(frozen=True, slots=True)
 class StoredConversations:
-    """What has been played and judged."""
+    """The takes, verdicts and checks of a benchmark."""
 
     newest: Mapping[ConversationKey, StoredTake]
-    """The newest take of each conversation, finished or not."""
+    """The newest take of each conversation, complete or not."""
     counting: Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
-    """The take that counts, where there is one, and every verdict on it, oldest first."""
+    """The take that counts, where there is one, and all verdicts on it, oldest first."""
     checks: Mapping[int, Sequence[CheckRow]] = field(default_factory=dict)
-    """What checks say of each take, by its `seq`, oldest first."""
+    """The checks of each take, by its `seq`, oldest first."""
 
     @classmethod
     def of(cls, reader: Reader, benchmark: str) -> StoredConversations:
-        """As the store has it now, read once for all rows of the benchmark."""
+        """Read all of them from the store."""
         checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
         for check in reader.checks(benchmark):
             checks[check.take].append(check)
         return cls(
-            # takes come in the order of their numbers, so the last of each key stands
+            # takes are ordered by number, so the last of each key remains
             newest={take.key: take for take in reader.takes(benchmark)},
             counting={
                 take.key: (take, verdicts) for take, verdicts in reader.counting_verdicts(benchmark)
@@ -43,7 +43,7 @@ class StoredConversations:
         )
 
     def newest_checks(self, take: int) -> list[CheckRow]:
-        """Of each kind the newest that can be used and had something to ask about."""
+        """The newest usable check of each kind, without those that had nothing to ask about."""
         found = {row.kind: row for row in self.checks.get(take, ()) if row.unusable is None}
         return [row for row in found.values() if row.answers]
 
@@ -62,12 +62,12 @@ def settled(
     made: set[str],
     complete: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[StateRow, State]]:
-    """Rows of work whose state is no longer true, and what it is.
+    """Yield rows of work with an outdated state, and their correct state.
 
-    What the benchmark no longer asks for is dropped. What is there is done, though an engine died
-    before it could say so, or the row was dropped once. What is planned is announced elsewhere, and
-    what waits for a run that includes it waits on. What failed but is `complete` lacks nothing: it
-    failed for a judge that was asked for once.
+    Rows that the benchmark no longer wants are dropped. Rows whose result exists are done, even if
+    an engine was killed before it said so, or the row was dropped earlier. Planned rows are
+    announced elsewhere; other unfinished rows are queued for a run that includes them. A failed row
+    that is `complete` is done: it failed for a judge that was named only once.
     """
     for row in rows:
         if row.unit not in wanted:
@@ -90,7 +90,7 @@ Cell = tuple[str, Track, str]
 
 
 class PassCount(NamedTuple):
-    """How many of so many scored rows passed."""
+    """Passed and scored rows."""
 
     passed: int
     scored: int
@@ -98,21 +98,21 @@ class PassCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoreCounts:
-    """Over all that was scored so far."""
+    """Pass rates and counts of everything scored so far."""
 
     rates: Mapping[tuple[str, Track], Rate]
     """By target and track."""
     unsure: Collection[tuple[str, Track]]
-    """Those of them that rest on too few base scenarios."""
+    """Rates that rest on too few base scenarios."""
     passes: Mapping[Cell, PassCount]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """As the store has them, by id."""
+    """The stored metrics, by id."""
     through: int = 0
-    """The seq of the newest verdict that is in it."""
+    """The `seq` of the newest verdict included."""
 
 
 def scores(reader: Reader, benchmark: str) -> ScoreCounts:
-    """Of every target and metric that the store holds verdicts on. Raises `StoreError`."""
+    """Compute them for all targets and metrics with stored verdicts. Raises `StoreError`."""
     rows = reader.verdict_rows(benchmark)
     cells = _clusters(rows)
     correlation = intraclass_correlation(cells.values())

@@ -1,5 +1,5 @@
-"""Validation runs: the same benchmark with another model in one role, or with the same one once
-more, and what that changes."""
+"""Validation runs: play or judge a benchmark again with one model swapped, or with the same models,
+and report what that changes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ from engine.store.tables import Verdict
 
 REPORT_FILE: Final = "validation.json"
 BOUND_FILE: Final = "bound.json"
-"""The bound of equivalence, as it was when the run began: one that is chosen by its results shows
-nothing."""
+"""Keeps the equivalence bound from before the run: one chosen by its results proves nothing."""
 SCENARIOS_FILE: Final = "scenarios.json"
 _OURS: Final = "_crosswind"
 _HEADER: Final = """\
@@ -56,17 +55,16 @@ _HEADER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Which benchmark, and which other model in which role, or which role once more."""
+    """A benchmark, the role concerned, and the other model or stance; or a replay."""
 
     workspace: Workspace
     config: Config
     benchmark: str
     swap: Role
     name: str | None
-    """Of the other model in the configuration; None for a replay by the same one, and for another
-    stance."""
+    """The configured name of the other model; None for a replay and for another stance."""
     stance: Stance | None = None
-    """What the user model is after in it; None where it is not what is changed."""
+    """The user model's stance; None where something else is changed."""
 
     @property
     def is_replay(self) -> bool:
@@ -74,7 +72,7 @@ class Validation:
 
     @property
     def replay(self) -> Validation:
-        """What it is to be held against."""
+        """The replay that it is compared with."""
         return replace(self, name=None, stance=None)
 
     @property
@@ -83,7 +81,7 @@ class Validation:
 
     @property
     def played(self) -> str:
-        """The benchmark whose rows it adds to: a judge sees the original's own transcripts."""
+        """The benchmark that receives its rows: the original for a judge, else the branch."""
         return self.benchmark if self.swap is Role.EVALUATOR else str(self.branch)
 
     @property
@@ -92,12 +90,13 @@ class Validation:
 
     @property
     def other(self) -> ModelSpec:
-        """Who takes the role, of several who take it again the first. Raises `InputError`."""
+        """The model that takes the role; in a replay, the first that has it. Raises
+        `InputError`."""
         return self.present[0] if self.name is None else self.config.model_named(self.name)
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The labels of whoever has the role now, and of whoever takes it. Raises `InputError`."""
+        """The labels for the role before and after the change. Raises `InputError`."""
         present = " and ".join(spec.label for spec in self.present)
         if self.stance is not None:
             return f"{present} ({self.config.user_model.stance})", f"{present} ({self.stance})"
@@ -105,7 +104,7 @@ class Validation:
 
     @property
     def present(self) -> tuple[ModelSpec, ...]:
-        """Who has the role now."""
+        """The models that have the role now."""
         match self.swap:
             case Role.EVALUATOR:
                 return self.config.judges
@@ -135,11 +134,11 @@ class Validation:
                 return Order((str(self.branch),), stale=stale)
 
 
-# What is asked
+# Checks
 
 
 def check_validation(asked: Validation, reader: Reader) -> None:
-    """Raises `InputError` with everything that speaks against it."""
+    """Raise `InputError` with every reason why it cannot be run."""
     asked.workspace.require_benchmarks([asked.benchmark])
     if Branch.parse(asked.benchmark) is not None:
         what = f"`{asked.benchmark}` is a validation run itself"
@@ -183,7 +182,7 @@ def _too_few_targets(asked: Validation) -> Iterator[Problem]:
 
 
 def _nothing_to_compare(asked: Validation, reader: Reader) -> Iterator[Problem]:
-    """The original must have what the other run is compared with."""
+    """Yield a problem if the original has no results to compare with."""
     results = _results_now(asked, reader)
     scored = {one.key.target_id for one in results if one.passed is not None}
     if len(scored) >= 2:
@@ -205,18 +204,18 @@ def _nothing_to_compare(asked: Validation, reader: Reader) -> Iterator[Problem]:
     )
 
 
-# What is made
+# Files
 
 
 def place_branch(asked: Validation) -> None:
-    """Make the branch's folder, or bring what it takes from the original up to date.
+    """Create the branch's folder, or update what it takes from the original.
 
-    Raises `InputError`. Nothing of the original is touched.
+    Raises `InputError`. Nothing of the original is changed.
     """
     if asked.swap is Role.EVALUATOR:
         return
     original = asked.definition()
-    asked.workspace.definition_path(asked.played)  # refuses a way out of the workspace
+    asked.workspace.definition_path(asked.played)  # raises for a path outside of the workspace
     if asked.swap is Role.USER:
         scenarios = original.path.with_name(SCENARIOS_FILE)
         if not scenarios.exists():
@@ -232,7 +231,7 @@ def place_branch(asked: Validation) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Raises `InputError`."""
+    """Write a file unless it already has this content. Raises `InputError`."""
     try:
         if path.exists() and read_regular(path) == content:
             return
@@ -244,7 +243,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _rows(path: Path) -> object:
-    """The scenarios of a file, without what is ours in them; None where they cannot be read."""
+    """The scenarios of a file, without our bookkeeping; None where it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         rows = json.loads(read_regular(path))
         if isinstance(rows, list):
@@ -262,8 +261,8 @@ def _text(definition: Definition) -> tuple[str, str, str | None]:
 
 
 def _without_metrics(original: Definition, path: Path) -> str:
-    """What the metrics are written from. Those that the branch has already stay: they are stale
-    then, and are seen to be."""
+    """A definition without the original's metrics. Metrics that the branch has already are kept, so
+    that they show up as stale."""
     content: dict[str, Any] = {"name": original.title, "description": original.description}
     if original.user_context is not None:
         content["scenario"] = {"user_context": original.user_context}
@@ -283,9 +282,8 @@ def _without_metrics(original: Definition, path: Path) -> str:
 
 
 def state_bound(asked: Validation, reader: Reader) -> None:
-    """Keep the bound of equivalence that the configuration has, before anything is played or
-    judged; once something is, what was kept stays, and nothing is kept any more. Raises
-    `InputError`."""
+    """Store the configured equivalence bound before anything is played or judged. Once something
+    is, an existing bound stays and a missing one is not added. Raises `InputError`."""
     path = asked.folder / BOUND_FILE
     if path.exists() or any(one.passed is not None for one in _results_after(asked, reader)):
         return
@@ -294,7 +292,7 @@ def state_bound(asked: Validation, reader: Reader) -> None:
 
 
 def stated_bound(asked: Validation) -> float | None:
-    """In rates; None where none was kept, or it cannot be read."""
+    """The stored bound, as a rate; None where none was stored or it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         match json.loads(read_regular(asked.folder / BOUND_FILE)):
             case {"equivalence_points": float() | int() as points} if 0 < points < 100:
@@ -302,11 +300,11 @@ def stated_bound(asked: Validation) -> float | None:
     return None
 
 
-# What it takes
+# Costs
 
 
 def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> PricedPlan:
-    """Reads the store and the files, and writes nothing."""
+    """Plan and price it from the store and the files; writes nothing."""
     is_judge = asked.swap is Role.EVALUATOR and not asked.is_replay
     evaluator = asked.other if is_judge else None
     plan = _plan(asked, planner, evaluator, stale=stale)
@@ -325,7 +323,7 @@ def _plan(
 
 
 def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
-    """Of a branch that holds nothing yet."""
+    """The plan for a branch that holds nothing yet."""
     config, definition = config_of(asked.config, asked.played), asked.definition()
     calls: list[StageCalls] = []
     assumed: list[str] = []
@@ -372,7 +370,7 @@ def _written(
     yield StageCalls(Stage.GEN_SCENARIOS, None, rows, parts, written, told)
 
 
-# What it says
+# Results
 
 
 def results_of(
@@ -383,8 +381,7 @@ def results_of(
     *,
     only: bool = False,
 ) -> Iterator[SideOutcome]:
-    """What counts for each conversation that the benchmark asks for; with `only`, by the verdicts
-    of this jury and nobody else's."""
+    """Yield what counts for each wanted conversation; with `only`, by verdicts of `jury` alone."""
     standing = StoredConversations.of(reader, definition.name)
     for one in wanted_conversations(definition, config, reader):
         verdicts = _verdicts(standing, one)
@@ -399,7 +396,7 @@ def _verdicts(standing: StoredConversations, one: WantedConversation) -> list[Ve
 
 
 def report_of(asked: Validation, reader: Reader) -> ValidationReport:
-    """Both sides as they stand now, beside what a replay gives. Raises `InputError`."""
+    """Compare both sides in their current state, and with the replay. Raises `InputError`."""
     if asked.is_replay:
         return _report(asked, reader)
     replay = _replay_of(asked, reader)
@@ -425,25 +422,25 @@ def _report(
 
 
 def _replay_of(asked: Validation, reader: Reader) -> ValidationReport | None:
-    """None where nothing of one can be compared yet."""
+    """The report of the replay; None where it has nothing to compare yet."""
     try:
         report = _report(asked.replay, reader)
-    except InputError:  # its files are not there, or are no benchmark any more
+    except InputError:  # its files are missing or invalid
         return None
     return report if report.tracks else None
 
 
 def _costs(asked: Validation, reader: Reader) -> str:
-    """What a validation run would take, in words."""
+    """The calls and cost of a validation run, in words."""
     planner = Planner(asked.workspace, asked.config, reader)
     try:
         return total_words(plan_validation(asked, planner).total)
-    except InputError:  # a key or a file is missing: whoever asks for it is told
+    except InputError:  # a key or a file is missing: running it says which
         return "`--dry-run` says what it takes"
 
 
 def _results_after(asked: Validation, reader: Reader) -> list[SideOutcome]:
-    """Of the other run. Raises `InputError`."""
+    """The outcomes of the other side. Raises `InputError`."""
     config = asked.config
     if asked.swap is Role.EVALUATOR:
         others = Jury((asked.other.label,), config.jury.passes)
@@ -454,8 +451,8 @@ def _results_after(asked: Validation, reader: Reader) -> list[SideOutcome]:
 
 
 def _results_now(asked: Validation, reader: Reader) -> list[SideOutcome]:
-    """Of the original. Where judges are compared, by the verdicts of today's alone: neither people
-    nor the other judge take part on their side."""
+    """The outcomes of the original. When judges are compared, only the configured judges' verdicts
+    are considered, not people's or the other judge's."""
     only = asked.swap is Role.EVALUATOR
     config = asked.config
     return list(results_of(asked.definition(), config, reader, config.jury, only=only))
@@ -468,12 +465,12 @@ def _scripted(asked: Validation) -> Iterable[str]:
 
 
 def report_json(report: ValidationReport) -> Mapping[str, Any]:
-    """A report as `validation.json` has it."""
+    """A report in the form of `validation.json`."""
     return asdict(report)
 
 
 def write_report(asked: Validation, report: ValidationReport) -> Path:
-    """Put it into the branch's folder. Raises `InputError`."""
+    """Write it into the branch's folder. Raises `InputError`."""
     path = asked.folder / REPORT_FILE
     text = json.dumps(report_json(report), ensure_ascii=False, indent=2) + "\n"
     _put(path, text.encode("utf-8", "replace"))
@@ -481,7 +478,7 @@ def write_report(asked: Validation, report: ValidationReport) -> Path:
 
 
 def validations(workspace: Workspace, config: Config, benchmark: str) -> list[Validation]:
-    """Those of a benchmark that were begun, in alphabetical order."""
+    """The validation runs of a benchmark that have a folder, in alphabetical order."""
     folder = workspace.root / folder_of(benchmark) / VALIDATION
     found = sorted(path for path in folder.glob("*") if path.is_dir())
     branches = [Branch.parse(f"{benchmark}@{path.name}") for path in found]

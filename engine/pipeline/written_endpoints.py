@@ -1,4 +1,4 @@
-"""Where a model is reached, said in such a way that whoever makes the request looks the keys up."""
+"""Describes endpoints so that a worker agent, which makes the request, looks up the keys itself."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from engine.providers.endpoint import AsWritten, Endpoint, ExtraBody
 
 _SALT: Final = token_bytes(16)
 _KEY: Final = "the apikey"
-"""No header has a name like that."""
+"""Not a valid name of a header."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenValues:
-    """What agents are told of keys, which else they look up where they are."""
+    """Keys that agents are told; all others they look up where they run."""
 
     values: dict[str, str] = field(default_factory=dict, repr=False)
     """By the name of a variable; filled as models are opened."""
     forwards: bool = False
-    """Whether every variable of the configuration is told, which a person asked for."""
+    """Whether agents are told every variable of the configuration, at a person's request."""
     at_home: bool = False
-    """Whether agents are processes of this engine's, on this machine."""
+    """Whether agents are local processes started by this engine."""
 
 
 def written_endpoint(
     found: Endpoint, spec: ModelSpec, environment: Environment, given: GivenValues
 ) -> Endpoint:
-    """The endpoint for requests that an agent makes: key, headers and body keep their variables.
+    """The endpoint for requests by an agent, with variables left in the key, headers and body.
 
-    Raises `InputError` for a key in plain text where that may not be told.
+    Raises `InputError` for a key in plain text that agents may not be told.
     """
     url, body = _address_and_body(spec)
     if not VARIABLE.search(url):
@@ -63,20 +63,20 @@ def _address_and_body(spec: ModelSpec) -> tuple[str, Mapping[str, Any]]:
 
 
 def _secrets(spec: ModelSpec) -> Mapping[str, Secret]:
-    """The headers, and the key."""
+    """The headers, and the key under `_KEY`."""
     headers = spec.sent_headers
     return headers if spec.apikey is None else {**headers, _KEY: spec.apikey}
 
 
 def _told(name: str, secret: Secret, spec: ModelSpec, given: GivenValues) -> str:
-    """What a request to an agent says of a key or header."""
+    """The value of a key or header as it is sent to an agent."""
     if secret.variables or not (name == _KEY or SECRET_HEADER.search(name)):
         return secret.template
     if not (given.at_home or given.forwards):
         what = f"{name} of {spec.label} is a key in plain text, and no worker is told one"
         hint = "write its variable, and set that where the workers run; or use --forward-keys"
         raise InputError(Problem(what, hint=hint))
-    # a name that says nothing to whoever sees it
+    # a digest, so that the name reveals nothing
     digest = blake2b(secret.template.encode(), key=_SALT, digest_size=8).hexdigest()
     variable = f"CROSSWIND_GIVEN_{digest}"
     given.values[variable] = secret.template.strip()
