@@ -20,7 +20,8 @@ from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.source import Source, pieces_of, refuse_unfit
 from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
-from engine.store.mirror import HISTORY, Mirror, MirrorSources
+from engine.store.mirror import Mirror, MirrorSources
+from engine.store.mirror_rows import HISTORY
 from engine.store.reading import open_reader
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
@@ -41,8 +42,8 @@ class ImportContext:
     """Those that the workspace has, by id."""
     removed: frozenset[str]
     """Ids of those that a person took out of it."""
-    lost_bases: frozenset[str]
-    """Ids of those that its store lost, though variants of them stand."""
+    lost: frozenset[str]
+    """Ids of those that its store lost, or of which it has older rows only."""
     known: KnownRows
     names: Names
     models: Mapping[str, str]

@@ -30,7 +30,7 @@ from engine.importing.verdicts import VerdictRules
 from engine.store.bulk import BulkRow, NumberedRows
 from engine.store.database import Store
 from engine.store.reader import Reader
-from engine.store.scenarios_json import read_scenarios
+from engine.store.scenarios_json import lost_scenarios, read_scenarios
 
 
 class Watcher(Protocol):
@@ -204,7 +204,7 @@ class Importer:
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
-            lost_bases=self.reader.lost_bases(name) if self.reader else frozenset(),
+            lost=self._lost(source, name),
             known=KnownRows(self.reader, name),
             names=Names(),
             models=models,
@@ -216,6 +216,16 @@ class Importer:
             files=FilesRead(source),
             on_read=self.watcher.read,
         )
+
+    def _lost(self, source: Source, name: str) -> frozenset[str]:
+        """Return the ids of scenarios whose rows a damaged store lost."""
+        if self.reader is None:
+            return frozenset()
+        lost = self.reader.lost_bases(name)
+        place = self.workspace.definition_path(name).with_name("scenarios.json")
+        if self.anew and _same_file(place, source.folder / "scenarios.json"):
+            lost |= set(lost_scenarios(self.workspace.root, self.reader, name))
+        return lost
 
     def _definition(self, source: Source, name: str) -> Definition | None:
         """The workspace's, else theirs; None where neither has one."""

@@ -22,7 +22,7 @@ from engine.importing.source import Source, json_files, pieces_of
 from engine.importing.verdicts import check_identity, identity
 from engine.jury import Jury
 from engine.store.imports import ImportNote
-from engine.store.mirror import HISTORY
+from engine.store.mirror_rows import HISTORY
 from engine.store.reader import Reader
 
 _OF_A_BENCHMARK: Final = (HISTORY, "scenarios.json", "cost.json")

@@ -22,7 +22,7 @@ from engine.importing.scenarios import ScenarioImport
 from engine.importing.work import SUM, WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.imports import ImportNote
-from engine.store.mirror import HISTORY
+from engine.store.mirror_rows import HISTORY
 from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
 
 _EXPANDED: Final = "_expanded"

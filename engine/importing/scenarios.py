@@ -25,7 +25,7 @@ from engine.importing.fields import (
 from engine.importing.histories import RowHistories
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow
-from engine.store.scenarios_json import read_scenario
+from engine.store.scenarios_json import differ, read_scenario, told_base
 from engine.store.tables import ScenarioRow, without_base
 
 PERSONA_USED: Final = "persona_used"
@@ -73,35 +73,11 @@ def _plain(row: ForeignObject) -> dict[str, object]:
     return fields
 
 
-def base_of(row: ForeignObject, variant: Scenario, *, path: Path, index: int) -> Scenario | None:
-    """The base scenario that our own file tells with the first of its variants."""
-    ours = row.get(OURS)
-    base = ours.get("base") if isinstance(ours, dict) else None
-    if not isinstance(base, dict) or variant.base_id == variant.id:
-        return None
-    fields = {**base, "id": variant.base_id, "metric_id": variant.metric_id}
-    scenario, _ = read_scenario(fields, path=path, index=index, metrics={variant.metric_id})
-    return scenario
-
-
 def source_of(row: ForeignObject) -> str:
     """`model` only where our own file says so: whoever else wrote one may be a person."""
     ours = row.get(OURS)
     is_models = isinstance(ours, dict) and ours.get("source") == "model"
     return "model" if is_models else "file"
-
-
-def differ(one: Scenario, other: Scenario) -> bool:
-    """In anything that a conversation depends on."""
-    return _told(one) != _told(other)
-
-
-def _told(scenario: Scenario) -> tuple[object, ...]:
-    return (
-        *(scenario.metric_id, scenario.persona, scenario.user_goal),
-        *(scenario.latent_adversarial_goal, scenario.landmarks, dict(scenario.demographic)),
-        scenario.target_system_prompt,
-    )
 
 
 def published_scenario(scenario: Mapping[str, Any], published_id: str) -> dict[str, Any]:
@@ -201,12 +177,17 @@ class ScenarioImport:
         elif scenario.id not in self.by_id:
             file.taken += 1
             yield from self._new(scenario, value, place)
+        elif self._is_newer(scenario):
+            file.taken += 1
+            yield from self._base(scenario, value, place)
+            self.by_id[scenario.id] = scenario
+            yield self._stored(scenario, source_of(value))
         elif differ(scenario, self.by_id[scenario.id]):
             self._conflicts.add(scenario.id)
             place.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
         else:
             file.known += 1
-            if scenario.base_id in self.context.lost_bases:
+            if scenario.base_id in self.context.lost:
                 yield from self._base(scenario, value, place)
 
     def _read(self, value: ForeignObject, place: RowLocation) -> Scenario | None:
@@ -236,10 +217,16 @@ class ScenarioImport:
         self, variant: Scenario, value: ForeignObject, place: RowLocation
     ) -> Iterator[BulkRow]:
         """Of a variant, where it is told with it and is not there."""
-        base = base_of(value, variant, path=place.file.path, index=place.index)
-        if base is not None and base.id not in self.by_id:
+        base = told_base(value, variant, path=place.file.path, index=place.index)
+        if base is not None and (base.id not in self.by_id or self._is_newer(base)):
             self.by_id[base.id] = base
             yield self._stored(base, source_of(value))
+
+    def _is_newer(self, scenario: Scenario) -> bool:
+        """Say whether the store lost this row and has an older one of the same id left."""
+        stored = self.by_id.get(scenario.id)
+        is_lost = scenario.id in self.context.lost
+        return is_lost and stored is not None and differ(scenario, stored)
 
     def _stored(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
         at, depends = self.history.scenario(scenario.id)

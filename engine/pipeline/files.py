@@ -27,7 +27,7 @@ from engine.store.mirror import (
 )
 from engine.store.reader import EditedScenariosReader, Reader
 from engine.store.reading import open_reader
-from engine.store.scenarios_json import lost_scenarios, lost_words, read_scenarios
+from engine.store.scenarios_json import differ, lost_scenarios, lost_words, read_scenarios
 from engine.store.schema import part_is_damaged
 from engine.store.tables import ScenarioRow
 
@@ -220,26 +220,7 @@ def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
 
 
 def _differs(given: Scenario, stored: ScenarioRow | None) -> bool:
-    if stored is None:
-        return True
-    mine = stored.scenario
-    return (
-        given.metric_id,
-        given.persona,
-        given.user_goal,
-        given.latent_adversarial_goal,
-        given.landmarks,
-        dict(given.demographic),
-        given.target_system_prompt,
-    ) != (
-        mine.metric_id,
-        mine.persona,
-        mine.user_goal,
-        mine.latent_adversarial_goal,
-        mine.landmarks,
-        dict(mine.demographic),
-        mine.target_system_prompt,
-    )
+    return stored is None or differ(given, stored.scenario)
 
 
 def _row(bench: RunContext, scenario: Scenario, *, removed: bool) -> ScenarioRow:

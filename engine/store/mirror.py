@@ -23,9 +23,10 @@ from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE
 from engine.store.json_file import json_array, json_lines, json_object, json_value
 from engine.store.mirror_content import MirrorContent, file_difference
-from engine.store.mirror_rows import TargetName
+from engine.store.mirror_rows import HISTORY, TargetName
 from engine.store.reader import Reader
-from engine.store.scenarios_json import lost_scenarios
+from engine.store.records import MirroredFile
+from engine.store.scenarios_json import lost_scenarios, rows_note, rows_of
 
 __all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
@@ -35,8 +36,6 @@ and the next must not overtake it."""
 
 _MOVES: Final = ".crosswind-moves"
 _BESIDE: Final = ".crosswind"
-HISTORY: Final = "history.jsonl"
-"""A file of our own: how each row of the other files came about, one object to a line."""
 _EMPTY_ARRAY: Final = "[]\n"
 
 
@@ -120,12 +119,12 @@ class Mirror:
             _refuse_names(benchmark, sources.targets)
             files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
             made_from = "" if only is not None else self._made_from(benchmark, sources)
-            if only is None and files.stand(made_from, _names(sources.targets)):
-                return files.report(through)
-            for name, pieces, is_array in self._all_files(benchmark, sources, only):
-                files.put(name, pieces, is_array=is_array)
-            if only is None:
-                files.remember(made_from)
+            if not (only is None and files.stand(made_from, _names(sources.targets))):
+                for name, pieces, is_array in self._all_files(benchmark, sources, only):
+                    files.put(name, pieces, is_array=is_array)
+                if only is None:
+                    files.remember(made_from)
+            files.note_scenarios(benchmark, through)
             return files.report(through)
 
     def settle(self, benchmark: str) -> None:
@@ -252,6 +251,13 @@ class _Files:
         """Note the state of all files, if none failed and no edit was reported or just accepted."""
         if not (self._failed or self._kept or self._accepted):
             self._digests[self._note()] = self._standing(made_from)
+
+    def note_scenarios(self, benchmark: str, through: int) -> None:
+        """Note from which rows `scenarios.json` was written, if it is as we wrote it."""
+        relative = self._relative(self._folder / "scenarios.json")
+        if relative in self._digests:
+            file = MirroredFile(relative, self._digests[relative], through)
+            self._digests[rows_note(benchmark)] = rows_of(self._reader, benchmark, file)
 
     def _note(self) -> str:
         return f"{NOTE}mirrored/{self._relative(self._folder)}"

@@ -39,6 +39,8 @@ JsonObject = dict[str, Any]
 Metrics = Mapping[str, Metric]
 
 OURS: Final = "_crosswind"
+HISTORY: Final = "history.jsonl"
+"""A file of our own: how each row of the other files came about, one object to a line."""
 
 _NO_METRICS: Final[Metrics] = {}
 

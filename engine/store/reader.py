@@ -224,12 +224,13 @@ class Reader:
         rows = self._newest("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
-    def scenario_ids(self, benchmark: str) -> frozenset[str]:
-        """Return all ids that ever were, including removed ones."""
-        rows = self.connection.all(
-            "SELECT DISTINCT scenario_id FROM scenario WHERE benchmark = ?", (benchmark,)
+    def scenario_sums(self, benchmark: str, through: int) -> tuple[object, ...]:
+        """Return figures that change when a row up to `through` is gone; reads an index only."""
+        row = self.connection.first(
+            "SELECT count(*), max(seq), total(seq) FROM scenario WHERE benchmark = ? AND seq <= ?",
+            (benchmark, through),
         )
-        return frozenset(row[0] for row in rows)
+        return () if row is None else tuple(row)
 
     def stands(self, benchmark: str, scenario_id: str) -> bool:
         """Whether this scenario is not removed. True for one that never was."""

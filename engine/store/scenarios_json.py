@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Landmark, Scenario, name_fault
 from engine.branches import folder_of
 from engine.errors import InputError, Problem
-from engine.files import digest_on_disk
+from engine.files import digest_on_disk, read_regular
+from engine.store.imports import NOTE
 from engine.store.json_file import ParsedObject, kind_of, read_json
+from engine.store.mirror_rows import HISTORY, OURS
 from engine.store.reader import Reader
+from engine.store.records import MirroredFile
+from engine.store.tables import ScenarioRow
 
 _READ: Final = frozenset(
     {
@@ -28,7 +35,7 @@ _READ: Final = frozenset(
         "target_system_prompt",
     }
 )
-_OURS: Final = frozenset({"metric_name", "metric_type", "_crosswind"})
+_OURS: Final = frozenset({"metric_name", "metric_type", OURS})
 """Keys that are not read, as they are always written from what is known."""
 
 
@@ -62,27 +69,115 @@ def read_scenario(
     return (None if file.problems else scenario), file.problems
 
 
+def differ(one: Scenario, other: Scenario) -> bool:
+    """Say whether two scenarios differ in anything that a conversation depends on."""
+    return _played_from(one) != _played_from(other)
+
+
+def _played_from(scenario: Scenario) -> tuple[object, ...]:
+    return (
+        *(scenario.metric_id, scenario.persona, scenario.user_goal),
+        *(scenario.latent_adversarial_goal, scenario.landmarks, dict(scenario.demographic)),
+        scenario.target_system_prompt,
+    )
+
+
+def told_base(
+    row: Mapping[str, object], variant: Scenario, *, path: Path, index: int
+) -> Scenario | None:
+    """Read the base scenario that our own file holds with the first of its variants."""
+    ours = row.get(OURS)
+    base = ours.get("base") if isinstance(ours, dict) else None
+    if not isinstance(base, dict) or variant.base_id == variant.id:
+        return None
+    fields = {**base, "id": variant.base_id, "metric_id": variant.metric_id}
+    scenario, _ = read_scenario(fields, path=path, index=index, metrics={variant.metric_id})
+    return scenario
+
+
 def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
-    """Return the ids in the file of which the store has no row at all, not even of their removal.
+    """Return the ids in the file of which the store has no row, or only rows older than the file's.
+
+    A row that says that a person removed the scenario counts as one.
 
     An unedited file shows what a damaged store lost: everything in it was stored when it was last
     written or read, and scenario rows are never deleted. An edited file shows nothing, and gives an
     empty list. Raises `InputError` and `StoreError`.
     """
     path = root / folder_of(benchmark) / "scenarios.json"
+    note = reader.mirrored(rows_note(benchmark))
+    known = reader.mirrored(path.relative_to(root).as_posix())
+    if known is None or (note is not None and note.digest == rows_of(reader, benchmark, known)):
+        return []  # no row is gone, so nobody has to read the file
+    if digest_on_disk(path) != known.digest:
+        return []
+    stored: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
+    for _, row in sorted(reader.scenario_history(benchmark).items()):
+        # the file holds the newest row up to where it was written; what a person edited in it since
+        # was stored behind that
+        rows = stored[row.scenario.id]
+        if row.seq <= known.seq:
+            rows.clear()
+        rows.append(row)
+
+    def is_there(told: Scenario) -> bool:
+        return any(row.removed or not differ(row.scenario, told) for row in stored[told.id])
+
+    lost, bases = [], []
+    for told, base in _told(path):
+        if not is_there(told):
+            lost.append(told.id)
+        # a base without any row is noticed by its variants, see `Reader.lost_bases`
+        if base is not None and stored[base.id] and not is_there(base):
+            bases.append(base.id)
+    if bases:
+        # a person may have changed a base's text in this file, which is never read; the history
+        # says when it was written
+        written = _times(root, reader, path.with_name(HISTORY))
+        lost += [one for one in bases if not _has_row_of(stored[one], written.get(one))]
+    return lost
+
+
+def rows_note(benchmark: str) -> str:
+    """Return where among the mirrored files it is noted from which rows the file was written."""
+    return f"{NOTE}scenarios/{benchmark}"
+
+
+def rows_of(reader: Reader, benchmark: str, file: MirroredFile) -> str:
+    """Return what that note says of a file as long as every row that went into it is there."""
+    rows = reader.scenario_sums(benchmark, file.seq)
+    return blake2b(f"{file.digest} {file.seq} {rows}".encode(), digest_size=16).hexdigest()
+
+
+def _told(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
+    """Read each scenario of our own file, and with the first variant of a base the base."""
+    rows = read_json(path)
+    for index, row in enumerate(rows if isinstance(rows, list) else []):
+        if isinstance(row, dict):
+            named = {str(row.get("metric_id"))}
+            scenario, _ = read_scenario(row, path=path, index=index, metrics=named)
+            if scenario is not None:
+                yield scenario, told_base(row, scenario, path=path, index=index)
+
+
+def _times(root: Path, reader: Reader, path: Path) -> dict[str, object]:
+    """Read when the newest row of each scenario was written; nothing from an edited file."""
     known = reader.mirrored(path.relative_to(root).as_posix())
     if known is None or digest_on_disk(path) != known.digest:
-        return []
-    rows = read_json(path)
-    there = reader.scenario_ids(benchmark)
-    ids = [row.get("id") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [one for one in ids if isinstance(one, str) and one not in there]
+        return {}
+    lines = map(json.loads, read_regular(path).splitlines())
+    return {row["scenario"]: row.get("at") for row in lines if "scenario" in row}
+
+
+def _has_row_of(rows: Iterable[ScenarioRow], at: object) -> bool:
+    """Say whether a row was written at that time; true where the time is not known."""
+    return at is None or any(row.at == at for row in rows)
 
 
 def lost_words(lost: Sequence[str]) -> str:
     """Say that these scenarios are missing."""
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"scenario {lost[0]}{more}, which scenarios.json holds, is missing"
+    return f"scenario {lost[0]}{more}, as scenarios.json holds it, is missing"
 
 
 @dataclass(slots=True)
