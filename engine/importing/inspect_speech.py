@@ -121,11 +121,18 @@ def _say(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
 def _tell(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
     """What our own export keeps in metadata, and a model's reasoning."""
     number = (len(result.transcript) + 1) // 2
-    if not result.turns or result.turns[-1]["turn"] != number:
-        result.turns.append({"turn": number})
-    turn, told = result.turns[-1], message.metadata or {}
+    there = bool(result.turns) and result.turns[-1]["turn"] == number
+    turn = result.turns[-1] if there else {"turn": number}
+    _add_to(turn, role, message)
+    # of most nothing is told, and their words are all that has to be taken over
+    if not there and len(turn) > 1:
+        result.turns.append(turn)
+
+
+def _add_to(turn: dict[str, Any], role: str, message: LoggedMessage) -> None:
+    told = message.metadata or {}
     if role == _USER:
-        turn |= {"landmark": told.get("landmark"), "thought": told.get("thought")}
+        turn |= {key: told[key] for key in ("landmark", "thought") if told.get(key) is not None}
         return
     thought = [one.reasoning for one in _parts(message) if one.type == "reasoning"]
     if thought:
