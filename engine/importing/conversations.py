@@ -17,7 +17,7 @@ from engine.importing.histories import RowHistories, RowHistory
 from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
 from engine.importing.scenarios import ScenarioImport
-from engine.importing.takes import FileTake, in_order, listed_takes, takes_of
+from engine.importing.takes import FileTake, SharedTranscript, in_order, listed_takes, takes_of
 from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_verdicts
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
@@ -138,6 +138,7 @@ class Conversations:
     _sound: set[str] = field(default_factory=set)
     """Ids that were looked at: few scenarios have many conversations."""
     _audits: dict[str, tuple[Scenario, UserAudit]] = field(default_factory=dict)
+    _shared: SharedTranscript = field(default_factory=SharedTranscript)
 
     def rows(
         self,
@@ -226,6 +227,7 @@ class Conversations:
             rules=self.context.rules,
             model=self._model(row, key.target_id, theirs[1]),
             secrets=secrets,
+            shared=self._shared,
         )
         if empty := sum(take.transcript.empty_contents for take in takes):
             notes["messages whose content is null"] += empty

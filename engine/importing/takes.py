@@ -66,22 +66,40 @@ class ParsedTranscript:
         return [message_digest(one.speaker.value, one.text) for one in self.messages]
 
 
+@dataclass(slots=True)
+class SharedTranscript:
+    """The one that was read last. A sample of Inspect's is a conversation for each of its metrics,
+    one after the other: they share their words here, on the way to the writer and there."""
+
+    _value: list[Any] = field(default_factory=list)
+    _secrets: frozenset[str] = frozenset()
+    _plain: PlainMessages = field(default_factory=lambda: PlainMessages([], []))
+
+    def plain(self, value: list[Any], key: str, secrets: frozenset[str]) -> PlainMessages:
+        """Of a list of messages. Raises `UnfitError`."""
+        if value != self._value or secrets != self._secrets:
+            contents = [_content(one, place, key) for place, one in enumerate(value)]
+            texts = [_encoded(one or "", secrets) for one in contents]
+            finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
+            self._value, self._secrets = value, secrets
+            self._plain = PlainMessages(texts, finishes)
+        return self._plain
+
+
 def read_transcript(
     value: object,
     *,
     ours: Mapping[str, Any] | None = None,
     key: str = "transcript",
     secrets: frozenset[str] = frozenset(),
+    shared: SharedTranscript | None = None,
 ) -> ParsedTranscript:
     """Raises `UnfitError` for what is no conversation of a user and an assistant in turns."""
     if value is None:
         value = []
     if not isinstance(value, list):
         raise UnfitError(key, f"expected a list of messages, found {kind_of(value)}")
-    contents = [_content(one, place, key) for place, one in enumerate(value)]
-    texts = [_encoded(one or "", secrets) for one in contents]
-    finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
-    plain = PlainMessages(texts, finishes)
+    plain = (shared or SharedTranscript()).plain(value, key, secrets)
     turns = _turns(ours)
     told = [_told(one, turns.get(one.turn, _NOTHING)) for one in plain] if turns else plain
     return ParsedTranscript(told)
@@ -229,11 +247,12 @@ def takes_of(
     rules: VerdictRules,
     model: str,
     secrets: frozenset[str],
+    shared: SharedTranscript,
 ) -> list[FileTake]:
     """In the order in which they were played, numbered so. Raises `UnfitError`."""
     ours = row.get(OURS)
     told: Mapping[str, Any] = ours if isinstance(ours, dict) else {}
-    counting = _counting(row, told, model, secrets)
+    counting = _counting(row, told, model, secrets, shared)
     others = listed_takes(told.get("other_takes"), metric_id, rules, secrets)
     return in_order([counting, *others])
 
@@ -248,9 +267,14 @@ def in_order(takes: Iterable[FileTake]) -> list[FileTake]:
 
 
 def _counting(
-    row: ForeignObject, told: Mapping[str, Any], model: str, secrets: frozenset[str]
+    row: ForeignObject,
+    told: Mapping[str, Any],
+    model: str,
+    secrets: frozenset[str],
+    shared: SharedTranscript,
 ) -> FileTake:
-    transcript = read_transcript(row.get("transcript"), ours=told, secrets=secrets)
+    said = row.get("transcript")
+    transcript = read_transcript(said, ours=told, secrets=secrets, shared=shared)
     label = text(told, "model") or target_model(row).model or model
     user = text(told, "user_model") or text(row, "user_model") or UNKNOWN
     reason = _reason(told, transcript) if told else StopReason.UNKNOWN

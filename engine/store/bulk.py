@@ -151,13 +151,20 @@ class PlainMessageRows:
 
     def values(self, shift: int) -> Iterator[tuple[str | int | bytearray, ...]]:
         """Yield the values of `_INSERT_PLAIN`; `shift` is added to the numbers of rows."""
+        shared: Sequence[bytes] = ()
+        digests: list[bytearray] = []
         for first, take, texts, finishes in self.takes:
             first, take = first + shift, take + shift
+            if texts is not shared:  # several takes in a row may have one transcript
+                shared = texts
+                digests = [
+                    bytearray(digest_of(_SPEAKERS[place & 1], text))
+                    for place, text in enumerate(texts)
+                ]
             for place, text in enumerate(texts):
-                speaker = _SPEAKERS[place & 1]
                 # not bytes: sqlite3 searches long for an adapter of those, and of None
-                written, digest = bytearray(text), bytearray(digest_of(speaker, text))
-                turn = (place >> 1) + 1
+                written, speaker = bytearray(text), _SPEAKERS[place & 1]
+                turn, digest = (place >> 1) + 1, digests[place]
                 yield first + place, self.at, take, turn, speaker, written, finishes[place], digest
 
 

@@ -3,7 +3,7 @@
 The log has N samples (2,000 if nothing is said), each of ten turns and one score, with the events
 that Inspect keeps of them, compressed as Inspect does it. A second log has eight dimensions a
 sample, each of which is a conversation here. It fails where fewer samples come in, for each second
-of CPU, than are stated.
+of CPU, than are stated: two processes share the work, so that by the clock more do.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tests.engine.importing.building import CONFIG
 from tests.engine.importing.inspect_building import archive, audit, header, message, sample
 
 SAMPLES: Final = 2_000
-PER_CPU_SECOND: Final = 300
-"""Samples of one score."""
+ONE_SCORE: Final = 600
+EIGHT: Final = 220
+"""Samples for each second of CPU."""
 _TURNS: Final = 10
 _WORDS: Final = "what somebody says in a conversation that goes on for a while and "
 
@@ -74,12 +75,16 @@ def main() -> int:
     samples = parser.parse_args().samples
     print("| samples in a log of Inspect | a second | a second of CPU | most memory |")  # noqa: T201  (a script)
     print("| --- | --- | --- | --- |")  # noqa: T201
-    cpu = 0.0
+    too_few = False
     with TemporaryDirectory() as folder:
-        for dimensions, name in ((8, "eight dimensions"), (0, "one score")):
+        for dimensions, name, least in (
+            (8, "eight dimensions", EIGHT),
+            (0, "one score", ONE_SCORE),
+        ):
             wall, cpu, memory = imported(Path(folder), name, samples, dimensions)
             print(f"| {samples:,} of {name} | {wall:.0f} | {cpu:.0f} | {memory} MB |")  # noqa: T201
-    return int(cpu < PER_CPU_SECOND)
+            too_few |= cpu < least
+    return int(too_few)
 
 
 if __name__ == "__main__":

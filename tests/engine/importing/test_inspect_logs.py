@@ -86,6 +86,27 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
     assert take_in(path)[1]["benchmarks"][0]["unchanged"] == 5
 
 
+def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
+    ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    other = [*TALK[:2], message("assistant", "It is 4.", metadata={"served_by": "elsewhere"})]
+    scores = {"one": "C", "two": "I"}
+    samples = [sample(1, scores), sample(2, scores, other), sample(3, scores)]
+    archive(tmp_path / "log.eval", header(), samples)
+    assert take_in(tmp_path / "log.eval")[0] == 0
+    said = {}
+    with ours.reader() as reader:
+        for take in reader.takes("sums"):
+            messages = reader.messages(take.seq)
+            said[take.key.scenario_id] = [(one.text, one.served_by) for one in messages]
+    talk = [(one["content"], None) for one in TALK[1:]]
+    assert said == {
+        f"{number}.{name}": [talk[0], ("It is 4.", "elsewhere")] if number == 2 else talk
+        for number in (1, 2, 3)
+        for name in scores
+    }
+
+
 def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
     ours: Ours, take_in: Said, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.errors import StoreError
+from engine.identity import message_digest
 from engine.store.bulk import (
     GIVEN_LATER,
     BulkRow,
@@ -118,6 +119,31 @@ def test_messages_of_which_only_the_words_are_known_become_the_same_rows(tmp_pat
             stores.append([row[:1] + row[2:] for row in rows])  # without the time
     assert stores[0] == stores[1]
     assert len(stores[0]) == len(texts)
+
+
+def test_takes_that_share_a_transcript_have_it_each_with_its_digests(tmp_path: Path) -> None:
+    shared, other = (
+        PlainMessages([one.encode() for one in texts], ["unknown"] * 2)
+        for texts in (["Hello.", "Hello."], ["Hello.", "Good day."])
+    )
+    given = [shared, shared, other, shared]
+    conversations = [
+        WholeConversation(
+            fresh=True, takes=[WholeTake(begun=take(key(f"m01_s00{number}")), messages=messages)]
+        )
+        for number, messages in enumerate(given)
+    ]
+    with written(tmp_path / "crosswind.db", *conversations) as store:
+        takes = sorted(store.reader.takes(BENCHMARK), key=lambda one: one.key.scenario_id)
+        said = [store.reader.messages(one.seq) for one in takes]
+    assert [[one.text for one in some] for some in said] == [
+        [one.text for one in messages] for messages in given
+    ]
+    with closing(sqlite3.connect(tmp_path / "crosswind.db")) as connection:
+        for speaker, text, digest in connection.execute(
+            "SELECT speaker, text, digest FROM message"
+        ):
+            assert digest == message_digest(speaker, text)
 
 
 def test_what_comes_after_goes_on_counting_from_there(tmp_path: Path) -> None:
