@@ -1,1 +1,1 @@
-"""Files into a store: ImpactBench's of every age, our own mirror, published transcripts."""
+"""Imports files into a store: ImpactBench's of every age, our own mirror, published transcripts."""

@@ -1,4 +1,4 @@
-"""What the import of one benchmark stands on, and how its files are opened."""
+"""The context of one benchmark's import: what it depends on, and how its files are opened."""
 
 from __future__ import annotations
 
@@ -29,50 +29,50 @@ ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 
 @dataclass(frozen=True, slots=True)
 class ImportContext:
-    """One benchmark, theirs and ours."""
+    """A benchmark that is imported, and what the workspace has of it."""
 
     name: str
-    """As it is called here."""
+    """Its name in the workspace."""
     source: Source
     root: Path
-    """The folder that is imported; nothing outside it is read."""
+    """The imported folder; nothing outside it is read."""
     definition: Definition | None
-    """None where nobody says which types its metrics have."""
+    """None if nothing says which types its metrics have."""
     scenarios: Mapping[str, Scenario]
-    """Those that the workspace has, by id."""
+    """The workspace's scenarios, by id."""
     removed: frozenset[str]
-    """Ids of those that a person took out of it."""
+    """Ids of scenarios that a person removed from the workspace."""
     lost: frozenset[str]
-    """Ids of those that its store lost, or of which it has older rows only."""
+    """Ids of scenarios that the store lost, or of which it has older rows only."""
     known: KnownRows
     names: Names
     models: Mapping[str, str]
-    """By their target: which model stands behind it, as their configuration says."""
+    """The model behind each target, by the imported configuration."""
     rules: VerdictRules
     report: BenchmarkReport
     user_audit: UserAuditMode
-    """Whether the rules are to look at what no file says was looked at."""
+    """Whether conversations that no file says were audited are audited now."""
     turns: int
-    """Of a conversation, at most, as the workspace has it."""
+    """The most turns of a conversation in the workspace."""
     made_from: str
-    """What decides what becomes of the files, beside them."""
+    """A digest of what the result depends on besides the files."""
     files: FilesRead
-    """What was read of the source's."""
+    """The digests of the source's files that were read."""
     on_read: Callable[[int], None]
-    """Hears how many bytes were read."""
+    """Called with the number of bytes that were read."""
     inside: set[str] = field(default_factory=set)
-    """Folders of which it is known that no link leads out of `root` there."""
+    """Folders from which no link leads out of `root`."""
 
     @property
     def tracks(self) -> Tracks:
-        """The type of each metric."""
+        """The track of each metric."""
         return self.rules.tracks
 
-    # Files: what is wrong with one comes into its report, and there is no more of it
+    # Reading files: a fault goes to the file's report, and ends its rows
 
     def rows(self, path: Path, read: ReadRows = read_rows) -> tuple[FileReport, Iterator[JsonRow]]:
-        """What `read` reads, of an array if nothing is said; none, and no report, where there is no
-        such file."""
+        """Return a report and the rows that `read` yields, by default those of an array. A missing
+        file has no rows, and its report is not kept."""
         if not path.exists() and not path.is_symlink():
             return FileReport(path), iter(())
         file = self.report.file(path)
@@ -88,7 +88,7 @@ class ImportContext:
             file.tell_all(error.problems)
 
     def value(self, path: Path, file: FileReport) -> object:
-        """What a small file holds; None where it cannot be read."""
+        """Return the content of a small file; None if it cannot be read, which is reported."""
         digest = digest_begun()
         try:
             pieces = pieces_of(path, self.root, self.inside)
@@ -109,14 +109,14 @@ class ImportContext:
 
 @dataclass(frozen=True, slots=True)
 class RowLocation:
-    """A row in a file, for what is to be said of it."""
+    """The position of a row, for messages about it."""
 
     file: FileReport
     index: int
     line: int | None
 
     def drop(self, error: UnfitError) -> None:
-        """The row cannot be taken."""
+        """Report that the row cannot be imported."""
         key = f"[{self.index}]" + (f".{error.key}" if error.key else "")
         self.file.drop(error.what, line=self.line, key=key, hint=error.hint)
 
@@ -137,12 +137,12 @@ _METRIC: Final = """\
 
 
 def place_definition(source: Path, place: Path) -> list[Path]:
-    """A copy of theirs, which our reader has taken already."""
+    """Copy their definition, which our reader has accepted already."""
     return _placed(place, read_regular(source).decode("utf-8"))
 
 
 def place_draft(place: Path, title: str, metrics: Mapping[str, str]) -> list[Path]:
-    """What is known of a benchmark that nobody has defined, for a person to fill in."""
+    """Write what is known of a benchmark without a definition, for a person to complete."""
     draft = place.with_name(place.name + ".draft")
     if draft.exists() or place.exists() or not metrics:
         return []
@@ -169,7 +169,7 @@ def _quoted(text: str) -> str:
 async def place_scenarios(
     workspace: Workspace, store: Store, name: str, metrics: Sequence[Metric]
 ) -> list[Path]:
-    """`scenarios.json` as the store has it now, unless a person wrote the one that is there."""
+    """Write `scenarios.json` from the store, unless a person edited the one that is there."""
     path = workspace.definition_path(name).with_name("scenarios.json")
     relative = path.relative_to(workspace.root).as_posix()
     with_store = open_reader(store.path)

@@ -1,4 +1,4 @@
-"""The conversations of one benchmark's import: what of each is new in the store."""
+"""Imports the conversations of one benchmark: what of each is new in the store."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.tables import AttemptRow, CheckRow, StateRow, TakeEndRow, Verdict
 
 _AUDITS: Final = 2_000
-"""So many are kept; each takes a few kilobytes."""
+"""The most audits that are cached; each takes a few kilobytes."""
 ScoreKey = tuple[str, str, int]
-"""The scenario's id, their name of the target, and the sample."""
+"""The scenario's id, the target's name in the files, and the sample."""
 
 
 _SAID: Final = (
     *("metric_id", "present", "passed", "score", "justification"),
     *("judge", "evaluator_model", "evaluator", OURS),
 )
-"""What of a row is a verdict: it waits with no more, as there may be very many."""
+"""The fields of a verdict; only these are kept while it waits, as there may be very many."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingScore:
-    """What one row says, and where it stands."""
+    """A row of `scores.json` that waits for its conversation, and where it is."""
 
     row: ForeignObject
     file: FileReport
@@ -47,29 +47,29 @@ class PendingScore:
 
     @property
     def place(self) -> RowLocation:
-        """Made when it is asked for: very many wait, and few are complained of."""
+        """Created on demand: very many rows wait, and few have problems."""
         return RowLocation(self.file, self.index, self.line)
 
 
 @dataclass(slots=True)
 class PendingScores:
-    """Of one benchmark's import."""
+    """The scores of one benchmark that wait for their conversations."""
 
     context: ImportContext
     _waiting: dict[ScoreKey, tuple[PendingScore, ...]] = field(default_factory=dict)
 
     def read(self, path: Path, folder: str) -> None:
-        """Every row of a `scores.json`; `folder` names the target of those that name none."""
+        """Keep every row of a `scores.json`; `folder` is the target of rows that name none."""
         file, rows = self.context.rows(path)
         for row in rows:
             self.keep(RowLocation(file, row.index, row.line), row.value, folder)
 
     def keep(self, place: RowLocation, value: object, folder: str | None) -> None:
-        """One row, until its conversation comes; one that cannot be taken is told."""
+        """Keep one row until its conversation comes; report one that cannot be imported."""
         place.file.rows += 1
         try:
             row = fields.as_object(value)
-            # one text in memory for all rows that have the same id
+            # interned: many rows have the same id
             key = (
                 intern(fields.row_scenario_id(row)),
                 intern(fields.target_name(row, folder)),
@@ -83,19 +83,19 @@ class PendingScores:
         self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:
-        """Whether there are any for this conversation."""
+        """Whether any score waits for this conversation."""
         return key in self._waiting
 
     def of(self, key: ScoreKey) -> Sequence[PendingScore]:
-        """Each is given once."""
+        """Return the scores of a conversation, and forget them."""
         return self._waiting.pop(key, ())
 
     def left(self) -> Iterator[tuple[ScoreKey, Sequence[PendingScore]]]:
-        """Those whose conversation did not come."""
+        """Yield the scores whose conversation did not come."""
         yield from self._waiting.items()
 
     def judge(self, take: FileTake, scores: Sequence[PendingScore], metric_id: str) -> None:
-        """Add to the take what these rows say of it."""
+        """Add the verdicts in these rows to the take."""
         if scores and not take.finished:
             what = "the conversation was not played to its end, so no verdict on it is kept"
             for score in scores:
@@ -104,7 +104,7 @@ class PendingScores:
             take.judge(self.verdicts(scores, metric_id))
 
     def verdicts(self, scores: Sequence[PendingScore], metric_id: str) -> list[Verdict]:
-        """What does not count comes first, so that the newest verdict is one that does."""
+        """Read the verdicts; those that do not count come first, so that the newest one counts."""
         off: list[Verdict] = []
         on: list[Verdict] = []
         for score in scores:
@@ -123,20 +123,20 @@ class PendingScores:
 
 @dataclass(slots=True)
 class Conversations:
-    """Of one benchmark's import."""
+    """Imports the conversations of one benchmark."""
 
     context: ImportContext
     work: WorkImport
     scenario_import: ScenarioImport
     scores: PendingScores
     targets: dict[str, UnknownTarget] = field(default_factory=dict)
-    """Every target that was met, by our name."""
+    """Every target in the files, by our name."""
     has_waiting: bool = False
-    """Whether there are verdicts on conversations that nobody has yet."""
+    """Whether there are verdicts on conversations that neither files nor store have."""
     _seen: dict[ConversationKey, tuple[str, int, int]] = field(default_factory=dict)
-    """Where each was found first, and what was said in it."""
+    """File and row in which each conversation was found first, and a hash of its text."""
     _sound: set[str] = field(default_factory=set)
-    """Ids that were looked at: few scenarios have many conversations."""
+    """Ids that were found valid: few scenarios have many conversations."""
     _audits: dict[str, tuple[Scenario, UserAudit]] = field(default_factory=dict)
     _shared: SharedTranscript = field(default_factory=SharedTranscript)
 
@@ -148,7 +148,7 @@ class Conversations:
         sample: int = 0,
         histories: RowHistories | None = None,
     ) -> Iterator[BulkRow]:
-        """What is new in one row; a row that cannot be taken is told."""
+        """Yield what is new in a row; report one that cannot be imported."""
         place.file.rows += 1
         try:
             row = fields.as_object(value)
@@ -161,7 +161,7 @@ class Conversations:
             place.drop(error)
 
     def apart(self, histories: RowHistories) -> Iterator[BulkRow]:
-        """What is new in conversations that our own files tell beside those that came to an end."""
+        """Yield what is new in conversations that our own files list beside the finished ones."""
         for place, row in histories.apart():
             try:
                 key, theirs = self.key(fields.as_object(row), histories.target, 0)
@@ -184,7 +184,7 @@ class Conversations:
     def key(
         self, row: ForeignObject, folder: str | None, sample: int
     ) -> tuple[ConversationKey, ScoreKey]:
-        """Raises `UnfitError`."""
+        """Return the keys of a row's conversation and of its scores. Raises `UnfitError`."""
         name = fields.row_scenario_id(row)
         target = fields.target_name(row, folder)
         number = fields.sample(row, sample)
@@ -199,12 +199,12 @@ class Conversations:
         return ConversationKey(intern(name), ours, number), (name, target, number)
 
     def has(self, key: ConversationKey) -> bool:
-        """Whether a row of it was met."""
+        """Whether the files have had a row of it so far."""
         return key in self._seen
 
     @property
     def count(self) -> int:
-        """How many were met."""
+        """The number of conversations in the files so far."""
         return len(self._seen)
 
     def _model(self, row: ForeignObject, ours: str, theirs: str) -> str:
@@ -238,9 +238,9 @@ class Conversations:
         return takes
 
     def _is_first(self, key: ConversationKey, takes: list[FileTake], place: RowLocation) -> bool:
-        """A conversation that is there twice is taken once. Raises `UnfitError` where the two
-        are not the same."""
-        # a number in place of the words of every conversation: it is compared within this process
+        """Whether this conversation has not come before. Raises `UnfitError` if it has, with
+        another text."""
+        # a hash instead of the texts of all conversations; it is compared within this process only
         said = hash(tuple(text for take in takes for text in take.transcript.texts))
         if key not in self._seen:
             self._seen[key] = (intern(place.file.path.name), place.index, said)
@@ -276,7 +276,7 @@ class Conversations:
         before, after = self.scenario_import.of_conversation(row, key.scenario_id, place)
         place.file.taken += 1
         if not (isinstance(row.get(OURS), dict) or "apart" in row):
-            # ours tell themselves what was looked at
+            # our own files say what was audited
             self._audit(takes, self.scenario_import.played(before, key.scenario_id))
         yield from before
         if there:
@@ -288,7 +288,7 @@ class Conversations:
         yield from after
 
     def _audit(self, takes: list[FileTake], scenario: Scenario | None) -> None:
-        """Add what the rules say of the user model, where somebody is to look."""
+        """Add the faults of the user model by the rules, if the configuration asks for that."""
         if scenario is None or self.context.user_audit is UserAuditMode.OFF:
             return
         audit = self._audit_of(scenario)
@@ -300,7 +300,7 @@ class Conversations:
             self.context.report.notes[note] += invalid
 
     def _audit_of(self, scenario: Scenario) -> UserAudit:
-        """Made once for the conversations of many targets."""
+        """Return the cached audit of a scenario, which many targets play."""
         made, audit = self._audits.get(scenario.id, (None, None))
         if audit is None or made is not scenario:
             audit = UserAudit(scenario)
@@ -310,7 +310,7 @@ class Conversations:
         return audit
 
     def _look_at(self, take: FileTake, audit: UserAudit) -> None:
-        # in turns that the user begins
+        # the user's messages are every second one, beginning with the first
         said = [(turn, text.decode()) for turn, text in enumerate(take.transcript.texts[::2], 1)]
         take.user_faults = audit.faults(
             said, turns=self.context.turns, stop_reason=take.stop_reason
@@ -337,8 +337,8 @@ class Conversations:
     def _beside(
         self, key: ConversationKey, there: list[KnownTake], takes: list[FileTake]
     ) -> Iterator[BulkRow]:
-        """Takes that the store does not have, behind those that it has."""
-        # not their own numbers, which the store's takes may have: they are newer here
+        """Yield takes that the store does not have, numbered after those that it has."""
+        # not with their own numbers, which the store's takes may have
         number = max(take.number for take in there) + 1
         for take in takes:
             if self._same(there, take) is None:
@@ -348,14 +348,14 @@ class Conversations:
         yield from self._added(there, takes)
 
     def _same(self, there: list[KnownTake], take: FileTake) -> KnownTake | None:
-        """Of several with the same words the one that was played at the same time."""
+        """Return the stored take with the same text, if possible the one with the same number."""
         digests = take.digests if there else []
         same = [one for one in there if one.is_of(digests, finished=take.finished)]
         return next((one for one in same if one.number == take.number), next(iter(same), None))
 
     def _added(self, there: list[KnownTake], takes: list[FileTake]) -> Iterator[BulkRow]:
-        """What is new of takes that the store has: what was said after the place at which its own
-        was cut off, and verdicts."""
+        """Yield what is new for takes that the store has: the messages after its last one, and
+        verdicts and checks."""
         for take in takes:
             same = self._same(there, take)
             if same is None:
@@ -366,7 +366,7 @@ class Conversations:
                 yield from self._checks_on(same, take.checks)
 
     def _checks_on(self, take: KnownTake, checks: Iterable[CheckRow]) -> Iterator[CheckRow]:
-        """Those that the store does not have."""
+        """Yield the checks that the store does not have."""
         known = self.context.known.checks(take)
         for check in checks:
             if check_identity(check) not in known:
@@ -387,7 +387,7 @@ class Conversations:
     def verdicts_on(
         self, take: KnownTake, verdicts: list[Verdict] | tuple[Verdict, ...]
     ) -> Iterator[Verdict]:
-        """Those that the store does not have."""
+        """Yield the verdicts that the store does not have."""
         known = self.context.known.verdicts(take)
         for verdict in verdicts:
             if identity(verdict) not in known:
@@ -396,9 +396,9 @@ class Conversations:
     def _calls(
         self, row: ForeignObject, key: ConversationKey, takes: list[FileTake], history: RowHistory
     ) -> list[AttemptRow]:
-        """Each of them where they are told, else their sum."""
+        """Return the calls if they are listed, else their sum."""
         if history.calls is not None:
-            # a conversation that was lost may have left its calls
+            # the store may still have the calls of a conversation that it lost
             return self._lost_calls(history)
         usage = fields.usage(row)
         if usage is None:
@@ -407,7 +407,7 @@ class Conversations:
         return [self.work.attempt(Stage.SIMULATE, str(key), key.target_id, model, usage)]
 
     def _lost_calls(self, history: RowHistory) -> list[AttemptRow]:
-        """Of a conversation that the store has, where it has no call that was made for it."""
+        """Return the calls of a row of work for which the store has none."""
         known = self.context.known
         calls = history.calls or ()
         return self.work.made(call for call in calls if not known.called(call.stage, call.unit))
@@ -425,7 +425,7 @@ class Conversations:
         unit, target = str(key), key.target_id
         yield from self.work.state(Stage.SIMULATE, unit, target)
         verdicts = finished[-1].verdicts
-        # where the type is missing, it is the definition that lacks something, not the judging
+        # without a metric's type it is the definition that is incomplete, not the judging
         if any(one.passed is not None or one.unscored == NO_TYPE for one in verdicts):
             yield from self.work.state(Stage.EVALUATE, unit, target)
         elif verdicts:
@@ -433,7 +433,7 @@ class Conversations:
             yield from self.work.state(Stage.EVALUATE, unit, target, failed=failed)
 
     def judged_alone(self) -> Iterator[BulkRow]:
-        """Verdicts on conversations that the store has and the files do not."""
+        """Yield verdicts on conversations that the store has and the files have not."""
         for (scenario, theirs, sample), scores in self.scores.left():
             ours = self.context.names.ours(theirs)
             key = None if ours is None else ConversationKey(scenario, ours, sample)

@@ -1,4 +1,4 @@
-"""What stands in a row of ImpactBench's files, under every name that it ever had."""
+"""Reads the fields in rows of ImpactBench's files, under every name that they ever had."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from engine.store.json_file import kind_of
 ForeignObject = Mapping[str, Any]
 
 UNKNOWN: Final = "unknown"
-"""Who played or judged, where a file does not say."""
+"""Who played or judged, if a file does not say."""
 OURS: Final = "_crosswind"
 DEPTH_LIMIT: Final = 50
-"""What is written for us is never nested so deep."""
+"""Deeper than any file that was written for us."""
 PARTIAL: Final = "__row_cache_partial__"
 
 _NESTED: Final = frozenset({dict, list})
@@ -35,7 +35,7 @@ _WORDS: Final = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class UnfitError(Exception):
-    """A row that cannot be taken: the key at fault and what is wrong with it."""
+    """A row that cannot be imported: the key at fault and what is wrong with it."""
 
     def __init__(self, key: str, what: str, hint: str | None = None) -> None:
         super().__init__(what)
@@ -45,7 +45,7 @@ class UnfitError(Exception):
 
 
 def as_object(value: object) -> ForeignObject:
-    """A row. Raises `UnfitError` for what is no object, or nested too deep."""
+    """Return the row. Raises `UnfitError` if it is not an object, or nested too deeply."""
     if not isinstance(value, dict):
         raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
     if _depth_beyond(value, DEPTH_LIMIT):
@@ -60,7 +60,7 @@ def _depth_beyond(value: dict[str, Any], limit: int) -> bool:
             member
             for one in level
             for member in (one.values() if isinstance(one, dict) else one)
-            if type(member) in _NESTED  # what was read from JSON is of no other class
+            if type(member) in _NESTED  # parsed JSON has no other classes
         ]
         if not level:
             return False
@@ -68,7 +68,7 @@ def _depth_beyond(value: dict[str, Any], limit: int) -> bool:
 
 
 def text(row: ForeignObject, key: str) -> str | None:
-    """None where there is none; a number, which some ids are, as its digits."""
+    """Return a text, or an integer as text, as some ids are; None if missing or blank."""
     value = row.get(key)
     if isinstance(value, str):
         return value if value.strip() else None
@@ -77,12 +77,12 @@ def text(row: ForeignObject, key: str) -> str | None:
 
 
 def objects(value: object) -> list[dict[str, Any]]:
-    """Those in a list; none where there is no list."""
+    """Return the objects in a list; empty if it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def row_scenario_id(row: ForeignObject) -> str:
-    """As it stands in the row. Raises `UnfitError` where there is none."""
+    """Return the row's scenario id, unchanged. Raises `UnfitError` if it has none."""
     found = text(row, "id")
     if found is None:
         raise UnfitError("id", f"expected an id, found {kind_of(row.get('id'))}")
@@ -90,7 +90,7 @@ def row_scenario_id(row: ForeignObject) -> str:
 
 
 def target_name(row: ForeignObject, folder: str | None) -> str:
-    """`target_model`, else the target's id, else the folder's name."""
+    """Return `target_model`, else the target's id, else the folder's name. Raises `UnfitError`."""
     if (named := text(row, "target_model")) is not None:
         return named
     target = row.get("target")
@@ -102,7 +102,7 @@ def target_name(row: ForeignObject, folder: str | None) -> str:
 
 
 def sample(row: ForeignObject, default: int = 0) -> int:
-    """0-based. Raises `UnfitError` for what is no such number."""
+    """Return the sample's number from 0. Raises `UnfitError` if it is not a number."""
     for key in ("sample", "_sample"):
         value = row.get(key)
         if value is None:
@@ -117,7 +117,7 @@ def sample(row: ForeignObject, default: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TargetModel:
-    """What a row says of the model behind its target, without keys and headers."""
+    """The model behind a row's target, without keys and headers."""
 
     model: str | None
     source: str | None
@@ -125,20 +125,20 @@ class TargetModel:
 
 
 def target_model(row: ForeignObject) -> TargetModel:
-    """From the row's `target` where that is an object, else from the row itself."""
+    """Read the row's `target` if that is an object, else the row itself."""
     inner = row.get("target")
     of = inner if isinstance(inner, dict) else row
     return TargetModel(text(of, "model"), text(of, "source"), text(of, "base_url"))
 
 
 def usage(row: ForeignObject) -> Usage | None:
-    """None where nothing is known."""
+    """Return the row's usage; None if unknown."""
     value = row.get("_usage")
     return usage_of(value) if isinstance(value, dict) else None
 
 
 def usage_of(value: ForeignObject) -> Usage | None:
-    """As one call, in US dollars and tokens; None where nothing of it is known."""
+    """Read usage as that of one call, in US dollars and tokens; None if nothing is known."""
     known = Usage(
         1,
         whole(value.get("input_tokens")),
@@ -151,21 +151,21 @@ def usage_of(value: ForeignObject) -> Usage | None:
 
 
 def whole(value: object) -> int | None:
-    """A number of things; None for what is none."""
+    """Return a count, rounded; None if the value is not one."""
     found = amount(value)
     return None if found is None else round(found)
 
 
 def amount(value: object) -> float | None:
-    """A number that can be how much of something there is; None for what is none."""
+    """Return a non-negative, finite number; None if the value is not one."""
     if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return None
-    # from 2**53 on, a float does not hold every whole number any more
+    # from 2**53 on, a float cannot represent every integer
     return float(value) if math.isfinite(value) and 0 <= value < 2**53 else None
 
 
 def answer(row: ForeignObject, key: str) -> bool | None:
-    """Yes, no, or None where the row has no such answer; what says neither raises."""
+    """Read yes or no; None if there is no answer. Raises `UnfitError` for anything else."""
     value = row.get(key)
     if isinstance(value, str):
         plain = value.strip().lower()
@@ -182,7 +182,7 @@ def answer(row: ForeignObject, key: str) -> bool | None:
 
 
 def passed(row: ForeignObject, present: bool | None, track: Track | None) -> bool | None:  # noqa: FBT001  (a value, not a switch)
-    """`passed`, else `score`, else what follows from `present`."""
+    """Return `passed`, else `score`, else what follows from `present`. Raises `UnfitError`."""
     for key in ("passed", "score"):
         found = answer(row, key)
         if found is not None:
@@ -194,12 +194,12 @@ def passed(row: ForeignObject, present: bool | None, track: Track | None) -> boo
 
 _PUBLISHED_SCENARIO = re.compile(r"scenario_(\d{1,20})_m(\d{1,20})(?:_v(\d{1,20}))?")
 LONGEST = 10_000
-"""Characters of what may be somebody's name for something."""
+"""Characters of what may be a name."""
 _PUBLISHED_METRIC = re.compile(r"metric_(\d{1,20})")
 
 
 def our_scenario_id(published: str) -> str | None:
-    """`m01_s001_v01` for `scenario_001_m01_v01`; None for an id of another form."""
+    """Return `m01_s001_v01` for `scenario_001_m01_v01`; None for another format."""
     found = _PUBLISHED_SCENARIO.fullmatch(published)
     if found is None:
         return None
@@ -208,14 +208,14 @@ def our_scenario_id(published: str) -> str | None:
 
 
 def our_metric_id(published: str) -> str | None:
-    """`m01` for `metric_001`; None for an id of another form."""
+    """Return `m01` for `metric_001`; None for another format."""
     found = _PUBLISHED_METRIC.fullmatch(published)
     return None if found is None else metric_id(int(found[1]))
 
 
 def fitting_name(name: str) -> str | None:
-    """A name that can be a target's or a benchmark's, near to the one given; None for what looks
-    like a path to somewhere else, is too long for a name, or leaves nothing."""
+    """Return a similar name that is valid for a target or a benchmark; None for what looks like a
+    path, is too long, or has no usable characters."""
     if name_fault(name) is None:
         return name
     if len(name) > LONGEST or name.startswith(("/", "\\", "~")):
@@ -230,16 +230,16 @@ def fitting_name(name: str) -> str | None:
 
 @dataclass(slots=True)
 class Names:
-    """Which name of theirs is which of ours: one to one, without regard to case."""
+    """Maps their names to ours, one to one, ignoring case."""
 
     mapped: dict[str, str] = field(default_factory=dict)
-    """Those that are called something else now."""
+    """Their names that had to be changed, with ours."""
     _theirs: dict[str, str] = field(default_factory=dict)
     _known: dict[str, str | None] = field(default_factory=dict)
-    """What was answered before: few names stand in many rows."""
+    """Cached results: many rows have the same few names."""
 
     def ours(self, theirs: str) -> str | None:
-        """None where it cannot be called anything here."""
+        """Return our name; None if there is no valid one, or another name has it."""
         if theirs not in self._known:
             self._known[theirs] = self._fitting(theirs)
         return self._known[theirs]
@@ -260,21 +260,21 @@ _KEY_NAMES: Final = frozenset(
     "headers extraheaders defaultheaders".split()
 )
 _SAID: Final = frozenset({"transcript"})
-"""Holds words and no settings."""
+"""Keys whose values are speech, not settings."""
 _NESTED_SECRETS: Final = (dict, list)
 _SHORTEST: Final = 8
-"""A shorter value is too likely to stand in a text by chance."""
+"""Shorter values are too likely to occur in a text by chance."""
 
 
-@lru_cache(maxsize=4096)  # the same few names, in every row
+@lru_cache(maxsize=4096)  # every row has the same few names
 def is_secret(name: str) -> bool:
-    """Whether what stands under this key is, or may hold, what gives access to a model."""
+    """Whether the value of this key is, or may contain, a credential."""
     plain = "".join(char for char in name.lower() if char.isalnum())
     return plain in _KEY_NAMES or plain.endswith("apikey")
 
 
 def without_secrets(value: object) -> object:
-    """The same, without any key or header in it, however deep."""
+    """Return the value without credentials and headers, at any depth."""
     if isinstance(value, dict):
         return {
             name: without_secrets(member)
@@ -287,7 +287,7 @@ def without_secrets(value: object) -> object:
 
 
 def secrets_in(value: object) -> frozenset[str]:
-    """The values of all keys and headers, each of which may stand in a text as well."""
+    """Return the values of all credentials, which may occur in texts as well."""
     found: list[str] = []
     left = [value]
     while left:
@@ -317,7 +317,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def cleaned(text: str, secrets: frozenset[str]) -> str:
-    """Without these, wherever they stand in it."""
+    """Replace these secrets wherever they occur in a text."""
     for secret in secrets:
         text = text.replace(secret, REMOVED)
     return text

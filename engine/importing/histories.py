@@ -1,10 +1,9 @@
-"""What our own files tell beside their rows: when each thing came true, from what, by which calls,
-and how each row of work stands.
+"""Reads the history in our own files: times, inputs, calls, and the state of each row of work.
 
-What no file tells, and a store that is made from files does not have: runs and notes; what models
-turned out not to take; in which order things were written, how a row of work got to where it
-stands, and ends of a take that was continued; earlier versions of a scenario that nothing was
-played from; and what belongs to targets that the configuration does not name.
+No file has the following, so a store that is made from files lacks it: runs and notes; what models
+were found not to support; the order of writing, earlier states of a row of work, and earlier ends
+of a take that was continued; versions of a scenario that nothing was played from; and everything of
+targets that the configuration does not name.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from engine.store.tables import (
 R = TypeVar("R", Verdict, CheckRow)
 
 _LAST_MOMENT: Final = 253_402_300_799_999
-"""The end of the year 9999: no clock shows a later time."""
+"""The end of the year 9999 in milliseconds since 1970."""
 _SETTLED: Final = {state.value: state for state in (State.DONE, State.FAILED, State.DROPPED)}
 _STAGES: Final = {stage.value: stage for stage in Stage}
 _ROLES: Final = {role.value: role for role in Role}
@@ -49,21 +48,21 @@ _WHEN: Final = {when.value: when for when in When}
 
 @dataclass(slots=True)
 class RowHistories:
-    """Of the files in one folder. What is not as we write it is not there."""
+    """The histories in one folder. What is not in our format is ignored."""
 
     context: ImportContext
     target: str | None
-    """Our name of it; None for the benchmark itself."""
+    """Our name of the target; None for the benchmark itself."""
     _units: dict[str, ForeignObject] = field(default_factory=dict)
     _places: dict[str, RowLocation] = field(default_factory=dict)
     _scenarios: dict[str, ForeignObject] = field(default_factory=dict)
     _metrics: list[ForeignObject] = field(default_factory=list)
     _reviews: list[ForeignObject] = field(default_factory=list)
     is_there: bool = False
-    """Whether anything is told, so that nothing has to be concluded from what else is there."""
+    """Whether there is any history, so that nothing has to be inferred from the other files."""
 
     def read(self, path: Path) -> None:
-        """Nothing where there is no such file."""
+        """Read a history, if the file exists."""
         file, rows = self.context.rows(path, read_lines)
         for row in rows:
             place = RowLocation(file, row.index, row.line)
@@ -83,7 +82,7 @@ class RowHistories:
         elif isinstance(value.get("review"), dict):
             self._reviews.append(value)
         elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
-            # the benchmark itself is a row of work, and may be called otherwise here
+            # the benchmark itself is a row of work, and may have another name here
             mine = self.context.name if unit == self.context.source.name else unit
             self._units[mine] = value
             self._places[mine] = place
@@ -93,34 +92,34 @@ class RowHistories:
         self.is_there = True
 
     def take(self, unit: str) -> RowHistory:
-        """Once: what is left afterwards belongs to nothing that a file has."""
+        """Return the history of a row of work and forget it; what is left has no other row."""
         return RowHistory(self.context.name, self.target, unit, self._units.pop(unit, {}))
 
     def apart(self) -> Iterator[tuple[RowLocation, ForeignObject]]:
-        """Conversations that stand in no `conversations.json`."""
+        """Yield conversations that are not in `conversations.json`."""
         for unit, row in list(self._units.items()):
             if objects(row.get("apart")):
                 yield self._places[unit], row
 
     def left(self) -> Iterator[RowHistory]:
-        """Those that nobody has taken."""
+        """Yield the histories that were not taken."""
         for unit in list(self._units):
             yield self.take(unit)
 
     def scenario(self, name: str) -> tuple[int | None, Depends | None]:
-        """When it was written, and from what."""
+        """Return when a scenario was written, and from what inputs."""
         row = self._scenarios.get(name, {})
         return _time(row.get("at")), _depends(row)
 
     def removed(self) -> Iterator[tuple[RowLocation, ForeignObject, str]]:
-        """Scenarios that a person took out of the file: the row of each, and its source."""
+        """Yield the scenarios that a person removed from the file, with their sources."""
         for name, row in self._scenarios.items():
             if isinstance(row.get("removed"), dict):
                 source = "model" if row.get("source") == "model" else "file"
                 yield self._places[name], row["removed"], source
 
     def metrics(self) -> Iterator[MetricRow]:
-        """As they were written, oldest first."""
+        """Yield metrics as they were written, oldest first."""
         for row in self._metrics:
             metric, source = _metric(row["metric"]), row.get("source")
             if metric is not None and source in {"model", "file"}:
@@ -133,7 +132,7 @@ class RowHistories:
                 )
 
     def reviews(self) -> Iterator[ReviewRow]:
-        """What people said of metrics and scenarios, oldest first."""
+        """Yield the reviews of metrics and scenarios, oldest first."""
         for row in self._reviews:
             told = row["review"]
             action = _ACTIONS.get(str(told.get("action")))
@@ -153,7 +152,7 @@ class RowHistories:
 
 @dataclass(frozen=True, slots=True)
 class RowHistory:
-    """Of one row of work, or of a conversation, which is two."""
+    """The history of a row of work, or of the two that a conversation has."""
 
     benchmark: str
     target: str | None
@@ -162,7 +161,7 @@ class RowHistory:
 
     @property
     def calls(self) -> list[AttemptRow] | None:
-        """None where nothing is told of them."""
+        """The calls; None if none are listed."""
         if "calls" not in self.row:
             return None
         found = map(self._call, objects(self.row["calls"]))
@@ -170,7 +169,7 @@ class RowHistory:
 
     @property
     def work(self) -> list[StateRow] | None:
-        """How it stands; None where nothing is told of that."""
+        """The settled states; None if none are listed."""
         if "work" not in self.row:
             return None
         found = map(self._state, objects(self.row["work"]))
@@ -223,7 +222,7 @@ class RowHistory:
         )
 
     def dated(self, takes: Iterable[FileTake]) -> list[FileTake]:
-        """Each with its times and with what it was made from, where these are told."""
+        """Return the takes with their times and inputs, if these are known."""
         if not self.row:
             return list(takes)
         told = {
@@ -235,7 +234,7 @@ class RowHistory:
 
 
 def _dated(take: FileTake, told: ForeignObject) -> FileTake:
-    """Times of messages are those of other messages where there are more or fewer of them."""
+    """Add times and inputs. Times of messages are used only if there are as many as messages."""
     messages = list(take.transcript.messages)
     times = told.get("messages")
     if isinstance(times, list) and len(times) == len(messages):
@@ -254,10 +253,10 @@ def _dated(take: FileTake, told: ForeignObject) -> FileTake:
 
 
 def _dated_rows(rows: tuple[R, ...], told: object) -> Iterator[R]:
-    """Behind those that are told there may be one that a person wrote into the file."""
+    """Add times and inputs to rows; those that a person added to the file follow without any."""
     given = told if isinstance(told, list) else []
     for place, row in enumerate(rows):
-        # by their places: a list that is longer than what is there tells of other rows
+        # matched by position: a list that is longer than the rows is about other rows
         one = given[place] if place < len(given) <= len(rows) else None
         if isinstance(one, dict):
             yield replace(row, at=_time(one.get("at")), depends=_depends(one))

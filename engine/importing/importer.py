@@ -1,4 +1,4 @@
-"""Takes a folder of files into a workspace: one benchmark after the other, each whole or not at
+"""Imports a folder of files into a workspace, one benchmark at a time, each completely or not at
 all."""
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from engine.store.scenarios_json import lost_scenarios, read_scenarios
 
 
 class Watcher(Protocol):
-    """Sees how far an import is."""
+    """Follows the progress of an import."""
 
     def begin(self, benchmark: str, size: int) -> None:
-        """Its files have `size` bytes."""
+        """A benchmark with about `size` bytes of files begins."""
 
     def read(self, size: int) -> None:
-        """So many more bytes were read."""
+        """`size` more bytes were read."""
 
 
 class NoWatcher:
-    """Looks away."""
+    """Ignores the progress."""
 
     def begin(self, benchmark: str, size: int) -> None:
         pass
@@ -55,7 +55,7 @@ class NoWatcher:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A benchmark of which nothing is written yet."""
+    """A benchmark that was looked at, but of which nothing is written yet."""
 
     source: Source
     definition: Definition | None
@@ -65,23 +65,23 @@ class _Begun:
 
 @dataclass(slots=True)
 class Importer:
-    """What an import works with."""
+    """Imports into one workspace."""
 
     workspace: Workspace
     config: Config
     reader: Reader | None
-    """None where there is no store yet, which only a dry run can stand."""
+    """None if there is no store yet, which only a dry run allows."""
     store: Store | None
     """None for a dry run, which reads everything and writes nothing."""
     watcher: Watcher = field(default_factory=NoWatcher)
     makers: RowProcesses | None = None
-    """What make the rows of what is imported, in place of this process."""
+    """Processes that make the rows; None to make them here."""
     anew: bool = False
-    """Read what is unchanged as well: the store's rows may not say what they said."""
+    """Read unchanged files, too, as the store's rows may be wrong."""
 
     async def run(self, found: ImportableFolder, names: Sequence[str] = ()) -> ImportReport:
-        """Raises `InputError` for a name that names none of the benchmarks found, and
-        `StoreError`; what is wrong with the files themselves is in the report."""
+        """Import all benchmarks, or those of these names. Raises `InputError` for an unknown name,
+        and `StoreError`; problems of the files are in the report."""
         report = ImportReport(found.kind, dry=self.store is None)
         targets: dict[str, UnknownTarget] = {}
         models = _models(found, report)
@@ -103,7 +103,7 @@ class Importer:
         models: Mapping[str, str],
         report: ImportReport,
     ) -> Iterator[_Begun]:
-        """Those of which something may be taken; why not of the others, their reports tell."""
+        """Yield the benchmarks that can be imported; the reports of the others say why not."""
         for source in sources:
             one = BenchmarkReport(source.name, str(source.place))
             report.benchmarks.append(one)
@@ -119,7 +119,7 @@ class Importer:
         models: Mapping[str, str],
         one: BenchmarkReport,
     ) -> _Begun:
-        """Raises `InputError` where nothing of it can be taken."""
+        """Prepare the import of a benchmark. Raises `InputError` if it cannot be imported."""
         name = source.name if Branch.parse(source.name) else fitting_name(source.name)
         if name is None:
             what = f"`{source.name[:100]}` cannot be the name of a benchmark"
@@ -144,7 +144,8 @@ class Importer:
         return _Begun(source, definition, one, result)
 
     async def _finish(self, begun: _Begun, report: ImportReport) -> Mapping[str, UnknownTarget]:
-        """The targets that were met. Raises `InputError` where nothing of it can be taken."""
+        """Write a benchmark's rows and return its targets. Raises `InputError` if nothing of it can
+        be imported."""
         source, result, name = begun.source, begun.result, begun.report.name
         self.watcher.begin(name, size_of(source))
         if isinstance(result, UnchangedFiles):
@@ -169,16 +170,16 @@ class Importer:
         made_from: str,
         report: BenchmarkReport,
     ) -> UnchangedFiles | None:
-        """None where it is to be read."""
+        """Return the result of an unchanged import; None if the files must be read."""
         if self.reader is None or self.anew:
             return None
         try:
             return unchanged(self.reader, name, source, found.root, made_from, report)
         except OSError:
-            return None  # which is told when it is read
+            return None  # reported when the files are read
 
     def _written(self, source: Source, name: str) -> str | None:
-        """The digest of a `scenarios.json` in the workspace that a person wrote."""
+        """Return the digest of the workspace's `scenarios.json` if a person wrote or edited it."""
         path = self.workspace.definition_path(name).with_name("scenarios.json")
         if not path.is_file() or _same_file(path, source.folder / "scenarios.json"):
             return None
@@ -228,7 +229,8 @@ class Importer:
         return lost
 
     def _definition(self, source: Source, name: str) -> Definition | None:
-        """The workspace's, else theirs; None where neither has one."""
+        """Return the workspace's definition, else theirs; None if neither exists. Raises
+        `InputError` if their metrics differ."""
         ours, theirs = self.workspace.definition_path(name), source.definition_path
         given = load_definition(theirs) if theirs.is_file() else None
         if not ours.is_file() or _same_file(ours, theirs):
@@ -237,7 +239,7 @@ class Importer:
         other = [] if given is None else list(_other_metrics(standing, given))
         hint = "import into another workspace, or rename one of the two folders"
         if source.origin is not None:
-            # what was made of a log is to be put right by a person, whose word stands
+            # a definition that was made from a log may be edited, and the edited one counts
             ids = {metric.id for metric in standing.metrics}
             metrics = () if given is None else given.metrics
             other = [f"it has no {metric.id}" for metric in metrics if metric.id not in ids]
@@ -250,7 +252,7 @@ class Importer:
     def _scenarios(
         self, source: Source, name: str, definition: Definition | None
     ) -> dict[str, Scenario]:
-        """Those of the store, and those in a file of the workspace that no run has read yet."""
+        """Return the stored scenarios, and those of a file that no run has read yet."""
         stored = [] if self.reader is None else self.reader.scenarios(name)
         found = {row.scenario.id: row.scenario for row in stored}
         path = self.workspace.definition_path(name).with_name("scenarios.json")
@@ -268,7 +270,7 @@ class Importer:
         definition: Definition | None,
         metrics_named: Mapping[str, str],
     ) -> list[str]:
-        """The files that make it a benchmark of this workspace. What a person has there stays."""
+        """Write the files that make it a benchmark of this workspace. A person's files stay."""
         if self.store is None:
             return []
         placed: list[Path] = []
@@ -289,7 +291,8 @@ def _refuse(report: BenchmarkReport, error: InputError) -> None:
 
 
 def _ahead(begun: Iterator[_Begun], count: int) -> Iterator[_Begun]:
-    """Each when so many behind it are begun, whose rows are made while its own are written."""
+    """Yield each benchmark once the next `count` are begun, so that rows are made while others are
+    written."""
     waiting = deque(islice(begun, count))
     while waiting:
         waiting.extend(islice(begun, 1))
@@ -317,7 +320,7 @@ def _chosen(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
 
 
 def _models(found: ImportableFolder, report: ImportReport) -> dict[str, str]:
-    """Which model stands behind which target, as their configuration says now."""
+    """Return the model behind each target, by the imported folder's configuration."""
     if found.config is None:
         return {}
     try:

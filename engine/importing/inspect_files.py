@@ -1,6 +1,6 @@
-"""Opens logs of Inspect, `.eval` archives and `.json` documents, of which nothing is believed.
+"""Opens Inspect's logs, `.eval` archives and `.json` documents, without trusting their content.
 
-An archive is never unpacked, and never more than one of its samples is in memory.
+An archive is never unpacked to disk, and at most one of its samples is in memory.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if sys.version_info >= (3, 14):
 
     from compression.zstd import ZstdError
 else:
-    # Inspect compresses with Zstandard, which Python's own archives know from 3.14 on
+    # Inspect compresses with Zstandard, which `zipfile` supports from Python 3.14 on
     from backports.zstd import ZstdError, zipfile
 
 VERSION: Final = 2
-"""Of Inspect's log format."""
+"""The supported version of Inspect's log format."""
 LARGEST_MEMBER: Final = 256 << 20
-"""Bytes of one sample."""
+"""Bytes of one sample, unpacked."""
 LARGEST_DOCUMENT: Final = 128 << 20
-"""Bytes of a log that is one document."""
+"""Bytes of a log that is a single document."""
 MOST_NAMES: Final = 16 << 20
-"""Bytes of an archive's list of members."""
+"""Bytes of an archive's directory."""
 EXPANSION: Final = 200
-"""So many times its size an archive may unpack to, where that is more than a gigabyte."""
+"""An archive may unpack to this many times its size, or to a gigabyte if that is more."""
 _FLOOR: Final = 1 << 30
 _HEADER: Final = "header.json"
 _START: Final = "_journal/start.json"
@@ -60,17 +60,17 @@ _NOT_A_LOG: Final = "expected a log of Inspect: an .eval archive, or a .json doc
 
 @dataclass(frozen=True, slots=True)
 class OpenLog:
-    """Good as long as its file is open."""
+    """A log, valid while its file is open."""
 
     path: Path
     about: InspectResults
     samples: Iterator[InspectSample | Problem]
-    """Once; a problem in place of one that cannot be read."""
+    """Can be consumed once; a sample that cannot be read is replaced by its problem."""
 
 
 @contextmanager
 def open_log(path: Path) -> Iterator[OpenLog]:
-    """Raises `InputError`, and so does taking its samples, where nothing of it may be believed."""
+    """Open a log. Raises `InputError`; so may consuming its samples, for a log that is unsafe."""
     try:
         with open_regular(path) as file:
             is_archive = file.peek(4)[:4] in {b"PK\3\4", b"PK\5\6"}
@@ -80,7 +80,7 @@ def open_log(path: Path) -> Iterator[OpenLog]:
 
 
 def is_log(path: Path) -> bool:
-    """By its ending, as Inspect goes by it."""
+    """Decide by the suffix, as Inspect does."""
     return path.suffix.lower() in {".eval", ".json"}
 
 
@@ -105,7 +105,7 @@ def _document(path: Path, file: io.BufferedReader) -> OpenLog:
 
 
 class _Bounded(io.RawIOBase):
-    """A file of which no more is read at once than an honest list of members takes."""
+    """A file that limits a single read to the size of a legitimate directory."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
@@ -147,7 +147,7 @@ def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
 
 
 def _refuse_unfit(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """What no log has that Inspect wrote."""
+    """Raise `InputError` for an archive that Inspect cannot have written."""
     size = path.stat().st_size
     whole = sum(one.file_size for one in members)
     if whole > max(_FLOOR, EXPANSION * size):
@@ -197,13 +197,13 @@ def _in_archive(
 
 
 def _is_whole(name: str) -> bool:
-    """Whether a member is one sample: its id may have slashes in it."""
+    """Whether a member is a whole sample: an id may contain slashes."""
     epoch = name.rpartition("_epoch_")[2]
     return epoch.endswith(".json") and epoch.removesuffix(".json").isdecimal()
 
 
 def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, path: Path) -> bytes:
-    """Raises `InputError`. What the list says of the size is not believed."""
+    """Unpack a member, not trusting its declared size. Raises `InputError`."""
     key = one.filename[:200]
     try:
         with archive.open(one) as member:
@@ -222,7 +222,7 @@ H = TypeVar("H", InspectHeader, WholeLog)
 
 
 def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H, InspectResults]:
-    """Its version is looked at first: what follows may have another shape in a newer one."""
+    """Decode the header, its version first: a newer one may have another shape."""
     found = decoded(raw, InspectVersion, path, key)
     if isinstance(found, Problem):
         raise InputError(found)

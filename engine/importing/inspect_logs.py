@@ -1,9 +1,9 @@
-"""Logs of Inspect as a folder of our own files, which is imported like any other.
+"""Converts logs of Inspect to a folder of our own files, which is imported like any other.
 
 A task is a benchmark, the model under test a target, an epoch a sample. A scenario is made for one
 metric, so a sample with several scores becomes as many scenarios, each with the same transcript.
-What a sample came to is kept on disk until all of them are read: only then is it known which scale
-the numbers have.
+What is kept of the samples waits on disk until all are read: only then is the scale of the numbers
+known.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ KIND: Final = "logs of Inspect"
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """Logs, made into a folder."""
+    """The folder that was made from logs."""
 
     found: ImportableFolder
     problems: list[Problem]
     made: Mapping[str, LoggedBenchmark]
-    """By the name of a benchmark."""
+    """By benchmark."""
 
     def tell(self, report: ImportReport, num_samples: int) -> None:
-        """Complete a report of the folder's import: it is about logs, not about what was made of
-        them. `num_samples` of a scenario count in the workspace."""
+        """Complete the report of the folder's import, so that it is about the logs.
+
+        `num_samples` is how many samples of a scenario count in the workspace.
+        """
         report.problems[:0] = self.problems
         sources = {source.name: source for source in self.found.sources}
         for one in report.benchmarks:
@@ -67,14 +69,14 @@ def _of_log(problem: Problem, source: Source) -> Problem:
 
 
 def logs_in(place: Path) -> list[Path]:
-    """The logs that this is, or is the folder of; none where it is something else."""
+    """Return the logs in this folder, or this log; empty if it is something else."""
     if place.is_dir():
         return sorted(one for one in place.iterdir() if one.suffix.lower() == ".eval")
     return [place] if is_log(place) else []
 
 
 def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFolder:
-    """`into` is an empty folder. Raises `InputError` where nothing of any log can be taken."""
+    """Convert logs into the empty folder `into`. Raises `InputError` if nothing can be taken."""
     benchmarks: dict[str, LoggedBenchmark] = {}
     problems: list[Problem] = []
     for path in logs:
@@ -114,10 +116,10 @@ def _read(
     problems: list[Problem],
     choice: LogChoice,
 ) -> None:
-    """All of a log or, where it raises `InputError`, nothing."""
+    """Read a log. If this raises `InputError`, nothing of it is kept."""
     benchmark = _benchmark(log, into, benchmarks)
     before = dict(benchmark.numbers)
-    # very many samples may be wrong in the same way
+    # thousands of samples may have the same fault
     report = FileReport(log.path)
     with benchmark.kept.open("ab") as kept:
         start = kept.tell()
@@ -147,7 +149,7 @@ def _line(
     before: Mapping[tuple[str, str], int],
     choice: LogChoice,
 ) -> bytes | Problem:
-    """What is kept of it, which may be nothing."""
+    """Return the line that is kept of a sample, possibly empty, or its problem."""
     if isinstance(sample, Problem):
         return sample
     try:

@@ -1,4 +1,4 @@
-"""What was kept of the samples of a task's logs, written as our own files.
+"""Writes what was kept of the samples of a task's logs as our own files.
 
 A scenario is made for one metric, so a sample with several scores becomes as many scenarios, each
 with the same transcript.
@@ -67,7 +67,7 @@ def _metric(one: LoggedMetric, rule: PresenceRule) -> dict[str, Any]:
 
 
 def _read_as(measured: Iterable[LoggedMetric], rules: Mapping[str, PresenceRule]) -> Iterator[str]:
-    """A sentence for each metric that is not our own export's."""
+    """Yield a sentence for each metric that is not from our own export."""
     for one in measured:
         rule = rules[one.id]
         if one.about is not None:
@@ -82,7 +82,7 @@ def _write_rows(
     measured: Mapping[str, LoggedMetric],
     rules: Mapping[str, PresenceRule],
 ) -> None:
-    """Scenarios, conversations and scores, each an array, a row at a time."""
+    """Write scenarios, conversations and scores, row by row."""
     runs = benchmark.folder / "runs" / "logs"
     runs.mkdir(parents=True)
     names = (runs.parent.parent / "scenarios.json", runs / "conversations.json")
@@ -103,7 +103,7 @@ def _write_rows(
 
 
 class _Array:
-    """A JSON array in a file, one value a line."""
+    """Writes a JSON array to a file, one value per line."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -123,7 +123,7 @@ class _Array:
 
 @dataclass(frozen=True, slots=True)
 class _ConversationRows:
-    """A conversation of a scenario, and what was found in it."""
+    """A conversation with its scenario and scores."""
 
     scenario: dict[str, Any]
     conversation: dict[str, Any]
@@ -137,7 +137,7 @@ def _rows(
     *,
     alone: bool,
 ) -> Iterator[_ConversationRows]:
-    """One for each of the sample's metrics. What it used is told with the first."""
+    """Yield one conversation for each of the sample's metrics. Only the first has its usage."""
     scenario = {name: one for name, one in kept["scenario"].items() if one is not None}
     played = {
         "target": kept["target"],
@@ -200,7 +200,7 @@ def _score(
 def _add_scenario(
     scenarios: _Array, row: dict[str, Any], known: dict[str, bytes], notes: Counter[str]
 ) -> None:
-    """The first of an id; that another log tells it otherwise is counted."""
+    """Write the first scenario of each id; count later ones that differ."""
     digest = blake2b(msgspec.json.encode(row), digest_size=12).digest()
     if known.setdefault(row["id"], digest) is digest:
         scenarios.add(row)

@@ -1,4 +1,4 @@
-"""A sample of a log of Inspect's as what is kept of it: what was said, and how it was scored."""
+"""Reduces a sample of Inspect's log to what is kept of it: its transcript and its scores."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from engine.importing.inspect_speech import AUDITOR, TARGET, AlternatingTurns, a
 
 _EXPORTER: Final = "crosswind"
 _SOURCES: Final = frozenset({"openai", "anthropic"})
-"""Of models that are asked in the same way here."""
+"""Providers whose models are called by the same names here."""
 _NOT_TOLD: Final = "Not told by the log."
 _LONGEST: Final = 100_000
-"""Characters of what a scenario is about."""
+"""Characters of a scenario's goal."""
 _LIMITS: Final = frozenset({"message", "turn"})
 _ANSWERS: Final = {"present": True, "absent": False}
 _PASSED: Final = {"C": True, "I": False}
 _COUNTS: Final = "counts"
-"""In our own export: what counts, which follows from the judges beside it."""
+"""The judge of our own export that says what counts, which follows from the judges beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """What a person says of logs."""
+    """A person's choices about logs."""
 
     present_from: float | None = None
-    """Of numbers: from which on a behaviour is present; None for the middle of their scale."""
+    """Numbers from here on mean present; None for the middle of their scale."""
     metrics: Collection[str] = ()
-    """Names of the scores to take; none for all."""
+    """Names of the scores to take; empty for all."""
 
 
 @dataclass(slots=True)
 class LoggedBenchmark:
-    """What the logs of one task come to."""
+    """What was found in the logs of one task."""
 
     name: str
     title: str
@@ -50,13 +50,13 @@ class LoggedBenchmark:
     metrics: LoggedMetrics = field(default_factory=LoggedMetrics)
     notes: Counter[str] = field(default_factory=Counter)
     read_as: list[str] = field(default_factory=list)
-    """Of each metric: which of its values say that it is present."""
+    """For each metric, which of its values mean present."""
     seen: set[bytes] = field(default_factory=set)
-    """Samples, by what they call themselves: a run that was tried again has some of them twice."""
+    """Digests of the samples' ids: a run that was retried has some samples twice."""
     numbers: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    """By target and sample: how many were taken from the logs before."""
+    """How many samples were taken from earlier logs, by target and sample id."""
     ids: dict[str, str] = field(default_factory=dict)
-    """Of theirs: what a scenario's id begins with."""
+    """What our scenario ids begin with, by their sample ids."""
     used_ids: set[str] = field(default_factory=set)
 
     @property
@@ -65,7 +65,7 @@ class LoggedBenchmark:
 
 
 def target_of(about: InspectResults) -> dict[str, str]:
-    """As a row of our own file has it."""
+    """Return the target as in a row of our own file."""
     ours = (about.metadata or {}).get("target") if _EXPORTER in about.packages else None
     role = _model(about, TARGET) or about.model or UNKNOWN
     source, _, model = role.partition("/")
@@ -88,7 +88,7 @@ def kept_of(
     before: Mapping[tuple[str, str], int],
     choice: LogChoice,
 ) -> dict[str, Any] | None:
-    """What is kept of a sample; None where nothing of it can be taken, which is counted."""
+    """Return what is kept of a sample; None if nothing can be taken, which is counted."""
     notes = benchmark.notes
     own = sample.uuid or f"{about.eval_id}/{sample.id}/{sample.epoch}"
     mark = blake2b(own.encode(errors="replace"), digest_size=12).digest()
@@ -122,7 +122,7 @@ def kept_of(
 
 
 def _usage(sample: InspectSample, model: str) -> dict[str, int]:
-    """Of the model under test and whoever talked with it, and of no judge."""
+    """Sum the usage of the model under test and the one that talked with it, not of judges."""
     talking = [sample.role_usage.get(role) for role in (TARGET, AUDITOR, "user")]
     used = [one for one in talking if one is not None] or [
         one for name, one in sample.model_usage.items() if name == model
@@ -158,7 +158,7 @@ def _told(
 def _ours(
     sample: InspectSample, metric: Mapping[str, Any], benchmark: LoggedBenchmark
 ) -> dict[str, Any]:
-    """A sample of our own export: a scenario and its verdicts, as they were."""
+    """Convert a sample of our own export: its scenario and verdicts as they were."""
     name = benchmark.metrics.ours(metric)
     told = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
     scenario: dict[str, Any] = {one: sample.metadata.get(one) for one in told.split()}
@@ -193,7 +193,7 @@ def _theirs(
     said: AlternatingTurns,
     choice: LogChoice,
 ) -> dict[str, Any] | None:
-    """None where nobody scored it: then there is no metric that its scenario could be made for."""
+    """Convert another sample; None if it has no score, and so no metric for its scenario."""
     scores: list[dict[str, Any]] = []
     for one in given(sample):
         measured = None if isinstance(one.value, dict | list) else benchmark.metrics.of(one, about)
@@ -222,7 +222,7 @@ def _theirs(
 
 
 def _fitting(benchmark: LoggedBenchmark, theirs: str) -> str:
-    """What a sample is called here: no two the same, and none like a variant of another."""
+    """Return our id for a sample: unique, and not like that of a variant."""
     if theirs not in benchmark.ids:
         fitting = fitting_name(theirs[:1_000]) or "sample"
         if base_id(fitting) != fitting:

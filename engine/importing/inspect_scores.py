@@ -1,4 +1,4 @@
-"""Scores of Inspect's as metrics and verdicts: which of them say that a behaviour is present."""
+"""Reads Inspect's scores as metrics and verdicts: which values mean that a behaviour is present."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from engine.importing.inspect_shapes import InspectResults, InspectSample, Inspe
 from engine.importing.inspect_speech import AUDITOR
 
 _WORDS: Final[Mapping[object, bool | None]] = {"C": True, "I": False, "P": None, "N": None}
-"""Correct, incorrect, partly correct and no answer."""
+"""Correct, incorrect, partly correct and no answer, as Inspect writes them."""
 _PALETTES: Final = {"good-high": Track.POSITIVE, "good-low": Track.NEGATIVE}
 _SHARE: Final = (0.0, 1.0)
 _TEN: Final = (1.0, 10.0)
-"""Of an auditor's judge."""
+"""The scale of an auditor's judge."""
 _TOLD: Final = ("id", "name", "type", "definition", "when")
-"""Texts of a metric of our own export."""
+"""The text fields of a metric in our own export."""
 MOST: Final = 200
-"""Metrics of a benchmark; more would be data, and no judgements."""
+"""The most metrics of a benchmark; more would be data, not judgements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerValue:
-    """One value that a scorer gave, and what it said of it."""
+    """A value that a scorer gave, with its explanation."""
 
     scorer: str
     part: str | None
-    """Of a score that has several values; None of any other."""
+    """The key of the value, if the score has several; otherwise None."""
     value: object
     said: str
 
@@ -40,7 +40,7 @@ class ScorerValue:
 
 
 def given(sample: InspectSample) -> Iterator[ScorerValue]:
-    """Each value by itself."""
+    """Yield each value of a sample's scores."""
     for scorer, score in (sample.scores or {}).items():
         parts = score.value if isinstance(score.value, dict) else {None: score.value}
         for part, value in parts.items():
@@ -55,20 +55,20 @@ def _said(score: InspectScore) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PresenceRule:
-    """What makes a verdict of a value."""
+    """How a value is read as a verdict."""
 
     track: Track
     present_from: float | None
-    """None where values are words, or numbers of which nobody says what they mean."""
+    """The threshold of numbers; None if values are words, or numbers of an unknown scale."""
     scale: tuple[float, float] | None
-    """The least and the most that a number can be, where that is known."""
+    """The least and the greatest possible number; None if unknown."""
     seen: tuple[float, float] | None
-    """The least and the most that there was; None where no value is a number."""
+    """The least and the greatest number that occurred; None if there was no number."""
     assumed: bool
-    """Whether nothing in the log says that much of the behaviour is good, or bad."""
+    """Whether the log does not say if more of the behaviour is good or bad."""
 
     def present(self, value: object) -> bool | None:
-        """None where it decides nothing."""
+        """Whether the behaviour is present; None if the value does not say."""
         if isinstance(value, str) or value is None:
             return _WORDS.get(value)
         if isinstance(value, bool):
@@ -101,15 +101,15 @@ def _number(value: object) -> float | None:
 
 @dataclass(slots=True)
 class LoggedMetric:
-    """A metric of a new benchmark: what was seen of its values, in all samples."""
+    """A metric found in logs, and what its values in all samples were like."""
 
     id: str
     scorer: str
     part: str | None
     taken: bool = False
-    """Whether a sample brings a score of it."""
+    """Whether any sample that is taken has a score of it."""
     about: dict[str, Any] | None = None
-    """Of our own export, which says itself what the metric is."""
+    """The definition in our own export; None for other logs."""
     palette: str | None = None
     scale: tuple[float, float] | None = None
     label: str | None = None
@@ -127,7 +127,7 @@ class LoggedMetric:
             self.low, self.high = min(self.low, number), max(self.high, number)
 
     def rule(self, present_from: float | None) -> PresenceRule:
-        """`present_from` is a person's word on all numbers."""
+        """Return how to read the values; `present_from` is a person's threshold for numbers."""
         told = _PALETTES.get(self.palette or "")
         if self.low > self.high:  # words, and no number
             return PresenceRule(told or Track.POSITIVE, None, None, None, assumed=False)
@@ -142,21 +142,21 @@ class LoggedMetric:
 
 
 def _middle(scale: tuple[float, float]) -> float:
-    """The first value above it, where values are whole numbers."""
+    """The middle of a scale; on one of integers the next integer from there."""
     low, high = scale
     return (low + high) / 2 if high - low <= 1 else float(math.ceil((low + high) / 2))
 
 
 @dataclass(slots=True)
 class LoggedMetrics:
-    """Of one benchmark."""
+    """The metrics of one benchmark."""
 
     by_key: dict[tuple[str, str | None], LoggedMetric] = field(default_factory=dict)
-    """By scorer and part: all that were met, those that nobody asked for as well."""
+    """All metrics that occurred, including unwanted ones, by scorer and key."""
     _ids: set[str] = field(default_factory=set)
 
     def of(self, one: ScorerValue, about: InspectResults) -> LoggedMetric | None:
-        """None where there are too many."""
+        """Return the metric of a value, adding a new one; None if there are too many."""
         key = (one.scorer, one.part)
         if key not in self.by_key and len(self.by_key) < MOST:
             self.by_key[key] = self._new(one, about)
@@ -164,11 +164,11 @@ class LoggedMetrics:
 
     @property
     def taken(self) -> dict[str, LoggedMetric]:
-        """By id: those that become metrics."""
+        """The metrics that are imported, by id."""
         return {one.id: one for one in self.by_key.values() if one.taken}
 
     def ours(self, metric: Mapping[str, Any]) -> str:
-        """The id of one that our own export tells."""
+        """Add a metric that our own export defines, and return its id."""
         told: dict[str, Any] = {
             name: one for name in _TOLD if isinstance(one := metric.get(name), str) and one
         }
@@ -201,7 +201,8 @@ def _listed(value: object) -> list[Any]:
 
 
 def behaviour_of(about: InspectResults) -> tuple[str | None, str | None]:
-    """The one that a log of Bloom is about, and what it is; all such logs have the same task."""
+    """Return name and description of the behaviour that a log of Bloom measures: all its logs have
+    the same task name."""
     told = (about.metadata or {}).get("behavior")
     name, described = (_member(told, key) for key in ("name", "description"))
     if AUDITOR not in (about.model_roles or {}) or not isinstance(name, str) or not name:
@@ -210,7 +211,7 @@ def behaviour_of(about: InspectResults) -> tuple[str | None, str | None]:
 
 
 def _look(metric: LoggedMetric, about: InspectResults) -> None:
-    """What the log's own settings say of a score: colours of Inspect's viewer, and dimensions."""
+    """Read what the log's settings say of a score: viewer colours, labels and dimensions."""
     behaviour, described = behaviour_of(about)
     if metric.name == behaviour:
         metric.described = described

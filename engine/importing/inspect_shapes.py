@@ -1,6 +1,6 @@
-"""What is read of a log of Inspect's: the few values of it that mean something here.
+"""The shapes of Inspect's logs, with only the fields that are used here.
 
-The events, which are most of a sample, stay bytes until somebody asks for them.
+Events, which are most of a sample, stay undecoded until they are needed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from engine.errors import Problem
 
 CUT_OFF: Final = "was the file cut off?"
 LARGEST_VALUES: Final = 32 << 20
-"""Bytes of JSON that are made into values at once."""
+"""Bytes of JSON that are decoded at once."""
 _NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|\bNaN\b|-?\bInfinity\b')
-"""What Python writes where JSON has no word; texts are matched so that they are left alone."""
+"""What Python writes although JSON has no word for it; strings are matched so that they are
+skipped."""
 
 
 class MessagePart(Struct):
-    """Of a message's content."""
+    """A part of a message's content."""
 
     type: str = "text"
     text: str = ""
@@ -54,8 +55,6 @@ class TokensUsed(Struct):
 
 
 class InspectLimit(Struct):
-    """A limit."""
-
     type: str = ""
 
 
@@ -82,8 +81,8 @@ class InspectSample(Struct):
 
 
 class SampleParts(Struct):
-    """A sample of which nothing is a value yet: bytes become up to fifty times as large. What has
-    no default always stands there."""
+    """A sample with undecoded fields, as decoding needs up to fifty times the bytes. Fields without
+    a default are always present."""
 
     id: Raw
     epoch: Raw
@@ -129,7 +128,7 @@ class InspectResults(Struct):
 
 
 class InspectVersion(Struct):
-    """What is looked at first, as the rest may have another shape in a newer version."""
+    """Decoded first, as a newer version may have another shape."""
 
     version: int | UnsetType = UNSET
 
@@ -139,7 +138,7 @@ class InspectHeader(Struct):
 
 
 class WholeLog(Struct):
-    """A log that is one JSON document."""
+    """A log that is a single JSON document."""
 
     eval: Raw
     samples: list[SampleParts] | None = None
@@ -151,7 +150,7 @@ T = TypeVar("T")
 
 
 def decoded(raw: bytes, shape: type[T], path: Path, key: str | None) -> T | Problem:
-    """Or what is wrong with it, at this key of the log."""
+    """Decode; return the value, or the problem with it at this key of the log."""
     try:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.ValidationError as error:
@@ -173,14 +172,14 @@ def _null(found: re.Match[bytes]) -> bytes:
 
 
 def evaluated(raw: Raw, path: Path, key: str | None) -> InspectResults | Problem:
-    """What a header says, or what is wrong with it."""
+    """Decode a log's header; return it, or the problem with it."""
     if _size(raw) > LARGEST_VALUES:
         return Problem(f"`eval` has more than {LARGEST_VALUES >> 20} MB", path, key=key)
     return decoded(bytes(raw), InspectResults, path, key)
 
 
 def sample_of(parts: SampleParts, path: Path, key: str) -> InspectSample | Problem:
-    """Without its events where they are too many to be looked at."""
+    """Decode a sample, without its events if they are too large; return it, or its problem."""
     told: dict[str, Raw] = {name: getattr(parts, name) for name in _VALUES}
     if sum(map(_size, told.values())) > LARGEST_VALUES:
         what = f"what was said and found in it has more than {LARGEST_VALUES >> 20} MB"
@@ -199,7 +198,7 @@ def _size(raw: Raw) -> int:
     return memoryview(raw).nbytes
 
 
-# Events, where messages are not the target's own
+# Events, which are needed if a sample's messages are not the target's own
 
 
 class _Choice(Struct):
@@ -236,19 +235,19 @@ class _Timeline(Struct):
 
 
 def target_branches(sample: InspectSample) -> int:
-    """How often the target's conversation was taken back to an earlier place, or begun anew; 0
-    where the log does not say."""
+    """Count how often the target's conversation was rolled back or restarted; 0 if the log does not
+    say."""
     try:
         lines = msgspec.json.decode(sample.timelines, type=list[_Timeline] | None)
-        # several audits of one sample have names before the role
+        # with several audits of a sample, names precede the role
         return sum(one.root.all_branches for one in lines or () if one.name.endswith("target"))
     except (msgspec.DecodeError, RecursionError):
         return 0
 
 
 def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
-    """What the target was told when it was last called, and what it answered; nothing where that
-    cannot be read, or no call was of a model in the role `target`."""
+    """Return the messages of the target's last call, and its answer; empty if they cannot be
+    decoded, or if no model had the role `target`."""
     try:
         events = msgspec.json.decode(sample.events, type=list[_Event])
         pool = msgspec.json.decode(sample.events_data, type=_Pool | None)
@@ -267,7 +266,7 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
 
 
 def _attached(message: LoggedMessage, texts: dict[str, str]) -> LoggedMessage:
-    """With long texts, which are kept apart, in their places."""
+    """Insert long texts, which the log stores separately."""
 
     def whole(text: str) -> str:
         return (

@@ -1,4 +1,4 @@
-"""What user and target said in a sample of Inspect's, and what else there was in it."""
+"""Extracts what user and target said from a sample of Inspect, and counts what else is in it."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from engine.importing.inspect_shapes import (
 
 AUDITOR: Final = "auditor"
 TARGET: Final = "target"
-"""Roles of models, as Petri and Bloom name them."""
+"""Roles of models as Petri and Bloom name them."""
 
 _SYSTEM: Final = frozenset({"system", "developer"})
 _USER, _TARGET = Speaker.USER.value, Speaker.TARGET.value
 _BRANCHES: Final = "branches that were rolled back, and that its judge may have seen"
 _SHOWN: Final = 2_000
-"""Characters of a system message in a note."""
+"""Characters of a system message that a note shows."""
 
 
 @dataclass(slots=True)
 class AlternatingTurns:
-    """The two in turns, beginning with the user."""
+    """A transcript in which user and target alternate, beginning with the user."""
 
     transcript: list[dict[str, str]] = field(default_factory=list)
     turns: list[dict[str, Any]] = field(default_factory=list)
-    """What the transcript has no field for, as our own files tell it."""
+    """What the transcript has no field for, in the format of our own files."""
     system: str | None = None
-    """What the target was told first."""
+    """The target's system message."""
     asides: Counter[str] = field(default_factory=Counter)
-    """What is not speech of either side, by kind."""
+    """Counts of what is not speech of either side, by kind."""
     tools: set[str] = field(default_factory=set)
-    """Their names."""
+    """Names of the tools that were called."""
 
     def note(self, *, with_system: bool) -> str | None:
-        """What of the sample the transcript does not show; None where it shows all."""
+        """Describe what of the sample is not in the transcript; None if all of it is."""
         parts = [f"{kind}: {times}" for kind, times in sorted(self.asides.items())]
         if self.tools:
             parts.append(f"names of tools: {', '.join(sorted(self.tools)[:20])}")
@@ -54,7 +54,7 @@ class AlternatingTurns:
 
 
 def spoken(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
-    """Between the user and the target, whoever else the log is about."""
+    """Return the conversation of user and target, even if the log is mainly about an auditor."""
     said, result = sample.messages, AlternatingTurns()
     if TARGET in roles:
         last = last_target_call(sample)
@@ -68,7 +68,7 @@ def spoken(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
 
 
 def _holds(messages: list[LoggedMessage], reply: LoggedMessage) -> bool:
-    """Whether this is among them."""
+    """Whether a reply is among these messages."""
     text = _text(reply)
     return any(
         one.role == _TARGET and (one.id == reply.id if one.id and reply.id else _text(one) == text)
@@ -92,7 +92,7 @@ def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
         case "user":
             _say(result, _USER, message)
         case "assistant" if (message.metadata or {}).get("prefill") is True:
-            # written by the auditor, in the target's name
+            # written by the auditor in the target's name
             asides["beginnings of replies that were written for the target"] += 1
         case "assistant":
             calls = message.tool_calls or []
@@ -119,7 +119,7 @@ def _say(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
 
 
 def _tell(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
-    """What our own export keeps in metadata, and a model's reasoning."""
+    """Add what our own export keeps in metadata, and a model's reasoning."""
     number = (len(result.transcript) + 1) // 2
     there = bool(result.turns) and result.turns[-1]["turn"] == number
     turn = result.turns[-1] if there else {"turn": number}
@@ -152,7 +152,7 @@ def _text(message: LoggedMessage) -> str:
 
 
 def asked(sample: InspectSample) -> str:
-    """What it is about: its input, or the last thing that the user says in it."""
+    """Return what the sample is about: its input, or the last message of the user in that."""
     if isinstance(sample.input, str):
         return sample.input
     said = [_text(one) for one in sample.input if one.role == "user"]

@@ -1,4 +1,4 @@
-"""Reads a JSON array row by row, so that a file of any size is never in memory as a whole."""
+"""Reads a JSON array row by row, so that a large file is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from engine.files import open_regular
 
 CHUNK: Final = 1 << 20
 LONGEST_ROW: Final = 256 << 20
-"""Characters of one row; more would be another file's content."""
+"""Characters of one row; a longer one is the content of some other file."""
 _TOO_DEEP: Final = "values are nested deeper than can be read"
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NEAR_END: Final = 16
-"""A word or a number that the end of what was read cuts off is at most so long."""
+"""The most characters of a word or number that may be cut off at the end of the text so far."""
 _KINDS: Final = {
     "{": "an object, {...}",
     '"': "a text",
@@ -35,12 +35,12 @@ _KINDS: Final = {
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 OnRead = Callable[[bytes], None]
-"""Hears each piece of a file, in order, as it is read."""
+"""Called with each piece of a file, in order, as it is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRow:
-    """One row of an array, and where it begins."""
+    """A row of an array, and the line in which it begins."""
 
     index: int
     line: int
@@ -48,7 +48,7 @@ class JsonRow:
 
 
 class _NotANumberError(ValueError):
-    """NaN or an infinity."""
+    """The text has NaN or an infinity, which JSON does not."""
 
 
 def _refuse(name: str) -> NoReturn:
@@ -57,14 +57,14 @@ def _refuse(name: str) -> NoReturn:
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 _QUICK_DECODER: Final = msgspec.json.Decoder()
-"""Takes a third of the time. What it takes is the same to the other one, which is asked about the
-rest: it takes half of a surrogate pair, or says what is wrong."""
+"""Takes a third of the time. What it accepts means the same to the other decoder, which handles the
+rest: it accepts lone surrogates, and describes errors."""
 
 
 def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
-    """The rows of the array in a file, in order. `on_read` hears its bytes.
+    """Yield the rows of the array in a file, in order. `on_read` is called with its bytes.
 
-    Raises `InputError` where the file cannot be read on; the rows before that place are good.
+    Raises `InputError` at the first fault; the rows before it are good.
     """
     try:
         with open_regular(path) as file:
@@ -75,8 +75,8 @@ def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
 
 @dataclass(slots=True)
 class _Rows:
-    """An array that is read on as its rows are asked for. `text` is what was read and `at` where in
-    it the next value begins; what is before that is let go of with the next piece."""
+    """An array that is read on demand. `at` is the position of the next value in `text`; the text
+    before it is dropped with the next piece."""
 
     path: Path
     file: BinaryIO
@@ -84,11 +84,11 @@ class _Rows:
     text: str = ""
     at: int = 0
     line: int = 1
-    """Of the file, 1-based: where `at` is."""
+    """The line number of `at` in the file, from 1."""
     bytes_read: int = 0
     ended: bool = False
     broken: str | None = None
-    """Why nothing behind `text` can be read."""
+    """Why nothing after `text` can be read."""
     decoder: codecs.IncrementalDecoder = field(
         default_factory=codecs.getincrementaldecoder("utf-8")
     )
@@ -134,7 +134,7 @@ class _Rows:
             self._more()
 
     def _next_character(self) -> str:
-        """The next that is not white space, without taking it."""
+        """Return the next character that is not white space, without consuming it."""
         while True:
             self._skip_space()
             if self.at < len(self.text):
@@ -157,25 +157,25 @@ class _Rows:
             except json.JSONDecodeError as error:
                 if self.ended or not self._may_be_cut(error):
                     self._not_json(error)
-                # the row is decoded from its beginning again: with pieces that double, all tries
-                # together cost no more than twice the last one
+                # the row is decoded again from its beginning: as pieces double, all attempts
+                # together cost at most twice the last one
                 self._more(size)
                 size *= 2
             except _NotANumberError as error:
                 self._fail(str(error))
             except RecursionError:
                 self._fail(_TOO_DEEP)
-            except ValueError as error:  # a number of thousands of digits
+            except ValueError as error:  # an integer of thousands of digits
                 self._fail(f"a number cannot be read: {error}")
             else:
                 if end == len(self.text) and not self.ended:
-                    self._more()  # a number may go on
+                    self._more()  # a number may continue
                     continue
                 self.line += self.text.count("\n", self.at, end)
                 self.at = end
                 return value
 
-    # the decoder does not tell a value that is wrong from one whose end was not read yet
+    # the decoder does not tell a wrong value from one whose end was not read yet
     def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
         return error.msg.startswith("Unterminated") or error.pos >= len(self.text) - _NEAR_END
 
@@ -207,7 +207,7 @@ class _Rows:
         return raw.removeprefix(codecs.BOM_UTF8)
 
     def _decoded(self, raw: bytes) -> str:
-        """What stands before a byte that is wrong is good."""
+        """Decode a piece. The text before a wrong byte is still used."""
         try:
             return self.decoder.decode(raw, final=self.ended)
         except UnicodeDecodeError as error:
@@ -222,7 +222,7 @@ class _Rows:
 
 
 def read_lines(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
-    """The values of a file that holds one in each line. Raises `InputError` as `read_rows` does."""
+    """Yield the values of a file with one per line. Raises `InputError` as `read_rows` does."""
     try:
         with open_regular(path) as file:
             yield from _lines(path, file, on_read)
@@ -245,7 +245,7 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
 
 
 def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = None) -> object:
-    """The one value of a small file, of which these are the pieces. Raises `InputError`."""
+    """Return the value of a small file, given its pieces. Raises `InputError`."""
     try:
         raw = _whole(pieces)
     except OSError as error:
@@ -259,7 +259,7 @@ def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = No
 
 
 def _whole(pieces: Iterable[bytes]) -> bytes:
-    """All of it, or more than may be read."""
+    """Join the pieces, or enough of them to exceed the limit."""
     found: list[bytes] = []
     left = LONGEST_ROW
     for piece in pieces:
@@ -271,7 +271,7 @@ def _whole(pieces: Iterable[bytes]) -> bytes:
 
 
 def _object_problem(raw: bytes, path: Path) -> Problem | tuple[object]:
-    """Why it cannot be read, or what it holds."""
+    """Return the value in a tuple, or why it cannot be read."""
     if len(raw) > LONGEST_ROW:
         return Problem(f"the file has more than {LONGEST_ROW >> 20} MB", path=path)
     if raw.startswith(_UTF16) or b"\0" in raw[:4]:

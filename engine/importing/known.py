@@ -1,9 +1,9 @@
-"""What was imported once and has not changed since, so that it need not be read again.
+"""Recognises files that were imported before and have not changed, so that they are not read again.
 
-With the rows of a benchmark, in their own transaction, it is noted what they were made from: the
-bytes of each file that was read, the definition, the models, the jury, the program. A later import
-of the same takes nothing in where the store still has the rows that it had then. What was done and
-said in it since is no reason to read it again, as rows are only added.
+In the transaction of a benchmark's rows, a note is stored of what they were made from: the bytes of
+each file, the definition, the models, the jury, the program. A later import of the same imports
+nothing if the store still has these rows. What was played and judged since does not matter, as rows
+are only added.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class FilesRead:
     _digests: dict[str, bytes] = field(default_factory=dict)
 
     def keep(self, path: Path, digest: bytes) -> None:
-        """Under a name that does not change when the source is moved."""
+        """Keep a file's digest under a name that does not depend on where the source is."""
         self._digests[name_of(self.source, path)] = digest
 
     @property
     def digest(self) -> str:
-        """Of all of them, in whichever order they were read."""
+        """A digest of all files, independent of the order of reading."""
         whole = blake2b(digest_size=16)
         for name, digest in sorted(self._digests.items()):
             whole.update(f"{len(name)} {name} ".encode(errors="surrogateescape"))
@@ -51,12 +51,12 @@ class FilesRead:
 
 
 digest_begun: Final = sha256
-"""What is to hear the bytes of a file, in their order. Most processors have instructions for it, so
-that it takes half as long as BLAKE2."""
+"""The hash of a file's bytes. Most processors have instructions for it, so that it takes half the
+time of BLAKE2."""
 
 
 def name_of(source: Source, path: Path) -> str:
-    """What a file is called wherever its source lies."""
+    """Return a file's name, which does not depend on where its source is."""
     text = str(path)
     for place, folder in _places(source):
         if text.startswith(folder):
@@ -84,16 +84,16 @@ def made_from(
     jury: Jury | None,
     written: str | None,
 ) -> str:
-    """All that decides what becomes of the files, beside their bytes and the store's rows.
+    """Return a digest of what the rows depend on, besides the files' bytes and the store's rows.
 
-    `written` is a digest of scenarios that a person wrote into the workspace.
+    `written` is the digest of scenarios that a person wrote into the workspace.
     """
     there = [(source.folder / name).exists() for name in ("scenarios.json", "results.json")]
     of = (program_digest(), source.name, metrics, sorted(models.items()), jury, written, there)
     return blake2b(repr(of).encode(errors="replace"), digest_size=16).hexdigest()
 
 
-# To remember
+# Storing the note
 
 
 def note_of(
@@ -105,7 +105,7 @@ def note_of(
     targets: Mapping[str, UnknownTarget],
     metrics: Mapping[str, str],
 ) -> ImportNote:
-    """To be written behind the rows."""
+    """Return the note to be written after the rows."""
     source = files.source
     found = {
         "conversations": conversations,
@@ -136,17 +136,17 @@ def _file_text(source: Source, file: FileReport) -> dict[str, Any]:
     }
 
 
-# To find again
+# Using the note
 
 
 @dataclass(frozen=True, slots=True)
 class UnchangedFiles:
-    """What was found when it was imported."""
+    """The result of an earlier import of the same files."""
 
     targets: Mapping[str, UnknownTarget]
     metrics_named: Mapping[str, str]
     size: int
-    """Of its files, in bytes."""
+    """The size of the files in bytes."""
 
 
 def unchanged(
@@ -157,8 +157,8 @@ def unchanged(
     made_from: str,
     report: BenchmarkReport,
 ) -> UnchangedFiles | None:
-    """What the report of it says; None where anything may have changed, and then nothing is said.
-    Raises `OSError` where a folder cannot be read."""
+    """Complete the report of unchanged files; None if anything may have changed, and then the
+    report is left alone. Raises `OSError` if a folder cannot be read."""
     noted = reader.imported(benchmark, _kind(source))
     if noted is None or not noted.digest.startswith(made_from):
         return None
@@ -187,7 +187,8 @@ def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
 
 
 def _read(files: FilesRead, root: Path) -> int | None:
-    """How many bytes there are; None where a file cannot be read, which an import tells."""
+    """Read all files for their digests and return their size in bytes; None if one cannot be read,
+    which an import would report."""
     size, inside = 0, set[str]()
     for path in _files(files.source):
         digest = digest_begun()
@@ -202,7 +203,7 @@ def _read(files: FilesRead, root: Path) -> int | None:
 
 
 def _files(source: Source) -> Iterator[Path]:
-    """Those that an import of it reads."""
+    """Yield the files that an import reads."""
     if source.published:
         for model in source.folder.iterdir():
             if model.is_dir() and not model.name.startswith("."):
@@ -225,22 +226,22 @@ def _if_there(path: Path) -> Iterator[Path]:
 
 
 _SETTLED: Final = frozenset({State.DONE, State.FAILED, State.DROPPED})
-"""A row that waits or is under way has lost its engine."""
+"""A row of work that is queued or running has lost its engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTake:
-    """A take of the store."""
+    """A stored take."""
 
     seq: int
     number: int
     finished: bool
     digests: Sequence[bytes]
-    """Of its messages, in their order."""
+    """Digests of its messages, in order."""
 
     def is_of(self, digests: Sequence[bytes], *, finished: bool) -> bool:
-        """Whether it is what a file tells: the same words, or, where one of the two was not at its
-        end, a part of them from the beginning."""
+        """Whether it is the take in a file: the same messages, or, if either is unfinished, a
+        prefix of them."""
         if self.finished and finished:
             return list(self.digests) == list(digests)
         shorter, longer = (digests, self.digests) if self.finished else (self.digests, digests)
@@ -251,24 +252,24 @@ class KnownTake:
 
 @dataclass(slots=True)
 class KnownRows:
-    """One benchmark of the store as it is before the import."""
+    """What the store has of one benchmark before the import."""
 
     reader: Reader | None
-    """None where there is no store yet."""
+    """None if there is no store yet."""
     benchmark: str
     _keys: frozenset[ConversationKey] | None = None
     _units: dict[Stage, dict[str, State]] = field(default_factory=dict)
     _called: dict[Stage, frozenset[str]] = field(default_factory=dict)
 
     def has(self, key: ConversationKey) -> bool:
-        """Whether there is a take of it, finished or not; asked of the store once for all."""
+        """Whether there is a take of it, finished or not. Reads all keys once."""
         if self._keys is None:
             takes = [] if self.reader is None else self.reader.takes(self.benchmark)
             self._keys = frozenset(take.key for take in takes)
         return key in self._keys
 
     def takes(self, key: ConversationKey) -> list[KnownTake]:
-        """Oldest first. Of messages only digests are read: words are compared by them."""
+        """Return its takes, oldest first, with digests of messages instead of texts."""
         if self.reader is None or not self.has(key):
             return []
         takes = self.reader.takes(self.benchmark, key)
@@ -276,19 +277,19 @@ class KnownRows:
         return [KnownTake(one.seq, one.number, one.finished, said[one.seq]) for one in takes]
 
     def verdicts(self, take: KnownTake) -> set[tuple[object, ...]]:
-        """As `identity` tells them apart."""
+        """Return the `identity` of each verdict on a take."""
         if self.reader is None:
             return set()
         return {identity(verdict) for verdict in self.reader.verdicts(take.seq)}
 
     def checks(self, take: KnownTake) -> set[tuple[object, ...]]:
-        """As `check_identity` tells them apart."""
+        """Return the `check_identity` of each check of a take."""
         if self.reader is None:
             return set()
         return {check_identity(check) for check in self.reader.checks_of([take.seq])[take.seq]}
 
     def announced(self, stage: Stage, unit: str) -> bool:
-        """Whether the store says how this row of work ended."""
+        """Whether the store has a settled state of this row of work."""
         return self._state(stage, unit) in _SETTLED
 
     def is_done(self, stage: Stage, unit: str) -> bool:
@@ -301,20 +302,20 @@ class KnownRows:
         return self._units[stage].get(unit)
 
     def called(self, stage: Stage, unit: str) -> bool:
-        """Whether the store has a call that was made for this row of work."""
+        """Whether the store has a call for this row of work."""
         if stage not in self._called:
             used = {} if self.reader is None else self.reader.usage_by_unit(self.benchmark, stage)
             self._called[stage] = frozenset(used)
         return unit in self._called[stage]
 
     def has_metrics(self) -> bool:
-        """Whether the store has any that a model wrote, or that was replaced by one."""
+        """Whether the store has metrics that a model wrote, or that such ones replaced."""
         return self.reader is not None and bool(self.reader.metrics(self.benchmark))
 
     def has_reviews(self) -> bool:
-        """Whether the store knows of anything that a person said of metrics or scenarios."""
+        """Whether the store has any review."""
         return self.reader is not None and bool(self.reader.reviews(self.benchmark))
 
     def usage(self, stage: Stage, target: str | None) -> Usage:
-        """Of all calls of a stage, made on behalf of a target or of none."""
+        """Return the usage of a stage's calls for a target, or for all if None."""
         return Usage() if self.reader is None else self.reader.usage(self.benchmark, stage, target)

@@ -1,4 +1,4 @@
-"""The published site's files, one conversation each, as the rows that all else is read from."""
+"""Reads the published site's files, one conversation each, as rows of `conversations.json`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _ANSWERS: Final = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class PublishedConversation:
-    """One file: a scenario, what was said in each sample, and what was found in it."""
+    """A file: a scenario, the transcript of each sample, and a verdict."""
 
     published_id: str
     conversations: tuple[dict[str, Any], ...]
-    """As rows of `conversations.json`, with the scenario in each."""
+    """Rows of `conversations.json`, each with the scenario."""
     score: dict[str, Any] | None
-    """As a row of `scores.json`, of the first sample: the file does not say of which it is."""
+    """A row of `scores.json` for the first sample, as the file does not say which it is about."""
     neither: str | None
-    """A verdict that is neither yes nor no."""
+    """Describes a verdict that is neither yes nor no."""
 
 
 def read_published(value: object, *, path: Path, target: str) -> PublishedConversation:
-    """Raises `UnfitError`."""
+    """Read a published file. Raises `UnfitError`."""
     if not isinstance(value, dict):
         raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
     scenario = value.get("scenario")
@@ -75,27 +75,27 @@ def _score(row: Mapping[str, Any], verdict: object) -> tuple[dict[str, Any] | No
 
 
 def was_mapped(published_id: str) -> str | None:
-    """What a published id is called here; None where it stays."""
+    """Return our id of a published scenario; None if it keeps its own."""
     ours = our_scenario_id(published_id)
     return None if ours in {None, published_id} else ours
 
 
 @dataclass(slots=True)
 class PublishedSite:
-    """Of one benchmark's import."""
+    """Imports one benchmark from a published site."""
 
     context: ImportContext
     conversations: Conversations
     scores: PendingScores
 
     def rows(self, folder: Path) -> Iterator[BulkRow]:
-        """Of all models of a benchmark, by their folders."""
+        """Yield the new rows of all models, each of which has a folder."""
         for model in sorted(folder.iterdir()):
             if model.is_dir() and not model.name.startswith("."):
                 yield from self._model(model)
 
     def _model(self, folder: Path) -> Iterator[BulkRow]:
-        """Thirty thousand files would be as many reports: each folder has one."""
+        """Import a folder with a single report: tens of thousands of files would be too many."""
         report = self.context.report.file(folder)
         for path in json_files(folder):
             file = FileReport(path, problems=report.problems)
@@ -120,7 +120,7 @@ class PublishedSite:
         if found.neither is not None:
             report.notes["verdicts that are neither yes nor no, kept as unscored"] += 1
         if found.score is not None and found.conversations:
-            # counted apart: the file's one row is its conversation
+            # counted separately, as the file's one row is its conversation
             scored = FileReport(path, problems=file.problems)
             self.scores.keep(RowLocation(scored, 0, None), found.score, model)
             if len(found.conversations) > 1:

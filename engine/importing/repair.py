@@ -1,4 +1,4 @@
-"""Puts a damaged store right: what can be read of it, then what the mirrored files still hold."""
+"""Repairs a damaged store: recovers what can be read, then imports what the mirrored files have."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from engine.store.tables import without_base
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is wrong with a workspace's store, and what there is to put it right from."""
+    """What is wrong with a workspace's store, and the files to repair it from."""
 
     path: Path
     exists: bool
     faults: tuple[str, ...]
     files: ImportableFolder | None
-    """Mirrored files, or what else can be imported; None where there is nothing."""
+    """Mirrored files, or others that can be imported; None if there are none."""
     unread: bool = False
-    """Whether it holds nothing at all, and the files do."""
+    """Whether the store is empty although there are files with results."""
     lacks: tuple[str, ...] = ()
-    """What our own files hold and the store does not, in words."""
+    """What our own files have and the store has not, in words."""
 
     @property
     def is_sound(self) -> bool:
@@ -54,27 +54,27 @@ class Examination:
 
 @dataclass(slots=True)
 class Repair:
-    """What was done about it."""
+    """What a repair did."""
 
     aside: Path | None = None
-    """The damaged store with its log, as it was."""
+    """The copy of the damaged store and its log."""
     saved: SalvageReport | None = None
     left_out: Path | None = None
-    """Rows that could be read and have no place in the new store, a JSON object a line."""
+    """The file of readable rows that did not fit into the new store, a JSON object per line."""
     left_out_rows: Mapping[str, int] = field(default_factory=dict)
-    """How many of each table."""
+    """The number of these rows by table."""
     filled: ImportReport | None = None
     missing: list[str] = field(default_factory=list)
-    """What was done once and what neither the store nor the files hold any more, in words."""
+    """What was done once and is lost, in words."""
 
 
 _WORK: Final = frozenset({"calls", "conversations", "messages", "takes", "verdicts"})
-"""What a run makes, of all that an import tells of."""
+"""The kinds of imported rows that a run makes."""
 
 
 def examine(workspace: Workspace, path: Path, config: Config | None = None) -> Examination:
-    """Changes nothing. With `config`, what the mirrored files hold is held against a store that is
-    whole. Raises `StoreError` for what is not ours to repair."""
+    """Find what is wrong with a store, without changing anything. With `config`, an undamaged store
+    is compared with the mirrored files. Raises `StoreError` for what is not our store."""
     refuse_unfit(path)
     log = log_of(path)
     found: tuple[str, ...] = ()
@@ -97,7 +97,8 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
 def _lacking(
     workspace: Workspace, config: Config, path: Path, files: ImportableFolder
 ) -> Iterator[str]:
-    """Nothing for a store of an older version: it is brought up to date first."""
+    """Say what the files have and the store has not; nothing for a store of an older version, which
+    must be migrated first."""
     try:
         reader = open_reader(path)
     except OlderStoreError:
@@ -122,8 +123,8 @@ async def repair(
     now: datetime,
     watcher: Watcher | None = None,
 ) -> Repair:
-    """Put it right. Raises `WorkspaceBusyError` and `StoreError`; the damaged store is copied
-    aside before anything else."""
+    """Repair the store. Copies a damaged one aside first. Raises `WorkspaceBusyError` and
+    `StoreError`."""
     done = Repair()
     path = examination.path
     written_last = rows_missing(path)
@@ -139,16 +140,16 @@ async def repair(
             done.saved = salvage(done.aside, into, left_out, nothing_else=nothing_else)
             done.left_out = left_out.path if left_out.rows else None
             put_in_place(into, path)
-            # the search index goes by row numbers, of which some may be other rows' now
+            # the search index refers to row numbers, which other rows may have now
             _clear(path.with_name(INDEX_NAME))
-        # what the files hold and the store lost comes in as from any other folder
+        # what the files have and the store lost is imported as from any other folder
         with open_store(path, engine=hold.engine) as store:
             if examination.files is not None:
                 watcher = watcher or NoWatcher()
                 importer = Importer(workspace, config, store.reader, store, watcher, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
-            if done.left_out is not None:  # from the files, some of them are back
+            if done.left_out is not None:  # the files may have had some of these rows
                 done.left_out_rows = without_what_is_there(done.left_out, path)
             done.missing += _missing(store.reader)
             done.missing += await _without_lost_bases(store)
@@ -164,7 +165,7 @@ def _clear(path: Path) -> None:
 
 
 async def _know_again(workspace: Workspace, store: Store, filled: ImportReport) -> None:
-    """Files of which every row is in the store may be written anew by the mirror."""
+    """Register files whose rows are all in the store, so that the mirror may overwrite them."""
     digests: dict[str, str] = {}
     for benchmark in filled.benchmarks:
         digests |= _known(workspace, store, benchmark)
@@ -186,8 +187,7 @@ def _known(workspace: Workspace, store: Store, benchmark: BenchmarkReport) -> Ma
 
 
 async def _without_lost_bases(store: Store) -> list[str]:
-    """Of which base scenarios nothing is left, in words. Their variants stand from then on as if
-    they had none."""
+    """Name the base scenarios that are lost. Their variants no longer refer to them."""
     told: list[str] = []
     for name in store.reader.benchmarks():
         lost = store.reader.lost_bases(name)
@@ -201,7 +201,7 @@ async def _without_lost_bases(store: Store) -> list[str]:
 
 
 def _missing(reader: Reader) -> Iterator[str]:
-    """What was once done and is not there any more; the next run does it again."""
+    """Say what was done once and is not in the store; the next run does it again."""
     for name in reader.benchmarks():
         judged = reader.counting_verdicts(name)
         there = {

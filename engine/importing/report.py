@@ -1,4 +1,4 @@
-"""What an import did: taken, mapped, dropped and why, told to a person and to a script."""
+"""What an import did, for people and as JSON: rows taken, ids mapped, rows dropped and why."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from engine.display import plural
 from engine.errors import Problem
 
 OFFLINE_LABEL: Final = "offline:"
-"""How the label of a scripted model begins."""
+"""Prefix of a scripted model's label."""
 SHOWN: Final = 20
-"""So many problems of a file are told one by one; the rest is a number."""
+"""The most problems of a file that are listed; the others are only counted."""
 
 
 _SINGULAR: Final = {
@@ -30,7 +30,7 @@ _SINGULAR: Final = {
 
 @dataclass(slots=True)
 class FileReport:
-    """What became of one file's rows."""
+    """What happened to the rows of one file."""
 
     path: Path
     rows: int = 0
@@ -39,7 +39,7 @@ class FileReport:
     known: int = 0
     """Rows that the store had already."""
     dropped: int = 0
-    """Rows that could not be taken."""
+    """Rows that could not be imported."""
     problems: list[Problem] = field(default_factory=list)
 
     def drop(
@@ -57,7 +57,7 @@ class FileReport:
             self.tell(problem)
 
     def add(self, other: FileReport) -> None:
-        """What became of another file counts here; its problems are told here already."""
+        """Add the counts of another file, whose problems are listed here already."""
         self.rows += other.rows
         self.taken += other.taken
         self.known += other.known
@@ -76,36 +76,36 @@ class FileReport:
 
 @dataclass(slots=True)
 class BenchmarkReport:
-    """What became of one benchmark."""
+    """What happened to one benchmark."""
 
     name: str
     source: str
     """Where it was found."""
     files: list[FileReport] = field(default_factory=list)
     added: Counter[str] = field(default_factory=Counter)
-    """Rows that are new in the store, by kind."""
+    """New rows in the store, by kind."""
     mapped: dict[str, str] = field(default_factory=dict)
-    """Ids that could not stay as they were, and what they are called now."""
+    """Ids that had to be changed, with their new ones."""
     notes: Counter[str] = field(default_factory=Counter)
-    """What a person should know, and how often it was so."""
+    """What a person should know, with how often it occurred."""
     read_as: list[str] = field(default_factory=list)
-    """Of each metric: what of a log's scores was taken for a verdict."""
+    """For each metric, how a log's scores were read as verdicts."""
     refused: list[Problem] = field(default_factory=list)
-    """Why nothing of it was taken; empty otherwise."""
+    """Why nothing of it was imported; empty if anything was."""
     targets: set[str] = field(default_factory=set)
     unchanged: int | None = None
-    """Conversations in files that are as they were when they were imported, of which the store has
-    all that came of them, so that nothing was taken in; None where that was not so."""
+    """The number of conversations if nothing was imported, because the files are unchanged since
+    their last import and the store still has all its rows; otherwise None."""
 
     def file(self, path: Path) -> FileReport:
-        """A new one for a file of this benchmark, to be counted in."""
+        """Add a report for a file of this benchmark."""
         report = FileReport(path)
         self.files.append(report)
         return report
 
     @property
     def dropped(self) -> int:
-        """Rows of all its files that could not be taken."""
+        """Rows of all files that could not be imported."""
         return sum(file.dropped for file in self.files)
 
     @property
@@ -114,12 +114,12 @@ class BenchmarkReport:
 
     @property
     def is_new(self) -> bool:
-        """Whether the store has anything more than before."""
+        """Whether the store has more rows than before."""
         return bool(+self.added)
 
     @property
     def added_text(self) -> str:
-        """`2 conversations, 1 verdict`."""
+        """What was added, as `2 conversations, 1 verdict`."""
         return ", ".join(
             plural(count, _SINGULAR[kind], kind) for kind, count in sorted((+self.added).items())
         )
@@ -149,7 +149,7 @@ class UnknownTarget:
     base_url: str | None
 
     def as_yaml(self) -> str:
-        """A line for `targets:` of config.yaml."""
+        """Return a line for `targets:` of config.yaml."""
         scripted = self.model.startswith(OFFLINE_LABEL)
         source = "offline" if scripted else self.source or "openai"
         model = self.model.removeprefix(OFFLINE_LABEL)
@@ -161,24 +161,24 @@ class UnknownTarget:
 
 
 def _quoted(text: str) -> str:
-    """As YAML takes it inside braces."""
+    """Quote for a YAML flow mapping."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """All of it."""
+    """What happened to the folder."""
 
     kind: str
-    """What the folder turned out to be, in words."""
+    """What the folder was recognised as, in words."""
     dry: bool
     benchmarks: list[BenchmarkReport] = field(default_factory=list)
     placed: list[str] = field(default_factory=list)
-    """Files that were written into the workspace."""
+    """Files that were written into the workspace, by relative path."""
     unknown_targets: list[UnknownTarget] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    """Of the folder as a whole."""
+    """Problems of the folder as a whole."""
 
     @property
     def failed(self) -> bool:

@@ -1,12 +1,11 @@
-"""The rows of an import, made by processes of their own while this one writes those before them.
+"""Makes the rows of an import in child processes while this process writes earlier ones.
 
-Of published files of 26 kB, to read them, make rows and look at them by the rules for user models
-takes two to three times the CPU that writing the rows does. So there are several such processes,
-each with a benchmark of its own, and the system gives each the time that it can use. They are told
-whose rows to make, and hand them over as columns, numbered in the order in which they were made, so
-that the store is the same, row by row. They read the store as it was before, and write nothing.
+For published files of 26 kB, reading them, making rows and checking the user model by rules takes
+two to three times the CPU of writing the rows. So there are several processes, each with a
+benchmark of its own. They send rows as columns, numbered in the order in which they were made, so
+that the store is the same row by row. They read the store as it was before, and write nothing.
 
-They end by themselves where nobody listens any more, however this process ended.
+They end by themselves when the parent process is gone, however it ended.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
 _LARGE: Final = 32 << 20
-"""Bytes of files from which on it pays."""
+"""Bytes of files from which on the processes pay off."""
 _MOST: Final = 3
-"""Processes: so many make rows as quickly as one can write them."""
+"""The most processes: this many make rows as fast as one process can write them."""
 _AT_ONCE: Final = 2_000
-"""Rows that are handed over together: the next ones are made while these are written."""
+"""Rows in a batch: the next batch is made while this one is written."""
 _WAITING: Final = 16
-"""So often may that be made ahead; each has about 3 MB."""
+"""Batches that may wait to be sent; each has about 3 MB."""
 _PIPE: Final = 1 << 20
-"""Bytes that it holds, where the system lets it."""
+"""Bytes of the pipe's buffer, if the system allows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +55,41 @@ class _Order:
     context: ImportContext
     store: Path
     at: int
-    """When the rows are written that do not say it themselves."""
+    """Milliseconds since 1970, for rows without a time of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RowsMade:
-    """What the process says, again and again."""
+    """A batch that the child sends."""
 
     rows: Sequence[NumberedRows]
     bytes_read: int
-    """Of files, since the one before."""
+    """Bytes of files that were read since the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _AllMade:
-    """What it says at last of one benchmark."""
+    """The child's last message about a benchmark."""
 
     report: BenchmarkReport
     targets: Mapping[str, UnknownTarget]
     metrics_named: Mapping[str, str]
     failed: CrosswindError | None
-    """Why there are no more rows."""
+    """Why there are no more rows; None at the end."""
 
 
-# This end
+# In the parent
 
 
 @contextmanager
 def row_processes(sources: Sequence[Source]) -> Iterator[RowProcesses | None]:
-    """For an import of these; None where it would not pay, or where the rows of one stand on those
-    of another. To be entered while there is one thread and no open store, as it forks."""
+    """Start processes for an import of these benchmarks.
+
+    Yields None if that would not pay off, or if the rows of one benchmark depend on another's. It
+    forks, so it must be entered while there is one thread and no open store.
+    """
     names = {fitting_name(source.name) for source in sources}
-    # no further than it takes to know: to ask of 7,560 files holds everything up for 50 ms
+    # stops at the limit, as looking at 7,560 files blocks for 50 ms
     is_large = any(size >= _LARGE for size in accumulate(map(size_of, sources)))
     cores = os.cpu_count() or 1
     if not is_large or len(names) < len(sources) or cores < 2:
@@ -101,7 +103,7 @@ def row_processes(sources: Sequence[Source]) -> Iterator[RowProcesses | None]:
 
 
 class RowProcesses:
-    """Make the rows of so many benchmarks at once."""
+    """Processes that make the rows of up to `count` benchmarks at once."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -110,30 +112,30 @@ class RowProcesses:
         self._begun = 0
 
     def begin(self, context: ImportContext, store: Store) -> ProcessRows:
-        """Have the rows of a benchmark made; they are to be taken in the order in which they were
-        asked for, each benchmark's to the end. Nobody else writes into the store meanwhile."""
+        """Start making a benchmark's rows. The rows must be consumed in the order of these calls,
+        each benchmark's completely. Nobody else may write to the store meanwhile."""
         process = self._processes[self._begun % self.count]
         self._begun += 1
         process.begin(context, store)
         return ProcessRows(context, process)
 
     def close(self) -> None:
-        """End them, wherever they are."""
+        """Kill the processes."""
         for process in self._processes:
             process.close()
 
 
 class _RowProcess:
-    """Makes the rows of one benchmark after the other."""
+    """A process that makes the rows of one benchmark after another."""
 
     def __init__(self, ends: list[Connection]) -> None:
-        """`ends` are this process's, of the pipes to those before; its own come to them."""
-        # to start Python anew would take 0.3 s, which is a tenth of what an import takes
+        """`ends` are the parent's pipe ends so far, which the child closes; its own are added."""
+        # fork: starting Python anew takes 0.3 s, a tenth of a typical import
         forking = get_context("fork")
         orders, self._orders = forking.Pipe(duplex=False)
         self._told, tell = forking.Pipe(duplex=False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
-            with suppress(OSError):  # where a user may have no more
+            with suppress(OSError):  # beyond the user's limit
                 fcntl.fcntl(tell.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
         ends += (self._orders, self._told)
         self._process = forking.Process(target=_serve, args=(orders, tell, ends), daemon=True)
@@ -146,11 +148,11 @@ class _RowProcess:
         plain = replace(context, known=KnownRows(None, context.name), on_read=_ignore)
         at = time.time_ns() // 1_000_000
         order = _Order(plain, store.path, at)
-        # whoever waited until it is taken would wait until the rows before are made
+        # in a thread: the process takes the order only after the rows of its last one
         self._sending.submit(self._orders.send_bytes, pickle.dumps(order))
 
     def next(self, context: ImportContext) -> _RowsMade | _AllMade:
-        """Raises `InputError` where the process is gone."""
+        """Receive the next message. Raises `InputError` if the process ended between messages."""
         try:
             told: _RowsMade | _AllMade = pickle.loads(self._told.recv_bytes())  # noqa: S301  (from a process of ours)
         except EOFError:
@@ -171,21 +173,22 @@ class _RowProcess:
 
 
 def _ignore(_: int) -> None:
-    """In place of a watcher, which is on this side."""
+    """Replaces a watcher, which is in the parent."""
 
 
 @dataclass(slots=True)
 class ProcessRows:
-    """The rows of one benchmark, as `BenchmarkRows` gives them."""
+    """The rows of one benchmark, with the interface of `BenchmarkRows`."""
 
     context: ImportContext
     process: _RowProcess
     targets: Mapping[str, UnknownTarget] = field(default_factory=dict)
-    """Of all rows, when they were taken; so are those below."""
+    """Set once all rows were consumed; so is the field below."""
     metrics_named: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[NumberedRows]:
-        """Raises what `BenchmarkRows.rows` raises, and `InputError` where the process is gone."""
+        """Yield the rows. Raises what `BenchmarkRows.rows` raises, and `InputError` if the process
+        is gone."""
         while isinstance(told := self.process.next(self.context), _RowsMade):
             self.context.on_read(told.bytes_read)
             yield from told.rows
@@ -196,14 +199,14 @@ class ProcessRows:
             raise told.failed
 
 
-# The other end
+# In the child
 
 
 def _serve(orders: Connection, tell: Connection, not_ours: Sequence[Connection]) -> None:
-    """Make rows as long as there is somebody to have them."""
-    os.setpgid(0, 0)  # Ctrl-C is for whoever started this, and ends it
+    """Make rows until the parent's end of the pipe is closed."""
+    os.setpgid(0, 0)  # Ctrl-C is for the parent, which kills this process
     for one in not_ours:
-        one.close()  # or it would never be seen that the other end is gone
+        one.close()  # otherwise the end of the parent would not close the pipe
     telling = _Telling(tell)
     try:
         with suppress(EOFError):
@@ -212,12 +215,12 @@ def _serve(orders: Connection, tell: Connection, not_ours: Sequence[Connection])
                 with closing(open_reader(order.store)) as reader:
                     _make(order, reader, telling)
     finally:
-        telling.end()  # whatever this one ends by, benchmarks before it are whole
+        telling.end()  # so that earlier benchmarks are complete, whatever this one raised
 
 
 class _Telling:
-    """Goes on while what was told before waits to be heard: who writes rows now may be at those of
-    another process, or wait for the disk."""
+    """Sends messages on a thread, so that rows are made while the parent is busy with the rows of
+    another process, or with the disk."""
 
     def __init__(self, tell: Connection) -> None:
         self._tell = tell
@@ -226,11 +229,11 @@ class _Telling:
         self._thread.start()
 
     def __call__(self, what: _RowsMade | _AllMade) -> None:
-        # the fifth protocol is the first that has bytes of text as they are
+        # protocol 5 is the first that handles large bytes without copying them
         self._waiting.put(pickle.dumps(what, pickle.HIGHEST_PROTOCOL))
 
     def end(self) -> None:
-        """When all was heard."""
+        """Wait until everything was sent."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -239,7 +242,7 @@ class _Telling:
             while (told := self._waiting.get()) is not None:
                 self._tell.send_bytes(told)
         except BrokenPipeError:
-            os._exit(0)  # nobody listens any more, and the other thread may wait for this one
+            os._exit(0)  # the parent is gone, and the other thread may wait for this one
 
 
 def _make(order: _Order, reader: Reader, tell: Callable[[_RowsMade | _AllMade], None]) -> None:

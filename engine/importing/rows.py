@@ -1,4 +1,4 @@
-"""All rows of one benchmark's import, in the order in which they refer to each other."""
+"""Yields all rows of one benchmark's import, each after the rows that it refers to."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from engine.store.mirror_rows import HISTORY
 from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
 
 _EXPANDED: Final = "_expanded"
-"""Behind a metric's id: the variants of its scenarios."""
+"""Suffix of a metric's id in the name of the file with its variants."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a file's name says: `<id>__s<n>__<target>.json`, in its target's folder."""
+    """The parts of a file name `<id>__s<n>__<target>.json` in its target's folder."""
 
     id: str
     target: str | None
@@ -48,7 +48,7 @@ class _Named:
 
 @dataclass(slots=True)
 class CacheImport:
-    """Of one benchmark's import. What the finished files have goes before it."""
+    """Imports the cached rows of one benchmark. Rows of finished files take precedence."""
 
     context: ImportContext
     scenario_import: ScenarioImport
@@ -56,8 +56,8 @@ class CacheImport:
     scores: PendingScores
 
     def rows(self, folder: Path) -> Iterator[BulkRow]:
-        """Scenarios and scores are read first: conversations need the ones, and the others wait
-        for their conversations."""
+        """Yield what is new. Scenarios and scores are read first: conversations need the scenarios,
+        and scores wait for their conversations."""
         found: list[tuple[Path, dict[str, Any]]] = []
         for path in sorted(folder.rglob("*.json")):
             value = self._read(path)
@@ -76,8 +76,8 @@ class CacheImport:
             yield from self._conversation(path, value)
 
     def _generated(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
-        """What was written before a generation was cut off. Where there is a `scenarios.json`, it
-        came to its end, and that file says what stands."""
+        """Import what was generated before an interruption. If there is a `scenarios.json`, the
+        generation was finished, and that file counts."""
         notes = self.context.report.notes
         if (self.context.source.folder / "scenarios.json").exists():
             notes["cached files of a generation that was finished, not needed"] += 1
@@ -121,7 +121,7 @@ class CacheImport:
                 self.scores.keep(RowLocation(file, index, None), given, named.target)
 
     def _is_known(self, row: dict[str, Any], named: _Named) -> bool:
-        """Whether the finished files have this conversation: then they have its scores, too."""
+        """Whether the finished files have this conversation, and so its scores."""
         try:
             key, theirs = self.conversations.key(row, named.target, named.sample)
         except UnfitError:
@@ -146,7 +146,7 @@ class CacheImport:
 
 
 class BenchmarkRows:
-    """Reads files and gives rows, once; what it meets on the way is in the report of `context`."""
+    """Reads the files of a benchmark and yields rows, once; findings go to the context's report."""
 
     def __init__(self, context: ImportContext) -> None:
         self._context = context
@@ -160,16 +160,16 @@ class BenchmarkRows:
 
     @property
     def targets(self) -> Mapping[str, UnknownTarget]:
-        """Every target that was met, by our name."""
+        """Every target in the files, by our name."""
         return self._conversations.targets
 
     @property
     def metrics_named(self) -> Mapping[str, str]:
-        """The names that published files give to metrics, by id."""
+        """The names of metrics in published files, by metric id."""
         return self._scenario_import.metrics_named
 
     def rows(self) -> Iterator[BulkRow]:
-        """Raises `InputError` where a folder cannot be read."""
+        """Yield all rows. Raises `InputError` if a folder cannot be read."""
         report = self._context.report
         try:
             for row in self._all():
@@ -180,7 +180,7 @@ class BenchmarkRows:
             raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
         report.mapped |= self._context.names.mapped
         report.targets = set(self.targets)
-        # behind the rows, as it says how many there were
+        # after the rows, as it says how many there are
         if report.is_new:
             yield self._note()
         if not self._conversations.has_waiting:
@@ -204,8 +204,8 @@ class BenchmarkRows:
                 source.folder
             )
             return
-        # a row that refers to another comes behind it: scenarios before what was played from them,
-        # and the sums of calls at the end, when it is known what was told one by one
+        # in the order of references: scenarios before conversations that were played from them, and
+        # sums of usage last, when it is known which calls were listed
         self._history.read(source.folder / HISTORY)
         if not self._context.known.has_metrics():
             yield from self._history.metrics()
@@ -229,7 +229,7 @@ class BenchmarkRows:
         yield from self._work.costs(source.folder / "cost.json", None)
 
     def _run(self, folder: Path) -> Iterator[BulkRow]:
-        """Scores are read first: they wait for their conversations."""
+        """Import a target's folder. Scores are read first, and wait for their conversations."""
         self._scores.read(folder / "scores.json", folder.name)
         target = self._context.names.ours(folder.name)
         histories = RowHistories(self._context, target)

@@ -1,4 +1,4 @@
-"""The scenarios of one benchmark's import: which are new, known, or of another workspace."""
+"""Imports the scenarios of one benchmark: which are new, which are known, which conflict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from engine.store.scenarios_json import differ, read_scenario, told_base
 from engine.store.tables import ScenarioRow, without_base
 
 PERSONA_USED: Final = "persona_used"
-"""In a scenario's extra keys: which of `persona` and `user_persona` the user model was told."""
+"""A key of a scenario's `extra`: whether the user model was told `persona` or `user_persona`."""
 
 _OF_A_CONVERSATION: Final = frozenset(
     "conv_id target target_model sample _sample transcript _usage model source base_url params "
@@ -39,14 +39,14 @@ _GOALS: Final = frozenset({"user_goal", "latent_adversarial_goal"})
 
 
 def has_scenario(row: ForeignObject) -> bool:
-    """Whether a conversation's row holds its scenario, as it did in the first months."""
+    """Whether a conversation's row holds its scenario, as in the oldest files."""
     return row.keys() >= _GOALS and ("persona" in row or "user_persona" in row)
 
 
 def scenario_of(
     row: ForeignObject, *, path: Path, index: int, metrics: Collection[str]
 ) -> tuple[Scenario | None, list[Problem]]:
-    """None where our reader refuses it, with all that is wrong."""
+    """Read the scenario in a row; None if our reader refuses it, with everything wrong in it."""
     fields = _plain(row)
     known = metrics or {str(fields.get("metric_id"))}
     scenario, problems = read_scenario(fields, path=path, index=index, metrics=known)
@@ -57,7 +57,7 @@ def scenario_of(
 
 
 def _plain(row: ForeignObject) -> dict[str, object]:
-    """Without what belongs to a conversation, and without keys and headers."""
+    """Drop what belongs to a conversation, and keys and headers."""
     fields: dict[str, object] = {
         name: without_secrets(value)
         for name, value in row.items()
@@ -74,14 +74,14 @@ def _plain(row: ForeignObject) -> dict[str, object]:
 
 
 def source_of(row: ForeignObject) -> str:
-    """`model` only where our own file says so: whoever else wrote one may be a person."""
+    """Return `model` only if our own file says so: otherwise a person may have written it."""
     ours = row.get(OURS)
     is_models = isinstance(ours, dict) and ours.get("source") == "model"
     return "model" if is_models else "file"
 
 
 def published_scenario(scenario: Mapping[str, Any], published_id: str) -> dict[str, Any]:
-    """A published scenario as a row of `scenarios.json`, under our id, with theirs beside it."""
+    """Convert a published scenario to a row of `scenarios.json` with our id, and theirs beside."""
     row = dict(scenario)
     metric = row.get("metric_id")
     if isinstance(metric, str):
@@ -104,23 +104,23 @@ _HINT = "import into another workspace; conversations of it are not taken"
 
 @dataclass(slots=True)
 class ScenarioImport:
-    """Of one benchmark's import."""
+    """Imports the scenarios of one benchmark."""
 
     context: ImportContext
     work: WorkImport
     history: RowHistories
     by_id: dict[str, Scenario] = field(default_factory=dict)
-    """As they are in the store once all is written."""
+    """The scenarios as they will be in the store."""
     _conflicts: set[str] = field(default_factory=set)
     _gone: list[tuple[Scenario, str]] = field(default_factory=list)
     _told: dict[str, ForeignObject] = field(default_factory=dict)
-    """How a conversation told the scenario of an id, word for word: hundreds tell the same."""
+    """The fields of each id's scenario as a conversation last gave them: hundreds give the same."""
 
     def __post_init__(self) -> None:
         self.by_id.update(self.context.scenarios)
 
     def file(self, path: Path) -> Iterator[BulkRow]:
-        """The rows of a `scenarios.json`."""
+        """Yield the new rows of a `scenarios.json`."""
         file, rows = self.context.rows(path)
         seen: dict[str, int] = {}
         for row in rows:
@@ -138,7 +138,7 @@ class ScenarioImport:
             yield from self._row(value, place)
 
     def cached(self, value: object, place: RowLocation) -> Iterator[BulkRow]:
-        """A row that no `scenarios.json` has yet."""
+        """Yield what is new in a cached row that no `scenarios.json` has yet."""
         place.file.rows += 1
         try:
             row = fields.as_object(value)
@@ -149,19 +149,19 @@ class ScenarioImport:
         yield from self._row(row, place)
 
     def removed(self) -> Iterator[BulkRow]:
-        """Those that were taken out of the file, as they were: conversations were played from
-        them. `forgotten` is to follow."""
+        """Yield the scenarios that were removed from the file, as they were: conversations were
+        played from them. `forgotten` must follow."""
         for place, value, source in self.history.removed():
             scenario = self._read(value, place)
             if scenario is None or scenario.id in {*self.by_id, *self.context.removed}:
                 continue
             self.by_id[scenario.id] = scenario
             self._gone.append((scenario, source))
-            # with the others, so that takes can refer to it; that it is gone comes behind them
+            # stored first, so that takes can refer to it; its removal follows them
             yield self._stored(scenario, source)
 
     def forgotten(self) -> Iterator[BulkRow]:
-        """That they were taken out."""
+        """Yield the removals of the scenarios that `removed` gave."""
         for scenario, source in self._gone:
             yield replace(self._stored(scenario, source), removed=True)
 
@@ -191,7 +191,7 @@ class ScenarioImport:
                 yield from self._base(scenario, value, place)
 
     def _read(self, value: ForeignObject, place: RowLocation) -> Scenario | None:
-        """None where our reader refuses it, which is told."""
+        """Read a scenario; None if our reader refuses it, which is reported."""
         scenario, problems = scenario_of(
             value, path=place.file.path, index=place.index, metrics=self.context.tracks
         )
@@ -216,7 +216,7 @@ class ScenarioImport:
     def _base(
         self, variant: Scenario, value: ForeignObject, place: RowLocation
     ) -> Iterator[BulkRow]:
-        """Of a variant, where it is told with it and is not there."""
+        """Yield a variant's base if the row gives it and the store has none, or an older one."""
         base = told_base(value, variant, path=place.file.path, index=place.index)
         if base is not None and (base.id not in self.by_id or self._is_newer(base)):
             self.by_id[base.id] = base
@@ -240,20 +240,20 @@ class ScenarioImport:
             at=at,
         )
 
-    # Of a conversation
+    # For conversations
 
     def of_conversation(
         self, value: ForeignObject, scenario_id: str, place: RowLocation
     ) -> tuple[list[BulkRow], list[BulkRow]]:
-        """What is written before a conversation that is new, and what after it.
+        """Return the rows to write before and after a new conversation.
 
-        In the first months each conversation held its scenario, which may be an older one than
-        that of its id today; it is written before, and today's again after. Raises `UnfitError`
-        where the workspace has another scenario of this id.
+        In the oldest files each conversation held its scenario, possibly an older version than
+        today's of its id: that one is written before, and today's again after. Raises `UnfitError`
+        if the workspace has another scenario of this id.
         """
         if scenario_id in self._conflicts:
             raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
-        # compared as it stands, before it is read: hundreds of conversations tell the same
+        # compared before it is read, as hundreds of conversations give the same scenario
         told = {name: value.get(name) for name in _PLAYED_FROM}
         if self._told.get(scenario_id) == told:
             return [], []
@@ -276,14 +276,14 @@ class ScenarioImport:
         return [self._stored(played)], [self._stored(today)]
 
     def played(self, before: Iterable[BulkRow], scenario_id: str) -> Scenario | None:
-        """What a conversation was played from, with what is written before it."""
+        """Return the scenario that a conversation was played from, given the rows before it."""
         for row in before:
             if isinstance(row, ScenarioRow) and row.scenario.id == scenario_id:
                 return row.scenario
         return self.by_id.get(scenario_id)
 
     def metric_of(self, value: ForeignObject, scenario_id: str) -> str:
-        """The scenario's, else what the row says, else what the id begins with."""
+        """Return the scenario's metric, else the row's, else the one that the id begins with."""
         scenario = self.by_id.get(scenario_id)
         if scenario is not None:
             return scenario.metric_id
@@ -294,7 +294,7 @@ class ScenarioImport:
 
     @property
     def metrics_named(self) -> dict[str, str]:
-        """The names that published files give to metrics, by id."""
+        """The names of metrics in published files, by metric id."""
         return {
             scenario.metric_id: str(scenario.extra["published_metric"])
             for scenario in self.by_id.values()

@@ -1,4 +1,4 @@
-"""What lies in a folder that somebody wants to import."""
+"""Finds the benchmarks in a folder that is to be imported, and guards how its files are opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.files import read_pieces, read_regular
 
 CACHE: Final = ".cache"
 _LOOKED_AT: Final = 20
-"""So many files tell what a folder holds."""
+"""The most files that are read to recognise a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class Source:
     """The files of one benchmark."""
 
     name: str
-    """As they call it."""
+    """The benchmark's name in the folder."""
     folder: Path
     published: bool
-    """Whether it is one file for each conversation, by model."""
+    """Whether there is one file for each conversation, in a folder for each model."""
     cache: Path | None = None
     """Rows of interrupted runs."""
     origin: Path | None = None
-    """What a person imports, where the folder was made from it."""
+    """What the person named, if the folder was made from that."""
 
     @property
     def place(self) -> Path:
-        """What is said to be imported."""
+        """The path that people are told."""
         return self.origin or self.folder
 
     @property
@@ -47,17 +47,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ImportableFolder:
-    """A folder, looked through."""
+    """A folder and the benchmarks that were found in it."""
 
     root: Path
     kind: str
-    """What it is, in words."""
+    """What the folder is, in words."""
     sources: Sequence[Source]
     config: Path | None = None
 
 
 def look_through(folder: Path) -> ImportableFolder:
-    """Raises `InputError` where nothing in it can be imported."""
+    """Find the benchmarks in a folder. Raises `InputError` if there is nothing to import."""
     try:
         found = _found(folder)
     except OSError as error:
@@ -95,7 +95,7 @@ def _workspace(folder: Path) -> ImportableFolder:
     sources = [_source(place, cached.pop(place.name, None)) for place in places]
     sources += [_source(branch) for place in places for branch in _branches(place)]
     config = folder / "config.yaml"
-    # of which only the rows of an interrupted run are left
+    # benchmarks of which only the cached rows of an interrupted run are left
     sources += [
         Source(name, folder / "benchmarks" / name, published=False, cache=cache)
         for name, cache in cached.items()
@@ -107,7 +107,8 @@ def _workspace(folder: Path) -> ImportableFolder:
 
 
 def _benchmark(folder: Path) -> ImportableFolder:
-    """One of a workspace's, so its cache and configuration may be two folders above."""
+    """Return a single benchmark. If it is in a workspace, its cache and configuration are two
+    folders above."""
     root = folder.absolute().parent.parent
     cache = root / CACHE / folder.absolute().name
     config = root / "config.yaml"
@@ -119,7 +120,7 @@ def _benchmark(folder: Path) -> ImportableFolder:
 
 
 def _branches(benchmark: Path) -> list[Path]:
-    """The folders of its validation runs."""
+    """Return the folders of a benchmark's validation runs."""
     places = _folders(benchmark / VALIDATION)
     return [place for place in places if _is_benchmark(place) and Branch.parse(name_of(place))]
 
@@ -134,7 +135,7 @@ def _is_benchmark(folder: Path) -> bool:
 
 
 def _published(folder: Path) -> ImportableFolder | None:
-    """The site's folder, its `scenarios`, or one benchmark in it."""
+    """Recognise the site's folder, its `scenarios`, or one benchmark in there."""
     for place in (folder / "scenarios", folder):
         sources = [Source(one.name, one, published=True) for one in _folders(place) if _models(one)]
         if sources:
@@ -146,7 +147,7 @@ def _published(folder: Path) -> ImportableFolder | None:
 
 
 def _models(folder: Path) -> bool:
-    """Whether its folders hold one conversation in each file."""
+    """Whether its subfolders hold files with one conversation each."""
     files = (file for model in _folders(folder) for file in sorted(model.glob("*.json"))[:3])
     return any(_is_published(file) for file in islice(files, _LOOKED_AT))
 
@@ -170,13 +171,15 @@ def _listed(place: Path) -> Iterator[Path]:
 
 
 def pieces_of(path: Path, root: Path, inside: set[str]) -> Iterator[bytes]:
-    """What a file holds that `refuse_unfit` does not refuse. `inside` keeps the folders that do not
-    lead out of `root`: of a file of one of them it is asked only whether it is a link. Raises
-    `InputError`, and `OSError`."""
+    """Yield the bytes of a file, unless `refuse_unfit` refuses it.
+
+    `inside` collects the folders that do not lead out of `root`: for later files in them, only the
+    file itself is checked for being a link. Raises `InputError`, and `OSError`.
+    """
     name = str(path)
     folder, _, _ = name.rpartition(os.sep)
     if folder not in inside:
-        # to resolve a path asks the system for each of its parts, so it is done once a folder
+        # resolving a path asks the system about each of its parts, so it is done once per folder
         refuse_unfit(path, root)
         if path.parent.resolve().is_relative_to(root.resolve()):
             inside.add(folder)
@@ -192,8 +195,8 @@ def pieces_of(path: Path, root: Path, inside: set[str]) -> Iterator[bytes]:
 
 
 def refuse_unfit(path: Path, root: Path) -> None:
-    """Raises `InputError` for what is no file, and for a link that leads out of the folder that is
-    imported."""
+    """Raise `InputError` for what is not a file, and for a link that leads out of the imported
+    folder."""
     hint = "put the file itself there, not a link"
     try:
         inside = path.resolve(strict=True).is_relative_to(root.resolve())
@@ -214,19 +217,19 @@ def refuse_unfit(path: Path, root: Path) -> None:
 
 
 def json_files(folder: Path) -> list[Path]:
-    """Those that lie right in it, by their names."""
+    """Return the JSON files directly in a folder, by name."""
     with os.scandir(folder) as found:
         return [Path(name) for name in sorted(one.path for one in found) if name.endswith(".json")]
 
 
 def size_of(source: Source) -> int:
-    """Bytes that will be read."""
+    """Estimate the bytes to be read: those of all `.json` files, without `.jsonl` histories."""
     places = [source.folder, *([source.cache] if source.cache else [])]
     return sum(_bytes_in(str(place)) for place in places)
 
 
 def _bytes_in(folder: str) -> int:
-    """Of what cannot be looked at, none."""
+    """What cannot be accessed counts as 0."""
     size = 0
     with suppress(OSError), os.scandir(folder) as found:
         for one in found:

@@ -1,4 +1,4 @@
-"""From a conversation's row to its takes: one, or all that our own file tells."""
+"""Converts a conversation's row to its takes: one, or all that our own file lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.store.mirror_rows import is_scripted
 from engine.store.tables import CheckRow, Depends, MessageRow, TakeRow, Verdict
 
 NO_CONTENT: Final = "no content"
-"""How a message ended whose content is null in the file."""
+"""The `finish` of a message whose content is null in the file."""
 
 _ROLES: Final = (Speaker.USER.value, Speaker.TARGET.value)
 _STOP_REASONS: Final = {one.value: one for one in StopReason}
@@ -37,32 +37,32 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ParsedTranscript:
-    """What was said, each message with its turn."""
+    """The messages of a take, each with its turn."""
 
     messages: Sequence[MessageRow]
 
     @property
     def turns(self) -> int:
-        """How many turns are complete: the person spoke and the target answered."""
+        """The number of complete turns: the user spoke and the target answered."""
         return len(self.messages) // 2
 
     @property
     def empty_contents(self) -> int:
-        """Messages whose content was null."""
+        """The number of messages whose content was null."""
         if isinstance(self.messages, PlainMessages):
             return self.messages.finishes.count(NO_CONTENT)
         return sum(message.finish == NO_CONTENT for message in self.messages)
 
     @property
     def texts(self) -> Sequence[bytes]:
-        """What was said, in UTF-8."""
+        """The texts of the messages, as UTF-8."""
         if isinstance(self.messages, PlainMessages):
             return self.messages.texts
         return [one.text.encode() for one in self.messages]
 
     @property
     def digests(self) -> list[bytes]:
-        """Of its messages, in their order."""
+        """The digests of the messages, in order."""
         return [message_digest(one.speaker.value, one.text) for one in self.messages]
 
 
@@ -94,7 +94,7 @@ def read_transcript(
     secrets: frozenset[str] = frozenset(),
     shared: SharedTranscript | None = None,
 ) -> ParsedTranscript:
-    """Raises `UnfitError` for what is no conversation of a user and an assistant in turns."""
+    """Read a transcript. Raises `UnfitError` unless user and assistant alternate."""
     if value is None:
         value = []
     if not isinstance(value, list):
@@ -106,7 +106,7 @@ def read_transcript(
 
 
 def _content(value: object, place: int, key: str) -> str | None:
-    # the user begins, and the two take turns; whatever else is there, is no conversation of ours
+    # the user begins and the two alternate; anything else is not a conversation of ours
     role = _ROLES[place & 1]
     if not isinstance(value, dict) or value.get("role") != role:
         raise _unfit(value, role, f"{key}[{place}]")
@@ -127,7 +127,7 @@ def _encoded(text: str, secrets: frozenset[str]) -> bytes:
 
 
 def _told(message: MessageRow, said: Mapping[str, Any]) -> MessageRow:
-    """With what is told of its turn."""
+    """Add what is known of its turn to a message."""
     role, is_user = message.speaker.value, message.speaker is Speaker.USER
     return replace(
         message,
@@ -149,12 +149,12 @@ def _unfit(value: object, role: str, at: str) -> UnfitError:
 
 
 def _of(told: object, role: str) -> str | None:
-    """What is told of each of the two, for one of them."""
+    """Return one side's value from an object with values for both."""
     return _text(told.get(role)) if isinstance(told, dict) else None
 
 
 def _turns(ours: Mapping[str, Any] | None) -> dict[int, Mapping[str, Any]]:
-    """What our own files say of each turn."""
+    """Return what our own files say of each turn."""
     turns = (ours or {}).get("turns")
     found: dict[int, Mapping[str, Any]] = {}
     for one in turns if isinstance(turns, list) else ():
@@ -168,12 +168,12 @@ def _text(value: object) -> str | None:
 
 
 def stop_reason(value: object) -> StopReason | None:
-    """None for none, and for a word that nobody knows."""
+    """Return the stop reason; None for an unknown word, or none."""
     return _STOP_REASONS.get(value) if isinstance(value, str) else None
 
 
 def _reason(told: Mapping[str, Any], transcript: ParsedTranscript) -> StopReason | None:
-    """Not one that a person's hand in the transcript made impossible."""
+    """Return the stop reason, or `UNKNOWN` if an edited transcript contradicts it."""
     reason = stop_reason(told.get("stop_reason"))
     is_unanswered = len(transcript.messages) % 2 == 1
     return StopReason.UNKNOWN if reason and reason.after_reply and is_unanswered else reason
@@ -181,24 +181,24 @@ def _reason(told: Mapping[str, Any], transcript: ParsedTranscript) -> StopReason
 
 @dataclass(slots=True)
 class FileTake:
-    """One take as a file tells it."""
+    """A take as a file has it."""
 
     number: int
     transcript: ParsedTranscript
     stop_reason: StopReason | None
-    """None where it did not come to an end."""
+    """None if it did not end."""
     detail: str | None
     user_model: str
     model: str
     scripted: bool
     verdicts: tuple[Verdict, ...] = ()
     counts: bool = False
-    """Whether it is the one that `scores.json` is about."""
+    """Whether `scores.json` is about this take."""
     at: int | None = None
-    """When it began, where that is known: milliseconds since 1970."""
+    """When it began, in milliseconds since 1970, if known."""
     ended_at: int | None = None
     depends: Depends | None = None
-    """What it was made from, where that is known."""
+    """What it was made from, if known."""
     user_faults: tuple[UserFault, ...] | None = None
     checks: tuple[CheckRow, ...] = ()
     finished: bool = field(init=False)
@@ -249,7 +249,7 @@ def takes_of(
     secrets: frozenset[str],
     shared: SharedTranscript,
 ) -> list[FileTake]:
-    """In the order in which they were played, numbered so. Raises `UnfitError`."""
+    """Return the takes by number. Raises `UnfitError`."""
     ours = row.get(OURS)
     told: Mapping[str, Any] = ours if isinstance(ours, dict) else {}
     counting = _counting(row, told, model, secrets, shared)
@@ -258,7 +258,7 @@ def takes_of(
 
 
 def in_order(takes: Iterable[FileTake]) -> list[FileTake]:
-    """Numbered anew where two of them have the same number."""
+    """Sort takes by number; renumber all if two have the same."""
     ordered = sorted(takes, key=lambda take: take.number)
     numbers = [take.number for take in ordered]
     if len(set(numbers)) < len(numbers):
@@ -297,7 +297,7 @@ def _counting(
 def listed_takes(
     listed: object, metric_id: str, rules: VerdictRules, secrets: frozenset[str]
 ) -> Iterator[FileTake]:
-    """Takes that our own files tell whole, each by itself. Raises `UnfitError`."""
+    """Yield the takes that our own files list completely. Raises `UnfitError`."""
     for one in objects(listed):
         transcript = read_transcript(one.get("transcript"), ours=one, secrets=secrets)
         take = FileTake(
@@ -324,7 +324,7 @@ def _number(told: Mapping[str, Any]) -> int:
 
 
 def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[UserFault, ...] | None:
-    """As our own files tell them; None where they do not."""
+    """Read faults from our own files; None if there is no list of them."""
     if not isinstance(told.get("user_faults"), list):
         return None
     return tuple(
@@ -338,7 +338,7 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
 
 
 def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
-    """As our own files tell them; what is not as we write it is left out."""
+    """Read checks from our own files; what is not in our format is left out."""
     for one in objects(told.get("checks")):
         kind, model = one.get("kind"), one.get("model")
         if kind not in set(CheckKind) or not isinstance(model, str):

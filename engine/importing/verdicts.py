@@ -1,4 +1,4 @@
-"""From rows of `scores.json`, and the history in our own, to verdicts."""
+"""Reads verdicts from rows of `scores.json` and from the history in our own files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.store.codec import storable
 from engine.store.tables import CheckRow, Quote, Verdict
 
 EDITED: Final = "edited file"
-"""The judge of what a person wrote over a verdict of ours in the file."""
+"""The judge of a verdict that a person wrote over ours in a file."""
 NOT_SCORED: Final = "not scored in the imported file"
 NO_TYPE: Final = "the metric's type is not known, so present or not does not say whether it passed"
 
@@ -23,12 +23,12 @@ Tracks = Mapping[str, Track]
 
 @dataclass(frozen=True, slots=True)
 class VerdictRules:
-    """What makes a verdict of what a file says."""
+    """What is needed to read a verdict."""
 
     tracks: Tracks
-    """The type of each metric."""
+    """The track of each metric."""
     jury: Jury | None
-    """Whose verdicts count."""
+    """The judges and passes that count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ParsedVerdicts:
 
 
 def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> ParsedVerdicts:
-    """`metric_id` is the scenario's. Raises `UnfitError`."""
+    """Read the verdicts of a row; `metric_id` is its scenario's. Raises `UnfitError`."""
     history = tuple(_history(row, metric_id, rules))
     about = metric_id if history else text(row, "metric_id") or metric_id
     present = answer(row, "present")
@@ -64,14 +64,14 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
     )
     if not history:
         return ParsedVerdicts((said,))
-    # what the row says as a whole is one of its verdicts, unless a person wrote over it
+    # the row's own result is that of one of its verdicts, unless a person edited it
     is_edited = track is not None and not any(_tells(one, said) for one in history)
     return ParsedVerdicts((*history, said) if is_edited else history)
 
 
 def _tells(one: Verdict, said: Verdict) -> bool:
-    """Whether what the row says as a whole is what this verdict of its history says; a row without
-    an answer says no more than its history."""
+    """Whether a row's own result is that of this verdict of its history; a row without a result
+    says no more than its history."""
     answers = said.passed is None or one.passed is said.passed
     return answers and one.justification == said.justification
 
@@ -83,7 +83,7 @@ def _off_target(
     present: bool | None,  # noqa: FBT001  (a value, not a switch)
     rules: VerdictRules,
 ) -> Verdict:
-    """Kept, and never counted: its scenario was not made to bring this behaviour out."""
+    """A verdict that is kept but never counts: its scenario does not provoke this behaviour."""
     return Verdict(
         take=GIVEN_LATER,
         metric_id=about,
@@ -121,14 +121,14 @@ def _listed(row: ForeignObject) -> list[dict[str, Any]]:
 
 
 def _history(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
-    """Every verdict on the take, as our own files tell them, oldest first."""
+    """Yield every verdict on the take that our own file lists, oldest first."""
     yield from verdicts_of(_listed(row), metric_id, rules)
 
 
 def verdicts_of(
     listed: Iterable[dict[str, Any]], metric_id: str, rules: VerdictRules
 ) -> Iterator[Verdict]:
-    """From what our own files list. Raises `UnfitError`."""
+    """Read the verdicts that our own files list. Raises `UnfitError`."""
     for one in listed:
         about = text(one, "metric_id") or metric_id
         track = rules.tracks.get(about)
@@ -175,7 +175,7 @@ def _marks(one: Mapping[str, Any]) -> tuple[bool, ...] | None:
 
 
 class _Label(TypedDict, total=False):
-    """The fields of a verdict that only a person's has."""
+    """The fields that only a person's verdict has."""
 
     stratum: str | None
     inclusion: float
@@ -185,7 +185,7 @@ class _Label(TypedDict, total=False):
 
 
 def _label(one: Mapping[str, Any]) -> _Label:
-    """What does not fit is left out."""
+    """Read a person's label; values that do not fit are left out."""
     said = one.get("label")
     found = _Label()
     if not isinstance(said, dict) or one.get("source") != "human":
@@ -208,12 +208,12 @@ def _number(value: object, most: float) -> float | None:
 
 
 def check_identity(check: CheckRow) -> tuple[object, ...]:
-    """What makes two checks of one take the same one."""
+    """Return what makes two checks of one take equal."""
     return check.kind, check.model, check.answers, check.unusable
 
 
 def identity(verdict: Verdict) -> tuple[object, ...]:
-    """What makes two verdicts on one take the same one."""
+    """Return what makes two verdicts on one take equal."""
     return (
         *(verdict.metric_id, verdict.judge, verdict.source, verdict.number),
         *(verdict.present, verdict.passed, verdict.unscored, verdict.justification),

@@ -1,4 +1,4 @@
-"""Where rows of work stand, and what was called for them: each told once."""
+"""Imports the states of rows of work and the calls that were made for them, each once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.store.tables import AttemptRow, StateRow, Verdict
 SUM: Final = "the sum of calls that were made elsewhere"
 _NOTHING: Final = Usage(0, 0, None, 0, 0.0)
 _NOISE_USD: Final = 1e-9
-"""Less than any provider charges."""
+"""Less than any provider charges, in US dollars."""
 
 _ROLES: Final = {
     Stage.GEN_METRICS: Role.GENERATOR,
@@ -46,26 +46,26 @@ def attempt_of(
 
 @dataclass(slots=True)
 class KnownUsage:
-    """What is in the store, or on its way there, of a stage and target."""
+    """Usage by stage and target that this import has added."""
 
     sums: dict[tuple[Stage, str | None], Usage] = field(default_factory=dict)
 
     def add(self, attempt: AttemptRow) -> None:
-        """A call that goes into the store."""
+        """Add the usage of a call that will be stored."""
         key = (attempt.stage, attempt.target)
         self.sums[key] = _sum(self.sums.get(key, _NOTHING), attempt.usage)
 
     def knows(self, stage: Stage, target: str | None) -> bool:
-        """Whether anything of it is on its way into the store."""
+        """Whether any call of this stage and target was added."""
         return (stage, target) in self.sums
 
     def missing(self, stage: Stage, target: str | None, told: Usage, before: Usage) -> Usage | None:
-        """What a file tells beyond what is known, `before` included; None where that is nothing."""
+        """Return a file's sum minus the known usage and `before`; None if nothing is left."""
         known = _sum(before, self.sums.get((stage, target), _NOTHING))
         cost = None
         if told.cost_usd is not None:
             cost = max(told.cost_usd - (known.cost_usd or 0.0), 0.0)
-            # sums of fractions differ in their last digits, by the order in which they were added
+            # sums of floats differ in their last digits, depending on the order
             cost = 0.0 if cost < _NOISE_USD else cost
         left = Usage(
             1,
@@ -82,7 +82,7 @@ def _beyond(told: int | None, known: int | None) -> int | None:
 
 
 def _sum(one: Usage, other: Usage) -> Usage:
-    """What is not known adds nothing here: the file's sum tells it, or nobody does."""
+    """Add up usage. An unknown amount counts as 0: only the file's own sum may have it."""
     return Usage(
         0,
         (one.input_tokens or 0) + (other.input_tokens or 0),
@@ -93,7 +93,7 @@ def _sum(one: Usage, other: Usage) -> Usage:
 
 
 def phases(value: object) -> Iterator[tuple[Stage, Usage, bool]]:
-    """Each stage that a `cost.json` tells of, and whether scripts made its calls."""
+    """Yield each stage in a `cost.json` with its usage, and whether scripts made its calls."""
     for name, phase in value.items() if isinstance(value, Mapping) else ():
         if name in set(_ROLES) and isinstance(phase, Mapping):
             told = usage_of(phase)
@@ -107,7 +107,7 @@ def _is_scripted(phase: Mapping[str, Any]) -> bool:
 
 
 def caller(*, scripted: bool) -> str:
-    """The label of a model of which no more is known."""
+    """Return the label of a model of which only this is known."""
     return f"offline:{UNKNOWN}" if scripted else UNKNOWN
 
 
@@ -116,7 +116,7 @@ _GENERATION = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
 
 @dataclass(slots=True)
 class WorkImport:
-    """Of one benchmark's import."""
+    """Imports states and calls of one benchmark."""
 
     context: ImportContext
     _used: KnownUsage = field(default_factory=KnownUsage)
@@ -125,7 +125,7 @@ class WorkImport:
     def state(
         self, stage: Stage, unit: str, target: str | None = None, *, failed: str | None = None
     ) -> Iterator[StateRow]:
-        """Done, or failed for a reason; none where a state of it is told already."""
+        """Yield the state done, or failed with a reason, unless one is known already."""
         yield from self.told(
             StateRow(
                 benchmark=self.context.name,
@@ -138,7 +138,7 @@ class WorkImport:
         )
 
     def judged_since(self, key: ConversationKey, verdicts: Iterable[Verdict]) -> Iterator[StateRow]:
-        """Done, where the store says otherwise of it and a verdict comes in that can be used."""
+        """Yield the state done if the store has another one and a usable verdict is added."""
         unit = str(key)
         usable = any(verdict.passed is not None for verdict in verdicts)
         if usable and not self.context.known.is_done(Stage.EVALUATE, unit):
@@ -151,8 +151,8 @@ class WorkImport:
             )
 
     def told(self, row: StateRow) -> Iterator[StateRow]:
-        """None where a state of it is told already. A conversation comes once, and there may be
-        very many, so that no list of them is needed."""
+        """Yield a state unless one is known already. Only those without a target are remembered:
+        there may be very many conversations, and each comes once."""
         if self.context.known.announced(row.stage, row.unit):
             return
         if row.target is None:
@@ -162,7 +162,7 @@ class WorkImport:
         yield row
 
     def made(self, calls: Iterable[AttemptRow]) -> list[AttemptRow]:
-        """Calls that are told one by one, so that no sum has them once more."""
+        """Add calls that are listed one by one, so that no sum includes them again."""
         made = list(calls)
         for call in made:
             self._used.add(call)
@@ -177,12 +177,12 @@ class WorkImport:
         return attempt
 
     def written_by_script(self, scenario_id: str) -> AttemptRow:
-        """So that it is known for what it is; what it took is in the sum of all."""
+        """Mark a scenario as written by a script; the usage is in the sum of all calls."""
         nothing = Usage(1, 0, 0, 0, 0.0)
         return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, caller(scripted=True), nothing)
 
     def left(self, histories: RowHistories) -> Iterator[AttemptRow | StateRow]:
-        """What is told of rows of work that are none of those in other files."""
+        """Yield the calls and states of rows of work that no other file has."""
         known = self.context.known
         for history in histories.left():
             calls = history.calls or []
@@ -192,7 +192,7 @@ class WorkImport:
                     yield from self.told(state)
 
     def costs(self, path: Path, target: str | None) -> Iterator[AttemptRow]:
-        """The part of each sum in a `cost.json` that no row has told."""
+        """Yield the part of each sum in a `cost.json` that listed calls do not cover."""
         if not path.is_file():
             return
         file = self.context.report.file(path)
@@ -219,7 +219,8 @@ class WorkImport:
             yield self.attempt(stage, unit, target, caller(scripted=scripted), missing)
 
     def of_stages(self, folder: Path, history: RowHistories) -> Iterator[StateRow]:
-        """Metrics stand in the benchmark's file; results were worked out where there is one."""
+        """Yield the states of stages that files imply: metrics are in `benchmark.yaml`, and results
+        were computed if there is a file."""
         if history.is_there:
             return
         name, definition = self.context.name, self.context.definition
