@@ -1,1 +1,1 @@
-"""Numbers that can be published: pure functions over verdicts, each with its formula's source."""
+"""Statistics for publication: pure functions over verdicts, with the sources of their formulas."""

@@ -1,4 +1,4 @@
-"""How far repeated answers on the same thing agree: samples, judges, passes of a judge."""
+"""Agreement of repeated answers on the same thing: samples, judges, or passes of a judge."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """What an interval goes by beside the jackknife, as `python -m tests.benchmarks.coverage`
-    finds."""
+    """Limits of a coefficient's interval besides the jackknife, chosen by
+    `python -m tests.benchmarks.coverage`."""
 
     most: float
-    """Effective things, in times of those that independent things are worth."""
+    """The most effective things, as a multiple of what independent things are worth."""
     freedom: int
-    """Degrees of freedom of Student's t, in times of those of the clusters: answers of two kinds
-    vary less than what is normally distributed."""
+    """Degrees of freedom of Student's t, as a multiple of those of the clusters: binary answers
+    vary less than normally distributed ones."""
     by_pairs: bool
-    """Whether a thing of three answers, which are three pairs, may be worth more than one of two
-    (`_Sums.worth_of_pairs`)."""
+    """Whether a thing with three answers, which are three pairs, may be worth more than one with
+    two (`_Sums.worth_of_pairs`)."""
 
 
 _AC1: Final = _Limit(most=1, freedom=2, by_pairs=False)
 _ALPHA: Final = _Limit(most=2, freedom=1, by_pairs=True)
-"""What chance disagrees on is small at high rates, and varies with what is seen."""
+"""The disagreement expected by chance is small at high rates, and is itself estimated."""
 _KAPPA: Final = _Limit(most=2, freedom=2, by_pairs=False)
-"""Below alpha where there are few answers, so that it takes more room to hold the truth."""
+"""It is below alpha for few answers, so its interval needs more width to cover the truth."""
 _MOST_PAIRS: Final = 3
-"""Of answers on one thing: more seldom hold what their number promises with few clusters."""
+"""The most pairs of one thing that count: with few clusters, more are seldom worth as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """A figure of agreement and its interval over things, clusters of them drawn as one."""
+    """A figure of agreement with its interval, clustered by base scenario."""
 
     value: float
     interval: Interval | None
@@ -52,21 +52,21 @@ class Agreement:
     """How far answers on the same thing agree; things answered once are left out."""
 
     things: int
-    """Answered at least twice."""
+    """How many things were answered at least twice."""
     percent: Coefficient
-    """Of all pairs of answers on one thing, the share that agree; things weigh alike."""
+    """The share of pairs of answers on one thing that agree; each thing has the same weight."""
     unanimous: Coefficient
     """The share of things on which all answers agree."""
     ac1: Coefficient | None
     alpha: Coefficient | None
-    """None where only one answer was ever given: chance cannot be told from agreement."""
+    """None where only one answer was ever given: agreement beyond chance is not defined."""
     kappa: Coefficient | None
-    """Fleiss'; None as for alpha, and where things were answered unequally often."""
+    """Fleiss' kappa; None as for alpha, and where things were answered unequally often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """Where two raters answer the same thing, how their answers fall."""
+    """How the answers of two raters on the same things fall."""
 
     both: int
     left_only: int
@@ -76,7 +76,7 @@ class Flips:
 
 
 def flip_matrix(left: Sequence[bool | None], right: Sequence[bool | None]) -> Flips:
-    """Two raters' answers in the same order of things; those with one answer are left out."""
+    """Count two raters' answers, given in the same order; things with one answer are left out."""
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
     both = sum(a and b for a, b in pairs)
     left_only = sum(a and not b for a, b in pairs)
@@ -89,9 +89,9 @@ def agreement(
     clusters: Iterable[Hashable] | None = None,
     weights: Iterable[float] | None = None,
 ) -> Agreement | None:
-    """Of answers on things; `clusters` names each thing's base scenario, without it each stands
-    alone. `weights` add up to as many things as they say as much as; without them each thing is
-    one. None where nothing was answered twice.
+    """The agreement of the answers on each thing; None where nothing was answered twice. `clusters`
+    has each thing's base scenario; without it, each thing is a cluster. `weights` should sum to
+    the effective number of things; without them, each thing has weight 1.
 
     Percent and AC1: K. L. Gwet, British Journal of Mathematical and Statistical Psychology 61
     (2008) 29-48, eq. 5 and 6. Alpha, nominal: K. Krippendorff, Content Analysis (2013), chapter
@@ -104,7 +104,7 @@ def agreement(
     for answers, place, weight in zip(ratings, places, worth, strict=False):
         given = [answer for answer in answers if answer is not None]
         if len(given) > 1:
-            # things answered alike are added up first: thousands of them come to a few dozen kinds
+            # things answered alike are added up first: thousands make a few dozen kinds
             alike[place, sum(given), len(given)] += weight
     sums: dict[Hashable, _Sums] = {}
     for (place, passed, rated), things in alike.items():
@@ -113,7 +113,7 @@ def agreement(
         return None
     parts = list(sums.values())
     whole = sum(parts, _NOTHING)
-    # by subtraction: to add up all clusters but one, for each of them, would be quadratic
+    # by subtraction: adding up all clusters but one, for each of them, would be quadratic
     left_out = [whole - part for part in parts]
 
     def corrected(formula: _Formula, expected: _Formula, limit: _Limit) -> Coefficient | None:
@@ -133,24 +133,24 @@ def agreement(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What every figure is made of, added up over things."""
+    """The sums over things that every figure is computed from."""
 
     things: float = 0
     answers: float = 0
     passed: float = 0
     alike: float = 0.0
-    """Of each thing, the share of its pairs of answers that agree."""
+    """Sum of each thing's share of agreeing pairs of answers."""
     unanimous: float = 0
     share: float = 0.0
-    """Of each thing, the share of its answers that pass."""
+    """Sum of each thing's share of passing answers."""
     apart: float = 0.0
-    """Of each thing, its pairs of answers that differ, each weighted 1 / (answers - 1)."""
+    """Sum of each thing's differing pairs of answers, weighted 1 / (answers - 1)."""
     pairs: float = 0.0
-    """Of answers on one thing."""
+    """Pairs of answers on the same thing."""
 
     @classmethod
     def of(cls, passed: int, answers: int, things: float) -> _Sums:
-        """Of things that were each answered so often, so many of the answers passing."""
+        """The sums of `things` things with `answers` answers each, of which `passed` pass."""
         failed = answers - passed
         pairs = answers * (answers - 1) / 2
         return cls(
@@ -189,9 +189,9 @@ class _Sums:
         )
 
     def worth_of_pairs(self, value: float) -> float:
-        """Independent pairs that one thing's are worth, if the figure of agreement is `value`: all
-        of them where nothing agrees beyond chance, one where everything does. Kish's n / deff over
-        the pairs of a thing, their likeness being taken as the root of the figure."""
+        """How many independent pairs one thing's pairs are worth, if the coefficient is `value`:
+        all of them where nothing agrees beyond chance, one where everything does. Kish's n / deff
+        over the pairs of a thing, with the root of the coefficient as their correlation."""
         pairs = min(_MOST_PAIRS, self.pairs / self.things)
         return pairs / (1 + (pairs - 1) * sqrt(max(0.0, value)))
 
@@ -233,16 +233,16 @@ _Formula = Callable[[_Sums], float | None]
 
 
 def _beyond(percent: float, expected: float) -> float | None:
-    """How much of the agreement that chance leaves open was reached."""
+    """Agreement beyond chance, as a share of what is possible beyond chance."""
     return None if expected >= 1 else (percent - expected) / (1 - expected)
 
 
 def _share(
     formula: Callable[[_Sums], float], whole: _Sums, left_out: Sequence[_Sums]
 ) -> Coefficient:
-    """Wilson's interval over as many things as give the error of leaving out one cluster after the
-    other (jackknife: B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), eq.
-    3.13). Where leaving out changes nothing, each cluster counts as one observation."""
+    """Wilson's interval over the effective number of things that has the error of the jackknife
+    over clusters (B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), eq.
+    3.13). Where that error is 0, each cluster counts as one observation."""
     value = formula(whole)
     if len(left_out) < 2:
         return Coefficient(value, None)
@@ -255,19 +255,18 @@ def _share(
 def _corrected(
     formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums], limit: _Limit
 ) -> Coefficient | None:
-    """A figure that chance was taken out of, c. Wilson's interval of (1 + c) / 2, from 0 to 1, over
-    an effective number of things: as many as give the error that leaving out one cluster after the
-    other gives, but no more than `limit` times those that would give it were all things independent
-    and what is expected by chance known.
+    """A chance-corrected coefficient c. Wilson's interval of (1 + c) / 2, from 0 to 1, over the
+    effective number of things that has the error of the jackknife over clusters, but at most
+    `limit` times the number if all things were independent and chance agreement known.
 
-    The latter, for agreement A and disagreement D expected by chance, is n D (1 + c) / A, from c =
-    1 - (1 - A) / D. It counts at high rates, where D is small: a few clusters may all hold alike
-    answers, and so have no error, or leaving one out may leave a figure that is not defined.
+    That number, for agreement A and disagreement D expected by chance, is n D (1 + c) / A, from c =
+    1 - (1 - A) / D. It matters at high rates, where D is small: a few clusters may have the same
+    answers, and so no error, or leaving one out may leave an undefined coefficient.
     """
     value, by_chance = formula(whole), expected(whole)
     if value is None or by_chance is None:
         return None
-    if len(left_out) < 2:  # without the only cluster nothing is left to compute from
+    if len(left_out) < 2:  # nothing is left to compute from without the only cluster
         return Coefficient(value, None)
     share = (1 + value) / 2
     most = limit.most * (whole.worth_of_pairs(value) if limit.by_pairs else 1)

@@ -1,8 +1,8 @@
-"""How far a judge can be trusted, by what people said of a sample of its conversations.
+"""The accuracy of a judge, from people's labels on a sample of its conversations.
 
 The labelled conversations were drawn with known probabilities, so each stands for `weight` of them;
-rows of one base scenario are not independent and are one cluster. Everything is of `present`:
-whether the behaviour is there, whatever the metric's track makes of that.
+rows of one base scenario are not independent and are one cluster. Everything is about `present`:
+whether the behaviour is there, whatever the metric's track.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from engine.statistics.clusters import Cluster, Stratum, stratified_error
 from engine.statistics.distributions import Z95, Interval, clopper_pearson, critical, wilson
 
 _EXPECTED_FREEDOM: Final = 4
-"""Clusters' worth that independent labels weigh against the spread that the clusters show: few
-clusters may happen to be alike (as in `rates`)."""
+"""The weight, in clusters, of the variance of independent labels against the clusters' own: few
+clusters may vary little by chance (as in `rates`)."""
 _IMAGINED: Final = 1
-"""Errors of the judge that are imagined beside those that were seen: none among a few labels is not
-a judge without error."""
+"""Imagined errors of the judge added to the observed ones: no error among a few labels does not
+make a judge perfect."""
 
 
 _FEW: Final = 5
-"""Labels of the rarer kind from which on Wilson's interval alone holds the truth often enough."""
+"""With fewer labels of the rarer kind, Wilson's interval alone has too little coverage."""
 _FEW_CLUSTERS: Final = 12
-"""The same of clusters."""
+"""The same for clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledConversation:
-    """A conversation of which a person and the judge both said whether the behaviour is there."""
+    """A conversation that a person and the judge both answered."""
 
     cluster: str
     """The metric and the base scenario."""
     weight: float
-    """Conversations that it stands for: 1 / its probability to be drawn."""
+    """Conversations that it stands for: 1 / its inclusion probability."""
     judge: bool
     person: bool
 
@@ -49,23 +49,23 @@ class Share:
     value: float
     interval: Interval
     labels: int
-    """That it is of, unweighted."""
+    """Labels that it is a share of, unweighted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How right a judge is, held against people. None where no label speaks of it."""
+    """The accuracy of a judge against people. A share is None where no label is about it."""
 
     sensitivity: Share | None
-    """Of what people found present, the share that the judge did."""
+    """The share of what people found present that the judge found present, too."""
     specificity: Share | None
-    """Of what people found absent, the share that the judge did."""
+    """The share of what people found absent that the judge found absent, too."""
     positive_value: Share | None
-    """Of what the judge found present, the share that people did."""
+    """The share of what the judge found present that people found present, too."""
     negative_value: Share | None
-    """Of what the judge found absent, the share that people did."""
+    """The share of what the judge found absent that people found absent, too."""
     right: Share | None
-    """The share on which both say the same."""
+    """The share on which both agree."""
 
 
 def accuracy(labels: Sequence[LabelledConversation]) -> Accuracy:
@@ -82,7 +82,7 @@ def accuracy(labels: Sequence[LabelledConversation]) -> Accuracy:
 
 
 def effective_labels(weights: Iterable[float]) -> float:
-    """How many labels of equal weight say as much: L. Kish, Survey Sampling (1965), section 11.7;
+    """The effective sample size of weighted labels: L. Kish, Survey Sampling (1965), section 11.7;
     0 for none."""
     weights = list(weights)
     squares = sum(weight * weight for weight in weights)
@@ -93,18 +93,17 @@ def _share(
     found: Sequence[tuple[LabelledConversation, bool]],
     could_be_wrong: Sequence[LabelledConversation],
 ) -> Share | None:
-    """Wilson's interval over as many labels as give the linearised error of a ratio of weighted
-    sums, clusters with C / (C - 1) (Särndal, Swensson and Wretman, Model Assisted Survey Sampling
-    (1992), result 5.6.1), moderated by what independent labels would give. Degrees of freedom are
-    those of as many clusters of equal weight as say as much: A. V. Carter, K. T. Schnepel and
-    D. G. Steigerwald, Review of Economics and Statistics 99 (2017) 698-709, without likeness.
+    """Wilson's interval over the effective number of labels that has the linearised error of a
+    ratio of weighted sums, clusters with C / (C - 1) (Särndal, Swensson and Wretman, Model Assisted
+    Survey Sampling (1992), result 5.6.1), moderated by that of independent labels. Degrees of
+    freedom are those of the effective number of equal clusters: A. V. Carter, K. T. Schnepel and
+    D. G. Steigerwald, Review of Economics and Statistics 99 (2017) 698-709, without correlation.
 
-    Errors can only come from the labels `could_be_wrong`. Where few were met and each stands for
-    many conversations, that is what is not known: one error more is imagined among them. Of one
-    to four errors, or so few that are right, and of few clusters, Wilson's interval may say that
-    there are hardly fewer: there it reaches at least as far as the exact one, for as many labels
-    as these degrees of freedom leave (E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998)
-    193-201).
+    Errors can only come from the labels `could_be_wrong`. As few errors may be seen where each
+    label stands for many conversations, one more is imagined among them. For one to four errors
+    (or as few correct labels), and for few clusters, Wilson's interval may be too short: there it
+    reaches at least as far as the exact one, for as many labels as these degrees of freedom leave
+    (E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193-201).
     """
     if not found:
         return None
@@ -146,43 +145,43 @@ def _share(
 
 @dataclass(frozen=True, slots=True)
 class JudgedCluster:
-    """What a judge said of the conversations of one base scenario, labelled or not."""
+    """A judge's answers on the conversations of one base scenario, labelled or not."""
 
     size: int
     present: int
-    """Of them, those in which the judge found the behaviour."""
+    """Conversations in which the judge found the behaviour."""
 
 
 Population = Mapping[str, Mapping[str, JudgedCluster]]
-"""Of each metric, its clusters by the name that labels have for them."""
+"""By metric, its clusters by `LabelledConversation.cluster`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRate:
-    """The share of conversations in which the behaviour is present, as people would have said."""
+    """The share of conversations in which people would find the behaviour present, estimated."""
 
     value: float
     interval: Interval
     error: float
     """Standard error."""
     of_labels: float
-    """The part of its square that more labels would make smaller."""
+    """The part of the squared error that more labels would reduce."""
     interval_half: float
-    """Of the interval before it is cut at 0 and 1."""
+    """Half the interval's width, before it is cut at 0 and 1."""
     labels: int
 
 
 def prediction_powered(
     population: Population, labels: Sequence[LabelledConversation]
 ) -> CorrectedRate | None:
-    """The judge's rate over all conversations, and to it what the labels say that it is wrong by.
+    """The judge's rate over all conversations, corrected by its errors on the labels.
 
     A. N. Angelopoulos and others, Science 382 (2023) 669-674, with inclusion weights: the
     difference estimator of Särndal, Swensson and Wretman (1992), eq. 6.3.4. Its error is that of
-    clusters about their metrics' means (`stratified_error`), which holds both what scenarios differ
-    by and what labels do; at least that of the judge's rate and of independent labels together, as
-    few labels may hold too few of the judge's errors. Student's t, cut at 0 and 1. None without
-    conversations or labels, or with a single cluster.
+    clusters about their metrics' means (`stratified_error`), which includes the variation of both
+    scenarios and labels; it is at least that of the judge's rate and of independent labels
+    together, as few labels may include too few of the judge's errors. Student's t, cut at 0 and 1.
+    None without conversations or labels, or with a single cluster.
     """
     count = sum(one.size for metric in population.values() for one in metric.values())
     if not count or not labels:
@@ -209,8 +208,8 @@ def prediction_powered(
 
 
 def labels_for_width(corrected: CorrectedRate, width: float) -> int | None:
-    """About how many labels would make the interval so narrow, if they were as the present ones
-    are; None where no number would, as what scenarios differ by alone is wider."""
+    """About how many labels in all would make the interval this narrow, if they were like the
+    present ones; None where the variation between scenarios alone makes it wider."""
     half = corrected.interval_half
     allowed = (width / 2 / half * corrected.error) ** 2 if half else 0.0
     of_scenarios = corrected.error**2 - corrected.of_labels
@@ -234,7 +233,7 @@ class RoganGladen:
     """The rate corrected by the judge's sensitivity and specificity."""
 
     value: float | None
-    """None where it cannot be corrected."""
+    """None where it cannot be corrected; `interval` is None, too."""
     interval: Interval | None
 
 
@@ -243,10 +242,11 @@ def rogan_gladen(
 ) -> RoganGladen | None:
     """(rate + specificity - 1) / (sensitivity + specificity - 1).
 
-    W. J. Rogan and B. Gladen, American Journal of Epidemiology 107 (1978) 71-76. Errors by leaving
-    out one cluster of labels after the other (jackknife), to which the judge's own error over the
-    clusters comes, divided as it is. It cannot be corrected where the interval of the denominator
-    reaches 0. None without a label of either kind, or with fewer than three clusters.
+    W. J. Rogan and B. Gladen, American Journal of Epidemiology 107 (1978) 71-76. The error is that
+    of the jackknife over clusters of labels, plus that of the judge's rate over the clusters,
+    divided by the denominator. It cannot be corrected where the interval of the denominator reaches
+    0, or a single cluster has all labels of one kind. None without labels of both kinds, or with
+    fewer than three clusters.
     """
     judged = stratified_error(_strata(population, {}))
     count = sum(one.size for metric in population.values() for one in metric.values())
@@ -281,15 +281,15 @@ _NONE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Weights of labels, added up."""
+    """Sums of the weights of labels."""
 
     present: float = 0.0
-    """That people found present."""
+    """People found it present."""
     absent: float = 0.0
     found: float = 0.0
-    """Present to both."""
+    """Both found it present."""
     passed_over: float = 0.0
-    """Absent to both."""
+    """Both found it absent."""
 
     @property
     def youden(self) -> float:
@@ -330,18 +330,18 @@ class PairedTest:
     """Two judges on the same labels."""
 
     only_left: int
-    """Labels that the left one meets and the right one does not."""
+    """Labels on which only the left judge is right."""
     only_right: int
     p: float
-    """Of a difference this large where both are equally often right."""
+    """Two-sided, for judges that are equally often right."""
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> PairedTest:
-    """Whether two judges are equally often right, from which of them is right on each label.
+    """Whether two judges are equally often right; each argument says on which labels one is right.
 
-    The exact test on labels on which one is right and the other is not, two-sided: Q. McNemar,
-    Psychometrika 12 (1947) 153-157; binomial as in A. Agresti, Categorical Data Analysis (2002),
-    section 10.1. Labels count alike, whatever they stand for.
+    The exact two-sided test on the labels on which only one is right: Q. McNemar, Psychometrika 12
+    (1947) 153-157; binomial as in A. Agresti, Categorical Data Analysis (2002), section 10.1.
+    Labels are unweighted.
     """
     only_left = sum(one and not other for one, other in zip(left, right, strict=True))
     only_right = sum(other and not one for one, other in zip(left, right, strict=True))

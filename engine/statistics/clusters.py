@@ -1,4 +1,4 @@
-"""Rows that are not independent: clusters, how alike they are inside, and what that costs."""
+"""Clustered rows: their intra-class correlation, design effect, standard errors and resampling."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from engine.statistics.distributions import LEVEL, Interval
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the rows of one base scenario (for one metric) add up to."""
+    """The sums over the rows of one base scenario (for one metric)."""
 
     size: int
     """Rows."""
     total: float
-    """Sum of their values: of a rate, how many passed; of differences, the sum of them."""
+    """Sum of their values: for a rate, how many passed; for differences, their sum."""
     squares: float
-    """Sum of the squares of their values; for values of 0 and 1 the same as `total`."""
+    """Sum of the squared values; equals `total` for values of 0 and 1."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Cluster:
@@ -36,7 +36,7 @@ class Cluster:
 
 
 class WeightedCluster(Protocol):
-    """As much of a cluster as the error of a mean needs."""
+    """The part of a cluster that the error of a mean needs."""
 
     @property
     def size(self) -> float: ...
@@ -49,38 +49,38 @@ Stratum = Sequence[Cluster]
 """The clusters of one metric. The strata of a benchmark are its metrics."""
 
 _SHARED: Final = "\0"
-"""The stratum of transcripts that stand under several metrics; no metric's id."""
+"""The stratum of transcripts that belong to several metrics; not the id of any metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTranscripts:
-    """Base scenarios whose rows are not independent, as transcripts of theirs are the same."""
+    """Base scenarios whose rows are not independent, as they share transcripts."""
 
     names: Mapping[str, str]
-    """By base scenario, the first transcript of all that hang together."""
+    """By base scenario, the first of all transcripts that are connected through base scenarios."""
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str | None]]) -> SharedTranscripts:
-        """`rows` are base scenarios, each with a transcript that it shares with others, or None."""
+        """`rows` are base scenarios, each with the transcript that it shares, or None."""
         of_base: dict[str, str] = {}
         before: dict[str, str] = {}
         for base, transcript in rows:
             if transcript is not None:
                 first = _first(before, transcript)
                 other = _first(before, of_base.setdefault(base, transcript))
-                # the smaller name stands for both, so that the order of rows changes nothing
+                # the smaller name stands for both, so that the order of rows does not matter
                 before[max(first, other)] = min(first, other)
         return cls({base: _first(before, name) for base, name in of_base.items()})
 
     def place(self, metric: str, base: str) -> tuple[str, str]:
-        """The stratum and the cluster of a base scenario in what is said of several metrics.
-        Metrics whose transcripts are the same do not vary by themselves: they are one stratum, in
-        which each transcript is a cluster."""
+        """The stratum and cluster of a base scenario in figures over several metrics. Metrics with
+        the same transcripts do not vary independently: they are one stratum, in which each
+        transcript is a cluster."""
         name = self.names.get(base)
         return (metric, base) if name is None else (_SHARED, name)
 
     def cluster(self, base: str) -> str:
-        """The cluster of a base scenario in what is said of its metric alone."""
+        """The cluster of a base scenario in figures of its metric alone."""
         return self.names.get(base, base)
 
 
@@ -89,19 +89,19 @@ NOTHING_SHARED: Final = SharedTranscripts({})
 
 def _first(before: dict[str, str], name: str) -> str:
     while before.setdefault(name, name) != name:
-        # union-find with halved paths: many transcripts that hang together stay cheap
+        # union-find with path halving: many connected transcripts stay cheap
         before[name] = name = before[before[name]]
     return name
 
 
 def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
-    """How alike the rows of one cluster are, from 0 (not at all) to 1.
+    """The intra-class correlation of rows in one cluster, from 0 (unrelated) to 1.
 
-    A cell holds clusters whose rows have one expected value (a metric and a target); sums of
-    squares and degrees of freedom are pooled over the cells, so that differences between cells do
-    not count as likeness. The ANOVA estimator with m0 for unequal clusters, floored at 0:
-    A. Donner and J. J. Koval, Biometrics 36 (1980) 19-25. None where nothing can be said: no cell
-    with two clusters, no cluster with two rows, or no two values that differ within a cell.
+    A cell contains clusters whose rows have the same expected value (a metric and a target); sums
+    of squares and degrees of freedom are pooled over the cells, so that differences between cells
+    do not count as correlation. The ANOVA estimator with m0 for unequal clusters, floored at 0:
+    A. Donner and J. J. Koval, Biometrics 36 (1980) 19-25. None where it is not defined: no cell
+    with two clusters, no cluster with two rows, or no different values within a cell.
     """
     between = within = sizes = 0.0
     between_df = within_df = 0
@@ -112,7 +112,7 @@ def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
             continue
         mean = sum(cluster.total for cluster in filled) / count
         explained = sum(cluster.total * cluster.mean for cluster in filled)
-        # both sums are differences of large numbers, which rounding may leave a hair below 0
+        # both sums are differences of large numbers, which rounding may leave just below 0
         between += max(0.0, explained - count * mean * mean)
         within += max(0.0, sum(cluster.squares for cluster in filled) - explained)
         between_df += len(filled) - 1
@@ -122,15 +122,15 @@ def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
         return None
     between_square, within_square = between / between_df, within / within_df
     spread = between_square + (sizes / between_df - 1) * within_square
-    # nothing but rounding is left: a quotient of it would be noise
+    # only rounding is left, and its quotient would be noise
     if spread < 1e-12:
         return None
     return max(0.0, (between_square - within_square) / spread)
 
 
 def design_effect(sizes: Iterable[int], correlation: float) -> float:
-    """By what factor clusters of these sizes widen the variance of a mean: 1 + (m' - 1) *
-    correlation, m' the size-weighted mean size. 1 for no rows.
+    """The factor by which clusters of these sizes inflate the variance of a mean: 1 + (m' - 1) *
+    correlation, with m' the size-weighted mean size. 1 for no rows.
 
     L. Kish, Survey Sampling (1965), section 8.2.
     """
@@ -157,8 +157,7 @@ class StandardError:
 
 
 def clustered_error(clusters: Stratum) -> StandardError | None:
-    """The standard error of the mean over all rows, rows of one cluster not being independent; with
-    C / (C - 1).
+    """The standard error of the mean over all rows, clustered; with C / (C - 1).
 
     None for fewer than two clusters. W. G. Cochran, Sampling Techniques (1977), eq. 9A.7 and
     11.30 (ratio to size); K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13-22.
@@ -167,10 +166,10 @@ def clustered_error(clusters: Stratum) -> StandardError | None:
 
 
 def stratified_error(strata: Sequence[Stratum]) -> StandardError | None:
-    """The standard error of the mean over the rows of all strata, each stratum's clusters varying
-    about its own mean; with C / (C - 1) in each stratum.
+    """The standard error of the mean over the rows of all strata, from the clusters' variation
+    about their stratum's mean; with C / (C - 1) in each stratum.
 
-    Strata of a single cluster have no variance of their own; they are collapsed (`collapsed`).
+    Strata of a single cluster have no variance of their own and are `collapsed`.
     None for fewer than two clusters in all. Cochran (1977), eq. 5.6 and 11.30; K. M. Wolter,
     Introduction to Variance Estimation (2007), section 2.5.
     """
@@ -190,8 +189,8 @@ def _spread(clusters: Stratum) -> float:
 
 
 def collapsed(strata: Sequence[Stratum]) -> list[Stratum]:
-    """Strata of at least two clusters each, unless there is but one cluster in all; clusters
-    without rows are left out (`put_together`)."""
+    """Strata of at least two clusters each, by `put_together`, unless there is only one cluster in
+    all; clusters without rows are left out."""
     return list(
         put_together([[cluster for cluster in clusters if cluster.size] for clusters in strata])
     )
@@ -201,7 +200,8 @@ _Thing = TypeVar("_Thing")
 
 
 def put_together(strata: Sequence[Sequence[_Thing]]) -> list[Sequence[_Thing]]:
-    """Strata with a single cluster become one stratum, a lone one joins the smallest other."""
+    """Strata with a single cluster are merged; if there is only one, it joins the smallest other
+    stratum."""
     ready = [list(clusters) for clusters in strata if len(clusters) > 1]
     single = [cluster for clusters in strata if len(clusters) == 1 for cluster in clusters]
     if len(single) > 1 or (single and not ready):
@@ -214,20 +214,20 @@ def put_together(strata: Sequence[Sequence[_Thing]]) -> list[Sequence[_Thing]]:
 _BITS: Final = 64
 _FIELD: Final = (1 << _BITS) - 1
 _SCALE: Final = 5040
-"""Divisible by all small numbers, so that most weights C / (C - 1) are whole."""
+"""Divisible by all small numbers, so that most weights C / (C - 1) are integers."""
 
 Counts = Sequence[int]
-"""Of one cluster, one whole number >= 0 for each field; the same fields in all clusters."""
+"""One cluster's non-negative integers, one for each field; all clusters have the same fields."""
 
 
 def resampled_sums(
     strata: Sequence[Sequence[Counts]], *, resamples: int, seed: int
 ) -> Iterator[list[int]]:
-    """For each resample the sum of every field, in a unit of its own (only ratios mean anything).
+    """For each resample, the sum of every field, in an arbitrary unit (only ratios have a meaning).
 
     In each stratum C - 1 of its C clusters are drawn with replacement and weighted C / (C - 1),
-    which makes the variance right with few clusters: J. N. K. Rao and C. F. J. Wu, JASA 83 (1988)
-    231-241. A stratum of one cluster is drawn as it is; collapse strata before.
+    which makes the variance unbiased for few clusters: J. N. K. Rao and C. F. J. Wu, JASA 83 (1988)
+    231-241. A stratum of one cluster does not vary; collapse strata before.
     """
     fields = max((len(counts) for stratum in strata for counts in stratum), default=0)
     if not fields:
@@ -238,8 +238,8 @@ def resampled_sums(
         for stratum in strata
         if stratum
     ]
-    # whole numbers, so that all fields of a cluster are added up as one: a resample of a stratum is
-    # then one sum instead of one for each field, with room in each field that no sum fills
+    # a cluster's fields are packed into one integer, with room for their sums: a resample of a
+    # stratum is then one sum instead of one for each field
     weights = [round(_SCALE * len(clusters) / draws) for clusters, draws in packed]
     for _ in range(resamples):
         total = 0
@@ -249,7 +249,7 @@ def resampled_sums(
 
 
 def percentile_interval(values: Sequence[float]) -> Interval:
-    """Between the values that cut off 2.5% on either side, taken outward."""
+    """Between the 2.5% and 97.5% quantiles, rounded outward to values that occur."""
     ordered = sorted(values)
     tail = (1 - LEVEL) / 2 * (len(ordered) - 1)
     return Interval(ordered[floor(tail)], ordered[ceil(len(ordered) - 1 - tail)])

@@ -1,5 +1,5 @@
-"""Whether it matters who asks: differences between variants of the same base scenario, within
-base scenarios whose variants do not hold every combination of people."""
+"""Demographic gaps: differences between variants of the same base scenario, by pairs of variants,
+or by least squares where not every combination of values is there."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class VariantScore:
-    """What one variant of a base scenario scored, from 0 to 1."""
+    """The score of one variant of a base scenario, from 0 to 1."""
 
     metric: str
     base: str
     within: Hashable
-    """Whose mean is taken out: the base scenario, with one target."""
+    """The group whose mean is subtracted: a base scenario with one target."""
     demographic: Mapping[str, str]
-    """A value on each axis; on the same axes in all rows."""
+    """A value on each axis; all rows have the same axes."""
     value: float
     scored: int = 1
     """Conversations that it is the mean of."""
@@ -40,26 +40,26 @@ class VariantScore:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioContribution:
-    """What one base scenario says of a difference."""
+    """One base scenario's contribution to a difference."""
 
     size: float
-    """In pairs: one row of each value, with nothing else to tell apart, is one."""
+    """In pairs: one row of each value, equal on all other axes, is one pair."""
     total: float
-    """Of differences: total over size, of all base scenarios together, is the estimate."""
+    """Sum of differences: the sum of totals over the sum of sizes is the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
     estimate: float
     strata: Mapping[str, Mapping[str, ScenarioContribution]]
-    """metric -> base scenario; those that say nothing are left out."""
+    """metric -> base scenario; those without information are left out."""
     scored: int
     """Conversations of those base scenarios."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Centred:
-    """A row less the mean of what it is within."""
+    """A row minus the mean of its group (`VariantScore.within`)."""
 
     metric: str
     base: str
@@ -69,9 +69,9 @@ class _Centred:
 
 
 class DemographicFit:
-    """Rates by an effect of each base scenario (with each target) and of each value of every axis,
-    all together, by ordinary least squares: J. M. Wooldridge, Econometric Analysis of Cross Section
-    and Panel Data (2010), section 10.5.
+    """Ordinary least squares of rates on fixed effects of base scenarios (with each target) and of
+    the values of all axes: J. M. Wooldridge, Econometric Analysis of Cross Section and Panel Data
+    (2010), section 10.5.
     """
 
     def __init__(self, rows: Sequence[VariantScore]) -> None:
@@ -86,14 +86,15 @@ class DemographicFit:
         self._inverse, rank = _swept(self._gram)
         self._effects = [_dot(row, moments) for row in self._inverse]
         self._residuals = [one.value - _dot(one.columns, self._effects) for one in self._rows]
-        # each base scenario has taken one mean, and each axis its columns
+        # one degree for each group's mean, and one for each independent column
         self._freedom = len(self._rows) - len({one.within for one in rows}) - rank
 
     def difference(self, axis: str, left: str, right: str) -> tuple[Difference, int] | None:
-        """One value less another with all other axes held, and on how many conversations it rests;
-        None where the rows cannot tell it from a base scenario or from other axes.
+        """One value minus another with all other axes held constant, and the number of
+        conversations that it rests on; None where it is confounded with base scenarios or other
+        axes.
 
-        The error is clustered by base scenario within the metric, and moderated as that of
+        The error is clustered by base scenario within the metric, and moderated as in
         `mean_difference`.
         """
         found = self.contrast(axis, left, right)
@@ -119,11 +120,12 @@ class DemographicFit:
         ), found.scored
 
     def contrast(self, axis: str, left: str, right: str) -> Contrast | None:
-        """What each base scenario says of one value less another.
+        """Each base scenario's contribution to one value minus another; None where it cannot be
+        estimated.
 
-        With x what is left of left less right once the base scenario and the other axes are taken
-        out and e the residuals, the estimate is sum(x y) / sum(x x), and base scenarios vary by
-        their sum(x e): K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13-22.
+        With x the indicator of left minus right, less its projection on base scenarios and the
+        other axes, and e the residuals, the estimate is sum(x y) / sum(x x), and base scenarios
+        vary by their sum(x e): K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13-22.
         """
         wanted = [
             float((axis, left) == column) - float((axis, right) == column)
@@ -160,7 +162,7 @@ def _dot(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def _columns(rows: Sequence[VariantScore]) -> list[tuple[str, str]]:
-    """Each value of each axis but the first, which the others are held against."""
+    """Each value of each axis but the first, which is the reference."""
     values: dict[str, set[str]] = defaultdict(set)
     for one in rows:
         for axis, value in one.demographic.items():
@@ -183,7 +185,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
             _Centred(
                 one.metric,
                 one.base,
-                # centred, so that effects of base scenarios need no column each (Frisch and Waugh)
+                # centred, so that base scenarios need no columns (Frisch and Waugh)
                 [code - middle for code, middle in zip(coded, means, strict=True)],
                 one.value - mean,
                 one.scored,
@@ -194,16 +196,15 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
 
 
 def _swept(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
-    """A generalised inverse of a symmetric matrix, and its rank: columns that others make up are
-    left out. J. H. Goodnight, The American Statistician 33 (1979) 149-158.
+    """A generalised inverse of a symmetric matrix, without its linearly dependent columns, and its
+    rank. J. H. Goodnight, The American Statistician 33 (1979) 149-158.
     """
     swept = [list(row) for row in matrix]
     width = len(swept)
     kept: set[int] = set()
     for pivot in range(width):
         value = swept[pivot][pivot]
-        # what is left of a column once others are taken out: nothing but rounding where they make
-        # it up
+        # what is left of the column after the others: only rounding if it depends on them
         if value <= 1e-8 * max(1.0, matrix[pivot][pivot]):
             continue
         kept.add(pivot)
@@ -223,7 +224,7 @@ def _swept(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One variant of a base scenario with one target, over its samples."""
+    """One variant of a base scenario with one target, summed over its samples."""
 
     metric: str
     base: str
@@ -231,7 +232,7 @@ class Variant:
     passed: int
     scored: int
     place: tuple[str, str] | None = None
-    """The stratum and the cluster of its base scenario, where they are not those two."""
+    """The stratum and cluster of its base scenario, where they are not `metric` and `base`."""
 
     @property
     def cluster(self) -> tuple[str, str]:
@@ -244,7 +245,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class DemographicGap:
-    """One value of an axis less another, all else being equal."""
+    """One value of an axis minus another, all else being equal."""
 
     axis: str
     left: str
@@ -257,12 +258,12 @@ class DemographicGap:
 
 
 def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[DemographicGap]:
-    """By target, each pair of values on each axis; the pool of all targets first.
+    """The gap of each pair of values on each axis, for all targets pooled, then for each target.
 
-    Where the variants of every base scenario hold all combinations of its people, a pair are two
-    that differ on that axis alone. Where not, pairs would leave most rows out, and all that is
-    known is fitted: `DemographicFit`. Each variant counts with its rate over its samples. Pooled,
-    what all targets did on one base scenario is one cluster, since they share it.
+    Where every base scenario has variants of all combinations of its values, variants that differ
+    on one axis alone are paired. Otherwise pairs would leave most rows out, and all rows are
+    fitted: `DemographicFit`. Each variant counts with its rate over its samples. Pooled, the rows
+    of all targets on one base scenario are one cluster, since they share it.
     """
     find = _paired if all(map(_crossed, variants.values())) else _fitted
     return [
@@ -272,8 +273,8 @@ def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Demograp
 
 
 def _crossed(variants: Sequence[Variant]) -> bool:
-    """Whether each base scenario has a variant, scored or not, of each combination of the values
-    that it has on the axes."""
+    """Whether each base scenario has a variant, scored or not, for each combination of the values
+    that occur in it."""
     people: dict[tuple[str, str], set[frozenset[tuple[str, str]]]] = defaultdict(set)
     for one in variants:
         people[one.metric, one.base].add(frozenset(one.demographic.items()))

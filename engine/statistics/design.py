@@ -1,5 +1,5 @@
-"""How a study is laid out: what a plan could find out, before it is paid for, and which of many
-things to look at, drawn by chance from strata with known probabilities."""
+"""The design of a study: the differences that a plan can detect, and stratified random samples with
+known inclusion probabilities."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FAR_OUT
 
 _LEAST: Final = 2
-"""Things drawn from each stratum, so that its own spread can be told."""
+"""Things drawn from each stratum, as its variance takes two."""
 
 _Thing = TypeVar("_Thing")
 StratumKey = tuple[str, ...]
-"""What the things of a stratum share, the most important first."""
+"""The properties that the things of a stratum share, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SampledItem(Generic[_Thing]):
 
     thing: _Thing
     stratum: str
-    """Of those that were drawn from; one name for all that were merged."""
+    """The name of the stratum that it was drawn from, after merging."""
     inclusion: float
     """The probability with which it was drawn, above 0."""
 
@@ -34,13 +34,13 @@ class SampledItem(Generic[_Thing]):
 def stratified_sample(
     strata: Mapping[StratumKey, Sequence[_Thing]], size: int, seed: str
 ) -> list[SampledItem[_Thing]]:
-    """`size` things in an order of chance, or all of them where there are no more; the same for the
-    same seed and the same things in the same order.
+    """`size` things in random order, or all of them where there are no more; the same for the same
+    seed and the same things in the same order.
 
     Strata are merged until each has two things and two can be drawn from each: the smallest with
-    its smallest neighbour, which is the one that shares most of its leading parts. More are drawn
-    from large strata, in proportion to the root of their size: M. D. Bankier, The American
-    Statistician 42 (1988) 174-177, power 1/2, between what is best for the whole and for each.
+    the one that shares most of its leading parts, of several the smallest. Allocation is in
+    proportion to the root of a stratum's size: M. D. Bankier, The American Statistician 42 (1988)
+    174-177, power 1/2, a compromise between the whole and each stratum.
     """
     chance = Random(seed)
     merged = _merged(strata, max(1, size // _LEAST))
@@ -64,7 +64,7 @@ def _merged(strata: Mapping[StratumKey, Sequence[_Thing]], most: int) -> dict[st
         other = min(ready, key=lambda key: (-_shared(key, smallest), len(ready[key]), key))
         together = other[: _shared(other, smallest)]
         things = ready.pop(other) + things
-        while together in ready:  # a merge before this one may be called so already
+        while together in ready:  # an earlier merge may have this name
             things = ready.pop(together) + things
         ready[together] = things
     return {" / ".join(key) or "all": things for key, things in ready.items()}
@@ -84,7 +84,7 @@ def _allocated(sizes: Sequence[int], size: int) -> list[int]:
     numbers = [min(_LEAST, one) for one in sizes]
     while sum(numbers) < size:
         wanting = [index for index, one in enumerate(sizes) if numbers[index] < one]
-        # the one that is furthest below its part; one at a time, so that the sum comes out
+        # the one furthest below its share; one at a time, so that the sum is exact
         numbers[min(wanting, key=lambda index: numbers[index] / sqrt(sizes[index]))] += 1
     while sum(numbers) > size:
         numbers[numbers.index(max(numbers))] -= 1
@@ -96,7 +96,7 @@ POWER: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is to be played with each of two targets, on the same scenarios."""
+    """What is played with each of two targets, on the same scenarios."""
 
     metrics: int
     scenarios: int
@@ -111,22 +111,22 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What is supposed, or was seen, of the targets."""
+    """What is assumed, or was observed, about the targets."""
 
     rate: float = 0.7
     """Their common pass rate."""
     correlation: float = 0.2
-    """How alike the differences within one base scenario are (intra-class)."""
+    """The intra-class correlation of the differences within a base scenario."""
     between_targets: float = 0.0
-    """How far two targets pass and fail on the same rows, 0 to 1; 0 is the cautious guess."""
+    """The correlation between two targets on the same rows, 0 to 1; 0 is the cautious guess."""
 
 
 def smallest_difference(
     plan: Plan, assumed: Assumed | None = None, *, level: float = ERROR_RATE
 ) -> float | None:
-    """The smallest true difference between two pass rates that is marked with a probability of
-    80%, where one that is not there is marked with a probability of `level`; None where no plan of
-    this size can (fewer than two clusters, or more than 1 would be needed).
+    """The smallest true difference between two pass rates that is marked with a power of 80% at
+    the significance level `level`; None where this plan cannot detect any (fewer than two clusters,
+    or a difference above 1 would be needed).
 
     (t(1 - level / 2) + t(.8)) * SE with SE^2 = 2 p (1 - p) (1 - r) * deff / n: S. L. Lohr,
     Sampling: Design and Analysis (2010), section 2.6 and eq. 5.12; t for z: Cochran (1977), section
@@ -144,8 +144,8 @@ def smallest_difference(
 
 
 def detectable(error: float, freedom: int, level: float) -> float | None:
-    """The smallest difference that is likely to be found, from the standard error of the
-    difference; None for no freedom or beyond 1."""
+    """The smallest difference that is found with `POWER`, from the standard error of a difference;
+    None without degrees of freedom, or above 1."""
     if freedom < 1:
         return None
     found = (
@@ -155,5 +155,5 @@ def detectable(error: float, freedom: int, level: float) -> float | None:
 
 
 def _freedom(metrics: int, scenarios: int) -> int:
-    """A metric of one scenario has no variance of its own; such metrics are taken together."""
+    """Degrees of freedom. Metrics of one scenario have no variance of their own and are pooled."""
     return metrics * (scenarios - 1) if scenarios > 1 else metrics - 1

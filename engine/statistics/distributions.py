@@ -1,4 +1,4 @@
-"""Student's t and Wilson's interval, as far as tests and intervals need them."""
+"""Student's t, the beta function, and intervals for a rate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from statistics import NormalDist
 from typing import Final
 
 LEVEL: Final = 0.95
-"""Of every interval of this package, two-sided."""
+"""The two-sided confidence level of an interval, unless a function says otherwise."""
 Z95: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A 95% confidence interval, in the unit of what it is about."""
+    """A confidence interval at `LEVEL` unless said otherwise, in the unit of its figure."""
 
     low: float
     high: float
@@ -31,9 +31,9 @@ class Interval:
 def wilson(rate: float, n: float, critical: float = Z95) -> Interval:
     """Wilson's score interval for `rate` (0 to 1) over `n` observations.
 
-    `n` may be a fraction, as an effective sample size is; [0, 1] where it is not above 0.
-    `critical` is the quantile that takes the place of z, a larger one of Student's t where the
-    variance rests on few clusters.
+    `n` may be fractional, as an effective sample size is; [0, 1] where it is not above 0.
+    `critical` replaces z by a larger quantile of Student's t where the variance rests on few
+    clusters.
 
     E. B. Wilson, JASA 22 (1927) 209-212; L. D. Brown, T. T. Cai and A. DasGupta, Statistical
     Science 16 (2001) 101-133, eq. 4; with effective n and t: N. Dean and M. Pagano, Journal of
@@ -46,7 +46,7 @@ def wilson(rate: float, n: float, critical: float = Z95) -> Interval:
     middle = (rate + square / (2 * n)) / shrink
     half = critical / shrink * sqrt(rate * (1 - rate) / n + square / (4 * n**2))
     return Interval(
-        # at its ends Wilson's bound is 0 or 1 by its formula; rounding would leave a hair
+        # at its ends Wilson's bound is exactly 0 or 1; rounding would miss that
         0.0 if rate <= 0 else max(0.0, middle - half),
         1.0 if rate >= 1 else min(1.0, middle + half),
     )
@@ -68,7 +68,7 @@ def clopper_pearson(rate: float, n: float) -> Interval:
 
 def _beta_quantile(probability: float, a: float, b: float) -> float:
     low, high = 0.0, 1.0
-    # 2^-50 is below what any figure shows
+    # 2^-50 is finer than any figure shows
     for _ in range(50):
         middle = (low + high) / 2
         if incomplete_beta(middle, a, b) < probability:
@@ -78,7 +78,7 @@ def _beta_quantile(probability: float, a: float, b: float) -> float:
     return (low + high) / 2
 
 
-# Lentz's method divides by what may come to 0; this takes its place and changes no digit
+# Lentz's method may divide by 0; this replaces it without changing a digit
 _TINY: Final = 1e-300
 _PRECISION: Final = 1e-15
 
@@ -103,7 +103,7 @@ def student_quantile(probability: float, freedom: float) -> float:
         low, high = high, high * 2
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
-        # no floating-point number lies between: it could go on for ever
+        # no floating-point number lies between: the loop would not end
         if middle in (low, high):
             break
         if student_cdf(middle, freedom) < probability:
@@ -114,13 +114,13 @@ def student_quantile(probability: float, freedom: float) -> float:
 
 
 def critical(freedom: float) -> float:
-    """What takes the place of z = 1.96 in a two-sided 95% interval whose variance was estimated
-    with `freedom` degrees (at least 1 is assumed)."""
+    """The quantile that replaces z = 1.96 in a two-sided 95% interval whose variance was estimated
+    with `freedom` degrees of freedom (taken as at least 1)."""
     return student_quantile(0.5 + LEVEL / 2, max(1.0, freedom))
 
 
 def two_sided(value: float, freedom: float) -> float:
-    """The p value of |t| >= |value|."""
+    """The two-sided p value of a t statistic."""
     return min(1.0, 2 * student_cdf(-abs(value), freedom))
 
 
@@ -132,9 +132,9 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)
-    # by logarithms: gamma of a few hundred is beyond a float
+    # with logarithms, as the gamma function of a few hundred overflows a float
     scale = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
-    # the fraction converges quickly on this side; the other is had by symmetry, I_x(a, b) = 1 -
+    # the fraction converges quickly on this side; the other follows by symmetry, I_x(a, b) = 1 -
     # I_1-x(b, a)
     if x < (a + 1) / (a + b + 2):
         return scale * _beta_fraction(x, a, b) / a

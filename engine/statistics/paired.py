@@ -1,5 +1,5 @@
-"""Differences measured on the same scenarios: one, how surely it is known and what speaks
-against chance; and many on one page, with one promise about all that are marked there."""
+"""Paired differences on the same scenarios: the interval and p value of one, and of many with one
+error rate for the whole family."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from engine.statistics.clusters import (
 from engine.statistics.distributions import Interval, critical, student_quantile, two_sided
 
 _EXPECTED_FREEDOM: Final = 6
-"""Clusters' worth that the expected variance (`_expected_variance`) weighs in the error."""
+"""The weight of the expected variance (`expected_variance`) in the error, in degrees of freedom."""
 FAR_OUT: Final = 2
-"""How many degrees of freedom it is worth where a quantile lies further out than 95%: there it
-matters more that the true variance may be another one (`python -m tests.benchmarks.coverage
---claims`)."""
+"""The degrees of freedom that it adds for quantiles beyond 95%: there it matters more that the true
+variance may be another one (`python -m tests.benchmarks.coverage --claims`)."""
 _EXPECTED_LIKENESS: Final = 0.5
-"""Part of the likeness that was seen: much of it is chance where it is seen in few clusters."""
+"""The fraction of the observed intra-class correlation that is expected: in few clusters much of it
+is chance."""
 _ABOUT_ZERO: Final = 0.6
 _PSEUDO_PAIRS: Final = 0.33
 _FEWEST_PAIRS: Final = 0.5
 _BORROWED: Final = 2
-"""Clusters' worth of the mean over all strata that a stratum's own mean is drawn towards."""
+"""The weight, in clusters, of the mean over all strata when a stratum's own mean is shrunk."""
 
 Answers = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""What one target scored: metric -> base scenario -> thing (a variant) -> value from 0 to 1."""
+"""One target's scores: metric -> base scenario -> thing (a variant) -> value from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +46,44 @@ class Difference:
 
     estimate: float
     error: float | None
-    """Its standard error; None where fewer than two clusters were shared."""
+    """Its standard error; None for fewer than two shared clusters."""
     freedom: int
-    """Degrees of freedom that `error` has; 0 where there is none."""
+    """Degrees of freedom of `error`; 0 where there is none."""
     pairs: int
     clusters: int
     """Base scenarios with at least one pair."""
     moderated: bool = True
-    """Whether `error` rests on an expected variance too, which is worth degrees of freedom."""
+    """Whether `error` also rests on an expected variance, which adds degrees of freedom."""
 
     @property
     def interval(self) -> Interval | None:
-        """The 95% interval of this difference looked at alone; None where there is no error.
+        """The unadjusted 95% interval; None where there is no error.
 
-        Student's t on the degrees of the clusters and of the expected variance together, which
-        holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
-        to be taken with `freedom`.
+        Student's t on the degrees of the clusters and of the expected variance together, which has
+        its coverage at this quantile (`python -m tests.benchmarks.coverage`); `interval_at` is for
+        quantiles further out.
         """
         return self._within(self.quantile)
 
     @property
     def quantile(self) -> float:
-        """What takes the place of z in `interval`."""
+        """The quantile that replaces z in `interval`."""
         return critical(self._near)
 
     @property
     def p(self) -> float | None:
-        """The p value of no difference at all, two-sided, looked at alone: below 5% where
-        `interval` leaves 0 out. None where there is no error."""
+        """The unadjusted two-sided p value of no difference: below 5% where `interval` excludes 0.
+        None where there is no error."""
         return None if self.error is None else self._beyond(self.error, self._near)
 
     def interval_at(self, level: float) -> Interval | None:
-        """What misses the truth with probability `level` at most, however small that is; None where
-        there is no error."""
+        """The interval that misses the truth with probability at most `level`; None where there is
+        no error."""
         return self._within(student_quantile(1 - level / 2, self._far))
 
     @property
     def level(self) -> float | None:
-        """The largest `level` at which `interval_at` holds 0: the p value for one of many."""
+        """The largest `level` at which `interval_at` contains 0: the p value for one of many."""
         return None if self.error is None else self._beyond(self.error, self._far)
 
     @property
@@ -105,17 +105,17 @@ class Difference:
 
 
 def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
-    """The mean of differences (each from -1 to 1), by metric, clustered by base scenario; None
-    without a pair.
+    """The mean of differences (each from -1 to 1), with metrics as strata and base scenarios as
+    clusters; None without a pair.
 
     The squared error is the clustered one with C / (C - 1) (`drawn_error`), moderated by the
-    variance that such differences are expected to have, each weighted by its degrees of freedom: G.
-    K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq. 5.
-    So a few clusters that happen to be alike are not taken for certain, nor a few that happen to
-    differ for all there is. It is at least that of half a pair that differs over the squared
-    effective number of pairs (n / deff), as of rates that never differ there still is doubt: D. G.
-    Bonett and R. M. Price, Journal of Educational and Behavioral Statistics 37 (2012) 479-488, add
-    a whole one. How much of each is enough was found by `python -m tests.benchmarks.coverage`.
+    expected variance of such differences, each weighted by its degrees of freedom: G. K. Smyth,
+    Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq. 5. So the
+    error depends less on the chance spread of a few clusters. It is at least that of half a pair
+    that differs, over the squared effective number of pairs (n / deff), as even rates that never
+    differ are uncertain: D. G. Bonett and R. M. Price, Journal of Educational and Behavioral
+    Statistics 37 (2012) 479-488, add a whole one. The weights were chosen by
+    `python -m tests.benchmarks.coverage`.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
@@ -137,17 +137,17 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
 
 
 def moderated(spread: StandardError, expected: float, effective: float) -> float:
-    """The error of a mean difference, as `mean_difference` says, from its clustered error, the
-    variance that is expected of it, and the effective number of pairs."""
+    """The error that `mean_difference` describes, from its clustered error, the expected variance,
+    and the effective number of pairs."""
     weighed = spread.freedom * spread.error**2 + _EXPECTED_FREEDOM * expected
     return sqrt(max(weighed / (spread.freedom + _EXPECTED_FREEDOM), _FEWEST_PAIRS / effective**2))
 
 
 def expected_variance(squares: float, pairs: float, mean: float) -> float:
-    """The variance of the mean of independent differences that are spread as all pairs are,
-    wherever they come from; `squares` is the sum of their squares. They are spread about a point
-    between their mean and none, and one pair more differs in part: few pairs say little about the
-    mean, and less about the spread."""
+    """The variance of the mean of independent differences with the spread of all pairs; `squares`
+    is the sum of their squares. The spread is taken about a point between their mean and 0, and a
+    fraction of one more pair is added: few pairs say little about the mean, and less about the
+    spread."""
     about = squares - (1 - _ABOUT_ZERO) * pairs * mean**2
     return (about + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS) / pairs
 
@@ -155,17 +155,17 @@ def expected_variance(squares: float, pairs: float, mean: float) -> float:
 def drawn_error(
     strata: Sequence[Sequence[WeightedCluster]], mean: float, rows: float
 ) -> StandardError | None:
-    """The standard error of the mean over all rows, each stratum's clusters varying about its own
-    mean, which is drawn towards that of all; with C / (C - 1) in each. None for no stratum of two
-    clusters.
+    """The standard error of the mean over all rows, from the clusters' variation about their
+    stratum's mean, which is shrunk towards that of all; with C / (C - 1) in each. None without a
+    stratum of two clusters.
 
-    A stratum of two or three clusters often has no variance by chance alone, and one that stands
-    apart from all others would then count as certain: drawn means give it some. With many clusters
-    they are the stratum's own (Cochran (1977), eq. 5.6 and 11.30).
+    A stratum of two or three clusters often has no variance by chance alone, and one far from all
+    others would then count as certain: shrunk means give it some. With many clusters they are the
+    stratum's own (Cochran (1977), eq. 5.6 and 11.30).
 
-    The strata's variances differ, and where a few carry all of it, the degrees of freedom are
-    theirs: F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110-114, as B. L. Welch, Biometrika 34
-    (1947) 28-35, estimates them: S^2 / sum(v^2 / (f + 2)) - 2, S the sum of the variances v.
+    Where a few strata have most of the variance, the degrees of freedom are theirs: F. E.
+    Satterthwaite, Biometrics Bulletin 2 (1946) 110-114, as estimated by B. L. Welch, Biometrika 34
+    (1947) 28-35: S^2 / sum(v^2 / (f + 2)) - 2, with S the sum of the variances v.
     """
     freedoms = [len(clusters) - 1 for clusters in strata]
     freedom = sum(freedoms)
@@ -175,7 +175,7 @@ def drawn_error(
     total = sum(variances)
     if total > 0:
         shares = ((v / total) ** 2 / (f + 2) for v, f in zip(variances, freedoms, strict=True))
-        # 1e-9 against rounding, as a whole degree hangs on it
+        # 1e-9, so that rounding does not cost a whole degree of freedom
         freedom = max(1, min(freedom, floor(1 / sum(shares) - 2 + 1e-9)))
     return StandardError(sqrt(total) / rows, freedom)
 
@@ -189,7 +189,7 @@ def _drawn_spread(clusters: Sequence[WeightedCluster], mean: float) -> float:
 
 
 def differences(left: Answers, right: Answers) -> list[Stratum]:
-    """Left less right on every thing that both have, by metric, clustered by base scenario."""
+    """Left minus right on every thing that both have, by metric, clustered by base scenario."""
     strata: list[Stratum] = []
     for metric, bases in left.items():
         others = right.get(metric, {})
@@ -204,14 +204,14 @@ def differences(left: Answers, right: Answers) -> list[Stratum]:
 
 
 def _differences(left: Mapping[str, float], right: Mapping[str, float]) -> Cluster:
-    # mostly so, and then no list has to be made
+    # mostly the same keys, and then no list is needed
     both = left if left.keys() == right.keys() else [one for one in left if one in right]
     return Cluster.of(list(map(sub, map(left.__getitem__, both), map(right.__getitem__, both))))
 
 
 @dataclass(frozen=True, slots=True)
 class BeforeAndAfter:
-    """What one thing scored in a run, and in the run that it is held against."""
+    """One target's answers in a run, and in the run that is compared with it."""
 
     before: Answers
     after: Answers
@@ -220,12 +220,11 @@ class BeforeAndAfter:
 def change_of_difference(
     left: BeforeAndAfter, right: BeforeAndAfter, *, paired: bool
 ) -> Difference | None:
-    """How the difference left less right changed: what it is after less what it was before; None
-    without a pair.
+    """How the difference left minus right changed, after minus before; None without a pair.
 
-    `paired`: both runs are of the same rows, and each row's change counts, on the rows that both
-    things have in both runs. Otherwise the runs share nothing, and their squared errors add up,
-    with the degrees of freedom of the one that has fewer.
+    With `paired`, both runs have the same rows, and the changes of single rows are compared, on the
+    rows that both targets have in both runs. Otherwise the runs share nothing, and their squared
+    errors add up, with the smaller of their degrees of freedom.
     """
     if paired:
         return mean_difference(differences(_shifts(left), _shifts(right)))
@@ -242,7 +241,7 @@ def change_of_difference(
 
 
 def _shifts(run: BeforeAndAfter) -> Answers:
-    """After less before of each row that both have."""
+    """After minus before, for each row in both runs."""
     return {
         metric: {
             base: {
@@ -257,15 +256,15 @@ def _shifts(run: BeforeAndAfter) -> Answers:
 
 
 def interval_for(found: Difference, bound: float) -> Interval | None:
-    """What a change is held against `bound` with: shown to lie within it where this 95% interval
-    does. None where there is no error.
+    """The 95% interval of a change for an equivalence test: the change is shown to be within
+    `bound` where the interval is. None where there is no error.
 
     Two one-sided tests at 2.5%: D. J. Schuirmann, Journal of Pharmacokinetics and
-    Biopharmaceutics 15 (1987) 657-680. The error is at least the one that a change of the size of
-    the bound would have if it came from few base scenarios, each changing as a whole (as J.-M. Nam,
-    Biometrics 53 (1997) 1422-1430, takes it under the hypothesis): such are not met in a few. Where
-    several must all lie within it, none is to be tested at less: R. L. Berger, Technometrics 24
-    (1982) 295-300.
+    Biopharmaceutics 15 (1987) 657-680. The error is at least that of a change of the size of the
+    bound that comes from few base scenarios, each changing as a whole (under the hypothesis, as in
+    J.-M. Nam, Biometrics 53 (1997) 1422-1430): a few scenarios may miss those. Where several
+    changes must all be within it, no level needs adjustment: R. L. Berger, Technometrics 24 (1982)
+    295-300.
     """
     if found.error is None:
         return None
@@ -279,11 +278,11 @@ def is_within(interval: Interval | None, bound: float) -> bool:
 
 
 ERROR_RATE: Final = 0.05
-"""In how many pages at most anything is marked that is not so."""
+"""The most families in which anything is falsely marked, as a share."""
 
 
 class FamilyPart(StrEnum):
-    """A part of what one benchmark's results compare, or those of several together."""
+    """A part of the comparisons in the results of one benchmark, or of several together."""
 
     PAIRS = "pairs of targets, on all metrics"
     PAIRS_ON_TRACKS = "pairs of targets, on one track"
@@ -300,14 +299,14 @@ SHARES: Final[Mapping[FamilyPart, float]] = {
     FamilyPart.GAPS: 0.15,
     FamilyPart.GAPS_OF_TARGETS: 0.15,
 }
-"""Of `ERROR_RATE`, in one benchmark's results: most for what is read first. The share of a part in
-which nothing is compared goes to the others in proportion."""
+"""The parts' shares of `ERROR_RATE` in one benchmark's results: most for what is read first. The
+share of a part without comparisons goes to the others in proportion."""
 SHARES_OF_ALL: Final[Mapping[FamilyPart, float]] = {
     FamilyPart.PAIRS_ON_TRACKS: 0.5,
     FamilyPart.PAIRS_ON_LIKE: 0.5,
 }
-"""The same in the results of several benchmarks together, on each track: of these benchmarks'
-scenarios, and of benchmarks like these."""
+"""The same in the results of several benchmarks together: for their scenarios, and for benchmarks
+like these."""
 SHARES_OF_SHIFTS: Final[Mapping[FamilyPart, float]] = {
     FamilyPart.SHIFTS: 0.5,
     FamilyPart.SHIFTS_OF_TARGETS: 0.5,
@@ -317,18 +316,17 @@ SHARES_OF_SHIFTS: Final[Mapping[FamilyPart, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """What is said of one difference among all of its family; None for both without an error."""
+    """A difference's interval and p value, adjusted for its family; both None without an error."""
 
     interval: Interval | None
     p: float | None
-    """At most `ERROR_RATE` where `interval` leaves 0 out, and above it where not: both come from
-    one quantile."""
+    """At most `ERROR_RATE` exactly where `interval` excludes 0: both come from one quantile."""
 
 
 def levels(
     counts: Mapping[FamilyPart, int], shares: Mapping[FamilyPart, float] = SHARES
 ) -> dict[FamilyPart, float]:
-    """By part, with what probability a single one of so many differences may be marked by chance.
+    """By part, the significance level of each of its differences, given their number.
 
     Weighted Bonferroni, in a single step so that each mark has its interval: R. G. Miller,
     Simultaneous Statistical Inference (1981), section 2.3.
@@ -342,8 +340,8 @@ def levels(
 def simultaneous(
     family: Mapping[FamilyPart, Sequence[Difference]], shares: Mapping[FamilyPart, float] = SHARES
 ) -> list[Adjusted]:
-    """Marks of which, in at most 5% of such families, any is false, whatever is true: all
-    intervals hold at once in at least 95%. In the order given, part by part."""
+    """Adjusted differences, part by part in the order given: all intervals hold at once in at least
+    95% of such families, so that at most 5% have any false mark, whatever is true."""
     allowed = levels({part: _size(found) for part, found in family.items()}, shares)
     return [
         _adjusted(one, allowed[part]) if part in allowed else Adjusted(None, None)
@@ -358,8 +356,8 @@ def _adjusted(one: Difference, allowed: float) -> Adjusted:
 
 
 def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:
-    """Marks of which 5% on average may be false, with intervals of which 5% of those that are
-    marked may miss: for exploring.
+    """Adjusted differences for exploring: on average at most 5% of the marks are false, and 5% of
+    the marked intervals miss.
 
     Y. Benjamini and Y. Hochberg, JRSS B 57 (1995) 289-300; intervals at 1 - R q / m, R of m being
     marked: Y. Benjamini and D. Yekutieli, JASA 100 (2005) 71-81, section 4.

@@ -1,4 +1,4 @@
-"""Orders of targets: what is sure of one, and how alike two are."""
+"""Rankings of targets: the ranks that are sure, and the agreement of two rankings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ Panel = Mapping[str, Mapping[str, Mapping[str, Cluster]]]
 
 RESAMPLES: Final = 1000
 _DRAWS: Final = 5_000_000
-"""Clusters that are drawn in all: with many of them, fewer resamples settle a rank as well."""
+"""The most clusters drawn in all: with many clusters, fewer resamples are enough."""
 _FEWEST: Final = 200
+"""The fewest resamples."""
 _ENOUGH: Final = 8
-"""Base scenarios that a draw can tell something of."""
+"""The fewest base scenarios for an interval by resampling."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankRange:
-    """Between which places a target stands, 1 being the highest rate."""
+    """The range of a target's rank, 1 being the highest rate."""
 
     best: int
     worst: int
     of: int
-    """Targets."""
+    """The number of targets."""
 
     @property
     def tells(self) -> bool:
-        """Whether any place is ruled out."""
+        """Whether any rank is ruled out."""
         return self.best > 1 or self.worst < self.of
 
     def __str__(self) -> str:
@@ -43,28 +44,28 @@ class RankRange:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """How alike two orders are, -1 to 1."""
+    """A rank correlation, -1 to 1."""
 
     value: float
     scenarios: Interval | None
-    """What other scenarios like these might give with these targets; None where these cannot tell:
-    they are fewer than 8, or every draw of them gives the one value."""
+    """The interval for other scenarios like these with the same targets; None for fewer than 8, or
+    where every resample gives the same value."""
     targets: Interval | None
-    """What other targets like these might give; None for fewer than 5."""
+    """The interval for other targets like these; None for fewer than 5."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:
-    """Two runs' orders of the same targets."""
+    """The agreement of two runs' rankings of the same targets."""
 
     tau_b: Correlation | None
-    """None where every target has one rate in either run."""
+    """None where all targets have the same rate in either run."""
     rho: Correlation | None
 
 
 def kendall_tau_b(left: Sequence[float], right: Sequence[float]) -> float | None:
-    """Kendall's rank correlation with ties, -1 to 1; None for fewer than two values or where one
-    side is all ties. M. G. Kendall, Biometrika 33 (1945) 239-251."""
+    """Kendall's rank correlation with ties, -1 to 1; None for fewer than two values, or where all
+    of one side are tied. M. G. Kendall, Biometrika 33 (1945) 239-251."""
     concordant = left_pairs = right_pairs = 0
     for (a, b), (c, d) in combinations(zip(left, right, strict=True), 2):
         first, second = (a > c) - (a < c), (b > d) - (b < d)
@@ -86,7 +87,7 @@ def spearman_rho(left: Sequence[float], right: Sequence[float]) -> float | None:
 
 
 def midranks(values: Sequence[float]) -> list[float]:
-    """1 for the smallest; equal values share the mean of their ranks."""
+    """Ranks from 1 for the smallest; equal values share the mean of their ranks."""
     order = sorted(values)
     first: dict[float, int] = {}
     last: dict[float, int] = {}
@@ -97,8 +98,8 @@ def midranks(values: Sequence[float]) -> list[float]:
 
 
 def rank_ranges(targets: Sequence[str], above: Iterable[tuple[str, str]]) -> dict[str, RankRange]:
-    """The places of each target, from all pairs of which the first surely has the higher rate: as
-    many stand before a target as are surely above it, and as many behind as are surely below.
+    """The rank range of each target, from all pairs whose first surely has the higher rate: its
+    best rank follows those surely above it, its worst precedes those surely below.
 
     Where any pair is wrong in at most 5% of families, all ranges hold at once in at least 95%: D.
     Al Mohamad, J. J. Goeman and E. W. van Zwet, Biometrics 78 (2022) 238-247; M. Klein, T. Wright
@@ -120,13 +121,13 @@ def rank_agreement(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> RankAgreement | None:
-    """How alike two runs order the targets that both have; None for fewer than two of them.
+    """How far two runs agree on the ranking of the targets that both have; None for fewer than two.
 
-    `same_scenarios`: both runs played the same base scenarios, which are then drawn together.
-    Drawing adds noise to rates that hold noise already, so the interval over scenarios leans
-    towards 0; it errs on the side of doubt. A draw in which all targets of a side are level has no
-    order to agree with, and counts as 0: left out, it would take the doubt along. Nearly every draw
-    of few base scenarios has the order of all, however little is known of it: then there is none
+    With `same_scenarios`, both runs played the same base scenarios, which are resampled together.
+    Resampling adds noise to rates that have noise already, so the interval over scenarios is biased
+    towards 0, which is conservative. A resample in which all targets of a side are tied has no
+    ranking and counts as 0: leaving it out would hide that doubt. With few base scenarios nearly
+    every resample has the original ranking, however uncertain it is: then there is no interval
     (`Correlation.scenarios`).
     """
     targets = [
@@ -152,7 +153,7 @@ def rank_agreement(
         value = statistic(*rates)
         if value is None:
             return None
-        # None, where all are level: counted as no agreement, as `rank_agreement` says
+        # None, where all are tied, counts as no agreement, as `rank_agreement` says
         values = [statistic(*pair) or 0.0 for pair in drawn] if enough else []
         return Correlation(value, _around(value, values), over_targets(value, len(targets)))
 
@@ -163,10 +164,10 @@ def rank_agreement(
 
 
 def tau_over_targets(tau: float, n: int) -> Interval | None:
-    """Kendall's tau for targets like these `n`; None for fewer than 5.
+    """The interval of Kendall's tau for targets like these `n`; None for fewer than 5.
 
     Fisher's z with variance .437 / (n - 4): E. C. Fieller, H. O. Hartley and E. S. Pearson,
-    Biometrika 44 (1957) 470-481. A perfect order is taken as one with a single pair astray.
+    Biometrika 44 (1957) 470-481. A perfect order is taken as one with a single pair exchanged.
     """
     if n < 5:
         return None
@@ -174,7 +175,7 @@ def tau_over_targets(tau: float, n: int) -> Interval | None:
 
 
 def rho_over_targets(rho: float, n: int) -> Interval | None:
-    """Spearman's rho for targets like these `n`; None for fewer than 5.
+    """The interval of Spearman's rho for targets like these `n`; None for fewer than 5.
 
     Fisher's z with variance (1 + rho^2 / 2) / (n - 3): D. G. Bonett and T. A. Wright, Psychometrika
     65 (2000) 23-28. A perfect order is taken as one with two neighbours swapped.
@@ -196,12 +197,12 @@ def _around(value: float, values: Sequence[float]) -> Interval | None:
     if not values or set(values) == {value}:
         return None
     found = percentile_interval(values)
-    # percentiles of a skewed statistic can leave the value itself out
+    # percentiles of a skewed statistic can exclude the value itself
     return Interval(min(found.low, value), max(found.high, value))
 
 
 def _bases(panel: Panel, targets: Sequence[str]) -> int:
-    """Base scenarios that any of these targets was scored on."""
+    """The number of base scenarios that any of these targets was scored on."""
     return len(
         {
             (metric, base)
@@ -227,7 +228,7 @@ def _rates(pairs: Sequence[tuple[int, int]]) -> list[float]:
 
 
 def _joined(first: Panel, second: Panel) -> Panel:
-    """Both runs in one panel, so that a drawn base scenario brings both along."""
+    """Both runs in one panel, so that a resampled base scenario includes both."""
     return {
         **{f"1 {target}": metrics for target, metrics in first.items()},
         **{f"2 {target}": metrics for target, metrics in second.items()},
@@ -241,7 +242,7 @@ def _names(targets: Sequence[str]) -> list[str]:
 def _resampled(
     panel: Panel, targets: Sequence[str], *, resamples: int, seed: int
 ) -> Iterator[list[tuple[int, int]]]:
-    """For each resample, (passed, scored) of every target, in a unit of their own."""
+    """For each resample, (passed, scored) of every target, in an arbitrary unit."""
     bases: dict[tuple[str, str], list[int]] = {}
     for place, target in enumerate(targets):
         for metric, clusters in panel[target].items():

@@ -1,12 +1,12 @@
-"""How often something passes, with an interval that never has zero width; and rates and differences
-of several benchmarks put into one, each benchmark weighing the same.
+"""Pass rates with intervals that never have zero width; and rates and differences of several
+benchmarks combined with equal weights.
 
-Three recipes, one idea: an effective number of independent rows, put into Wilson's interval with
-Student's t. They were chosen by `python -m tests.benchmarks.coverage`, which shows that they hold
-what they promise from 3 scenarios on, where plain Wilson on n / deff with z does not.
+All intervals of rates put an effective number of independent rows into Wilson's interval with
+Student's t. `python -m tests.benchmarks.coverage` shows that they have their coverage from 3
+scenarios on, where plain Wilson on n / deff with z does not.
 
-What is said of several benchmarks' scenarios rests on the intervals and errors of each benchmark.
-What is said of benchmarks like these rests on how far the benchmarks differ: there, each of them is
+Intervals for the scenarios of several benchmarks rest on the intervals and errors of each
+benchmark. Intervals for other benchmarks like these rest on how far the benchmarks differ: each is
 one cluster.
 """
 
@@ -29,17 +29,17 @@ from engine.statistics.distributions import Interval, critical, student_quantile
 from engine.statistics.paired import Difference
 
 _EXPECTED_FREEDOM: Final = 4
-"""Clusters' worth that the run's likeness weighs in each metric against its own: steadier than
-what few clusters say, but it differs from metric to metric, and so is not known either."""
+"""The weight, in clusters per metric, of the variance expected from the run's intra-class
+correlation: steadier than that of few clusters, but only an estimate for a single metric."""
 _ASTRAY: Final = 0.25
 _ASTRAY_METRIC: Final = 0.1
-"""The part of one cluster that is imagined to pass and fail alike. It stands for the rare bad
-cluster that a high rate hides until it is met, and weighs nothing at a rate of one half."""
+"""The fraction of one imagined cluster that passes half the time. It stands for the rare bad
+cluster that a high rate hides, and has no effect at a rate of one half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A pass rate and what it rests on."""
+    """A pass rate with its interval and sample sizes."""
 
     rate: float
     """0 to 1."""
@@ -50,18 +50,18 @@ class Rate:
     clusters: int
     """Base scenarios (for new metrics: metrics)."""
     effective: float
-    """Independent rows that would say as much; of one metric never more than it has."""
+    """How many independent rows it is worth; for one metric never more than its rows."""
     freedom: float
-    """Degrees of freedom of the quantile that takes the place of z."""
+    """Degrees of freedom of the quantile that replaces z."""
 
     def interval_at(self, level: float) -> Interval:
-        """What misses the truth with probability `level`, however small that is."""
+        """The interval that misses the truth with probability `level`."""
         quantile = student_quantile(1 - level / 2, max(1.0, self.freedom))
         return wilson(self.rate, self.effective, quantile)
 
     def with_counts(self, passed: int, scored: int) -> Rate:
-        """What it is about to be with some rows more or fewer, `scored` not 0: the rate is exact,
-        the interval takes rows to be as much alike as they were."""
+        """An approximation for other counts, with `scored` above 0: the rate is exact, the interval
+        assumes the same design effect."""
         rate, effective = passed / scored, self.effective * scored / self.scored
         interval = wilson(rate, effective, critical(self.freedom))
         return replace(
@@ -72,9 +72,9 @@ class Rate:
 def metric_rate(clusters: Stratum, correlation: float | None) -> Rate | None:
     """The pass rate of one metric with one target; None without a row.
 
-    `clusters` are its base scenarios, `correlation` is `intraclass_correlation` pooled over the
-    run: one metric's few scenarios say too little about it. None, where it cannot be estimated,
-    counts every base scenario as one row.
+    `clusters` are its base scenarios. `correlation` is `intraclass_correlation` pooled over the
+    run, as one metric has too few scenarios; where it is None, every base scenario counts as one
+    row.
 
     Wilson on n / deff as `benchmark_rate` has it, which for a single stratum is E. L. Korn and B.
     I. Graubard, Survey Methodology 24 (1998) 193-201, with Wilson's interval for Clopper-Pearson's
@@ -87,14 +87,14 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     """The pass rate over these metrics, each a stratum of base scenarios; None without a row.
 
     The variance is that of the clusters about their strata with C / (C - 1) (`stratified_error`),
-    moderated by what is expected from the pooled likeness, each weighted by its degrees of freedom:
-    G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq.
-    5. Expected is n / deff, less what the difference between metrics explains: Cochran (1977), eq.
-    5.6; the rate of a metric is drawn towards that of all by one effective row, so that a metric
-    that always passes is not thought certain. Where the clusters differ by more than is expected,
-    that stands: some metrics are of more likeness than the run. The variance is put into Wilson's
-    interval as an effective number of rows, with Student's t for z: at most as many as if rows of
-    one base scenario were not alike at all, since few of them may vary less by chance.
+    moderated by the one expected from the pooled correlation, each weighted by its degrees of
+    freedom: G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004),
+    article 3, eq. 5. The expected one is p(1 - p) deff / n, without what the difference between
+    metrics explains: Cochran (1977), eq. 5.6; each metric's rate is shrunk towards the overall one
+    by one effective row, so that a metric that always passes is not taken for certain. A variance
+    of the clusters above the expected one stands, as some metrics have a higher correlation than
+    the run. The variance enters Wilson's interval as an effective number of rows, with Student's t
+    for z: at most the number without correlation, since few clusters may vary less by chance.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
@@ -108,8 +108,7 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     own, expected = spread.freedom, rate * (1 - rate) / effective
     weight = _EXPECTED_FREEDOM * len(ready)
     moderated = (own * spread.error**2 + weight * expected) / (own + weight)
-    # never below its own: what clusters show of a spread is not smoothed away, only what few of
-    # them hide is added
+    # never below its own: moderation only adds variance that few clusters may hide
     variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
     if 0 < rate < 1:
         effective = min(rate * (1 - rate) / variance, _within(ready, rate, 0.0))
@@ -117,13 +116,13 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
 
 
 def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate | None:
-    """The pass rate with the uncertainty of which metrics were chosen, as if they were drawn from
-    many like them; None for fewer than two with a row.
+    """The pass rate with an interval for metrics drawn from many like these; None for fewer than
+    two metrics with a row.
 
     Clustered by metric with M / (M - 1) and t with M - 1 degrees (`clustered_error`); the variance
-    is at least half of what the scenarios within the metrics account for, so that metrics that
-    happen to score alike do not pretend to agree. Where all pass or all fail, each metric counts
-    as one row at most.
+    is at least half of that of the scenarios within the metrics, so that a small difference between
+    metrics by chance does not narrow it. Where all pass or all fail, each metric counts as at most
+    one row.
     """
     metrics = [_sum(clusters) for clusters in strata if any(one.size for one in clusters)]
     spread = clustered_error(metrics)
@@ -141,7 +140,7 @@ def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Ra
 
 
 def _within(strata: Sequence[Stratum], rate: float, correlation: float) -> float:
-    """Effective rows of strata whose clusters are as alike as the run's."""
+    """Effective rows of strata whose clusters have this intra-class correlation."""
     clusters = [cluster for stratum in strata for cluster in stratum]
     count = sum(cluster.size for cluster in clusters)
     effective = count / design_effect([cluster.size for cluster in clusters], correlation)
@@ -182,8 +181,8 @@ def _sum(clusters: Stratum) -> Cluster:
 
 
 def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool]:
-    """Of each metric its targets' (passed, scored); the metrics that every target passes always
-    (True) or never (False). A metric without a scored row is not among them."""
+    """The metrics whose scored rows all pass (True) or all fail (False), from each metric's
+    (passed, scored) by target. A metric without a scored row is not among them."""
     found: dict[str, bool] = {}
     for metric, pairs in counts.items():
         listed = list(pairs)
@@ -194,16 +193,16 @@ def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool
 
 
 ENOUGH_BENCHMARKS: Final = 5
-"""From how many on anything is said of others like them: fewer hardly tell how far benchmarks
+"""The fewest benchmarks for an interval over others like them: fewer hardly show how far benchmarks
 differ."""
 
 
 def mean_interval(rates: Sequence[float], intervals: Sequence[Interval]) -> Interval:
-    """The interval of the mean of rates that are independent of each other, each known by its own
-    interval; at least one. It lies within 0 and 1 as they do.
+    """The interval of the mean of at least one independent rate, from each rate's own interval; it
+    lies within 0 and 1, as they do.
 
-    How far the mean may be off on either side is what each rate may be off there, squared and
-    added: G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702, section 2.
+    On either side, the squared distances from each rate to the end of its interval are added: G. Y.
+    Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702, section 2.
     """
     mean, count = sum(rates) / len(rates), len(rates)
     pairs = list(zip(rates, intervals, strict=True))
@@ -213,12 +212,12 @@ def mean_interval(rates: Sequence[float], intervals: Sequence[Interval]) -> Inte
 
 
 def like_these_interval(rates: Sequence[float], effective: float) -> Interval | None:
-    """The interval of the mean rate of all benchmarks like these, as if they were drawn from many;
-    None for fewer than `ENOUGH_BENCHMARKS`.
+    """The interval of the mean rate for benchmarks drawn from many like these; None for fewer than
+    `ENOUGH_BENCHMARKS`.
 
     `effective` is how many independent rows the mean is worth for the scenarios of these alone.
-    The variance is that of benchmarks about their mean (`clustered_error`), and at least what their
-    scenarios account for; it is put into Wilson's interval as `new_metrics_rate` has it.
+    The variance is that of the benchmarks about their mean (`clustered_error`), and at least that
+    of their scenarios; it enters Wilson's interval as in `new_metrics_rate`.
     """
     spread = clustered_error([Cluster.of([rate]) for rate in rates])
     if spread is None or len(rates) < ENOUGH_BENCHMARKS:
@@ -231,10 +230,10 @@ def like_these_interval(rates: Sequence[float], effective: float) -> Interval | 
 
 
 def mean_of(differences: Sequence[Difference]) -> Difference | None:
-    """Their mean over these benchmarks; None where there is none that has an error.
+    """The mean difference over these benchmarks; None where none of them has an error.
 
-    Those without one (fewer than two scenarios in common) are left out. Degrees of freedom: F. E.
-    Satterthwaite, Biometrics Bulletin 2 (1946) 110-114.
+    Differences without an error (fewer than two shared scenarios) are left out. Degrees of freedom:
+    F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110-114.
     """
     known = [(one, one.error) for one in differences if one.error is not None]
     if not known:
@@ -244,7 +243,7 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
     return Difference(
         estimate=sum(one.estimate for one, _ in known) / len(known),
         error=sqrt(sum(variances)) / len(known),
-        # 1e-9, as rounding must not take a whole degree of freedom away
+        # 1e-9, so that rounding does not cost a whole degree of freedom
         freedom=max(1, floor(sum(variances) ** 2 / shares + 1e-9)),
         pairs=sum(one.pairs for one, _ in known),
         clusters=sum(one.clusters for one, _ in known),
@@ -252,12 +251,12 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
 
 
 def like_these(differences: Sequence[Difference]) -> Difference | None:
-    """The mean difference over all benchmarks like these, each being one cluster; None for fewer
-    than `ENOUGH_BENCHMARKS` that have an error.
+    """The mean difference for benchmarks drawn from many like these, each being one cluster; None
+    for fewer than `ENOUGH_BENCHMARKS` with an error.
 
     The error is that of the benchmarks' differences about their mean, with Student's t on one
-    degree less than there are benchmarks; it is at least that of their mean over these alone
-    (`mean_of`), so that benchmarks that happen to agree do not pretend to be all alike.
+    degree less than there are benchmarks; it is at least that of the mean over these alone
+    (`mean_of`), so that chance agreement between benchmarks does not narrow it.
     """
     known = [one for one in differences if one.error is not None]
     within, spread = mean_of(known), clustered_error([Cluster.of([o.estimate]) for o in known])
