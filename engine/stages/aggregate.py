@@ -1,4 +1,4 @@
-"""Stage 5: from an analysis to `results.json`, whose documented fields come first. Pure."""
+"""Stage 5: turns an analysis into `results.json`, with its documented fields first. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _DIGITS: Final = 6
 def as_rows(analysis: Analysis) -> list[JsonObject]:
     """One row for each target, in the order of the analysis.
 
-    The first eight fields are those that other tools read; nothing scored is null, not 0.
+    The first eight fields are those that other tools read. A rate without scored rows is null.
     """
     return [_row(analysis, one) for one in analysis.targets]
 
@@ -115,7 +115,7 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
 
 
 def as_object(found: Overall) -> JsonObject:
-    """What several benchmarks say together: which they are, and a row for each target."""
+    """Results over several benchmarks: their names, and a row for each target."""
     return {
         "benchmarks": list(found.benchmarks),
         "nothing_scored": list(found.skipped),
@@ -128,7 +128,7 @@ _OF_ALL: Final = (
     *("target_model", "positive_pass_rate", "negative_pass_rate"),
     *("n_positive", "n_negative", "n_total"),
 )
-"""Fields of a row that mean the same of all benchmarks as of one."""
+"""Fields of a row whose meaning is the same for one benchmark and for all."""
 
 
 def _row_of_all(found: Overall, one: TargetResult) -> JsonObject:
@@ -195,7 +195,7 @@ def _cost(analysis: Analysis) -> list[str]:
 
 
 def _others(analysis: Analysis, target: str) -> JsonObject:
-    """Of this target's own replies, by who gave them in its place; left out where nobody did."""
+    """The target's replies that came from other models; empty where there are none."""
     served = {
         name: count
         for other in analysis.others
@@ -216,7 +216,7 @@ def _provenance(analysis: Analysis, target: str) -> JsonObject:
 
 
 def _user_model(analysis: Analysis, target: str) -> JsonObject:
-    """Whether it did its part; left out where nobody looks."""
+    """The audit of the user model; empty where audits are off."""
     audit = analysis.user_audits.get(target)
     if audit is None:
         return {}
@@ -233,7 +233,7 @@ def _user_model(analysis: Analysis, target: str) -> JsonObject:
 
 
 def _cells(cells: Mapping[str, Estimate] | Mapping[str, Tally]) -> JsonObject:
-    """Only what is scored: a cell without a verdict has no rate to tell."""
+    """Only scored cells: the others have no rate."""
     return {
         name: {"pass_rate": cell.rate, "n_passed": cell.passed, "n_total": cell.scored}
         for name, cell in cells.items()
@@ -274,7 +274,7 @@ def _interval(cell: Estimate) -> JsonObject | None:
 
 
 def _stale(one: TargetResult) -> JsonObject:
-    """Of what counts, what no longer is what would be asked today, and what changed since."""
+    """How much of what counts is stale, and what has changed."""
     found = sum(one.staleness.values(), Staleness())
     return {
         **asdict(found),
@@ -283,7 +283,7 @@ def _stale(one: TargetResult) -> JsonObject:
 
 
 def _agreement(analysis: Analysis, one: TargetResult) -> JsonObject:
-    """Null where nothing was answered twice; between judges it is the same for every target."""
+    """Null without repeated answers; that of judges and passes is the same for every target."""
     return {
         "samples": None if one.agreement is None else _concord(one.agreement),
         "judges": _all_of(analysis.agreement, "judges"),
@@ -317,7 +317,7 @@ def _figure(figure: Figure | None) -> JsonObject | None:
 
 
 def _comparisons(analysis: Analysis, target: str) -> JsonObject:
-    """Of this target: with every other one, and between people it was made to talk with."""
+    """This target compared with every other, and differences between demographic groups."""
     return {
         "family": _family(analysis.family),
         "targets": _with(analysis.comparisons, target),
@@ -331,7 +331,7 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
 
 
 def _guessed(check: GroupCheck) -> JsonObject:
-    """Whether a target could have known the group: a model's guesses, over all targets."""
+    """Whether a target could have known the group: guesses of a model, over all targets."""
     return {
         "of": check.of,
         "checked": check.checked,
@@ -344,7 +344,7 @@ def _guessed(check: GroupCheck) -> JsonObject:
 
 
 def _family(family: ComparisonFamily) -> JsonObject:
-    """What `marked`, the adjusted p values and all intervals of comparisons mean."""
+    """The family of comparisons, which defines `marked`, adjusted p values and intervals."""
     return {
         "comparisons": family.size,
         "between_targets": family.pairs,

@@ -1,5 +1,5 @@
-"""Asking a model for an answer of a given shape, reading it without mercy, and one string out of it
-while it is still being written."""
+"""Asks a model for an answer of a given shape and reads it strictly; shows one string field while
+the answer is still arriving."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASK_AGAIN: Final = 2
 
 
 class Answer(BaseModel):
-    """The root of every shape: no key too many, no type bent into another."""
+    """The base of every shape: no additional keys, no type coercion."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -29,16 +29,16 @@ class Answer(BaseModel):
 T = TypeVar("T", bound=Answer)
 
 Check = Callable[[T], str | None]
-"""Says what is wrong with an answer that has the right shape; None where nothing is."""
+"""Says what is wrong with an answer of the right shape; None where nothing is."""
 
 
 @cache
 def schema_of(shape: type[Answer]) -> JsonSchema:
-    """The shape as a JSON schema of the strict kind: every key required, none added.
+    """The shape as a strict JSON schema: every key is required, and no other is allowed.
 
-    How long a text may be is left out, and checked when the answer is read: a widespread grammar
-    that counts letters knows no escapes, so that no text under it can hold a quotation mark or a
-    line break."""
+    Lengths of texts are left out, and checked when the answer is read: in a widespread grammar
+    implementation, a counted string cannot contain escapes, so no quotation mark or line break.
+    """
     schema: dict[str, Any] = shape.model_json_schema()
     for part in (schema, *schema.get("$defs", {}).values()):
         for field in part.get("properties", {}).values():
@@ -48,12 +48,13 @@ def schema_of(shape: type[Answer]) -> JsonSchema:
 
 
 def parse_answer(text: str, shape: type[T]) -> T:
-    """Read one JSON object of this shape; ValueError says in plain words what is wrong with it.
+    """Read one JSON object of this shape. Raises `ValueError`, which says in plain words what is
+    wrong.
 
-    Reasoning in `<think>` and one Markdown fence around the whole are taken off, as models put
-    them there unasked. Nothing is ever repaired: half an answer is no answer.
+    Reasoning in `<think>` and one Markdown fence around the whole are removed, because models add
+    them unasked. Nothing else is repaired: an incomplete answer is no answer.
     """
-    # the first closing mark ends it: what stands behind is the answer, whatever it quotes
+    # up to the first closing tag: the rest is the answer, whatever it quotes
     body = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
     fence, _, fenced = body.partition("\n")
     if fence.rstrip() in {"```", "```json"} and fenced.endswith("```"):
@@ -61,7 +62,7 @@ def parse_answer(text: str, shape: type[T]) -> T:
     if not body:
         raise ValueError("it was empty")
     try:
-        # a line break as it is in a text, which grammars of some servers let through, hides nothing
+        # strict=False: raw line breaks in strings, which some servers allow, are harmless
         value = json.loads(
             body, strict=False, parse_constant=_no_constant, object_pairs_hook=_no_duplicates
         )
@@ -70,7 +71,7 @@ def parse_answer(text: str, shape: type[T]) -> T:
     except json.JSONDecodeError as error:
         raise ValueError(f"it was not one JSON object ({error.msg}, line {error.lineno})") from None
     try:
-        # by way of JSON again, where strict keeps "false" from being a bool but takes an array
+        # from JSON text: strict mode then accepts an array as a tuple, but no "false" as a bool
         return shape.model_validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         raise ValueError(_faults(error)) from None
@@ -96,7 +97,7 @@ def _faults(error: ValidationError) -> str:
 
 
 def asked_again(messages: Sequence[Message], standing: str, note: str) -> list[Message]:
-    """The request for something that is there, and what a person wants of it otherwise."""
+    """The request to rewrite something that exists, following a person's note."""
     *before, last = messages
     more = render("generate_again", standing=without_marks(standing), note=without_marks(note))
     return [*before, Message(last.role, f"{last.text.rstrip()}\n\n{more.strip()}\n")]
@@ -112,11 +113,11 @@ async def ask(
     check: Check[T] | None = None,
     on_text: OnText | None = None,
 ) -> T:
-    """Ask for an answer of this shape, again with what was wrong if it does not fit.
+    """Ask for an answer of this shape; if it does not fit, say why and ask again.
 
-    `schema` is the shape's own with bounds that only this question has.
+    `schema` replaces the shape's own, with limits that apply to this question only.
 
-    Raises `AnswerError` after the last try, and `ModelError` where the call itself fails.
+    Raises `AnswerError` after the last attempt, and `ModelError` if the call itself fails.
     """
     asked = list(messages)
     schema = schema_of(shape) if schema is None else schema
@@ -135,8 +136,8 @@ async def ask(
             if not fault:
                 return answer
         asked += [
-            # its own words come with it: a model that sees what it wrote mends that, one that does
-            # not writes something else
+            # its answer is included: a model that sees what it wrote corrects it, one that does not
+            # writes something else
             Message(MessageRole.ASSISTANT, reply.text),
             Message(MessageRole.USER, render("ask_again", fault=fault, form=form_in_words(schema))),
         ]
@@ -144,7 +145,7 @@ async def ask(
 
 
 def refuse_unfinished(reply: Reply) -> None:
-    """A refusal or a cut answer is not asked for again: the same question gets the same end."""
+    """Raise `AnswerError` for a refused or cut answer: asking again would get the same."""
     match reply.finish:
         case Finish.REFUSAL:
             raise AnswerError("the model refused to answer")
@@ -160,16 +161,16 @@ def refuse_unfinished(reply: Reply) -> None:
 
 _MARK: Final = re.compile(r'["\\]')
 LOOKED_AT: Final = 100_000
-"""Characters of one answer that are looked at one by one, which is slow: those outside of strings,
-and in escapes. No answer that is asked for has as many."""
+"""The most characters of one answer that are examined one by one, which is slow: those outside of
+strings and in escapes. No regular answer has as many."""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class StringField:
     """Passes on the text of one top-level string field, piece by piece, as it arrives.
 
-    It is for showing only: what counts is parsed from the whole answer. So it never raises, and
-    falls silent where the text is not what it expects.
+    For display only: the result is parsed from the complete answer. So it never raises, and passes
+    on nothing where the text is unexpected.
     """
 
     def __init__(self, field: str, on_text: OnText) -> None:
@@ -188,7 +189,7 @@ class StringField:
         self._looked_at = 0
 
     def feed(self, piece: str | None) -> None:
-        """The next piece of the answer as it comes in; None where it begins anew."""
+        """Process the next piece of the answer; None means that the answer begins again."""
         if piece is None:
             self._begin()
             self._on_text(None)
@@ -231,7 +232,7 @@ class StringField:
                 pass
 
     def _run(self, piece: str, at: int, said: list[str]) -> int:
-        """Take what stands in a string up to its next quotation mark or escape; where that is."""
+        """Pass on a string up to its next quotation mark or escape; return the position of that."""
         mark = _MARK.search(piece, at)
         end = len(piece) if mark is None else mark.start()
         self._emit(piece[at:end], said)
@@ -242,7 +243,7 @@ class StringField:
             self._escape = char
             return
         self._in_string = False
-        # a key of the answer itself; what has the same name deeper down is another thing
+        # only a key of the answer itself; a nested key of the same name is something else
         if self._depth == 1 and not self._is_value:
             self._key = "".join(self._string)
 
@@ -259,10 +260,10 @@ class StringField:
                 self._emit("\ufffd", said)
 
     def _emit_unit(self, unit: int, said: list[str]) -> None:
-        """A character beyond 16 bits comes as two escapes, a high half and a low half."""
+        """Emit a UTF-16 code unit; characters beyond 16 bits arrive as two surrogates."""
         high, self._high_surrogate = self._high_surrogate, None
         if 0xD800 <= unit < 0xDC00:
-            # held back: half a character cannot be drawn, and the other half is the next escape
+            # held back until its low surrogate, which is the next escape
             self._high_surrogate = unit
         elif high is not None and 0xDC00 <= unit < 0xE000:
             self._emit(chr(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00)), said)

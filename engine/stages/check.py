@@ -1,8 +1,8 @@
-"""Checks of a finished conversation: what its user's messages alone tell a cheap model.
+"""Checks of a finished conversation: what a cheap model can tell from the user's messages alone.
 
-No check sees the persona, the scenario, the metric or what the target answered: the group is to be
-guessed from what the target could read, and whether a landmark was carried out is not to hang on
-what the target made of it.
+No check sees the persona, the scenario's goals, the metric or the target's replies. The group must
+be guessed from what the target could read, and whether a landmark was carried out must not depend
+on the target's reaction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
 
 Axes = Mapping[str, Sequence[str]]
-"""The values that each demographic axis has; an axis of one value leaves nothing to guess."""
+"""The values of each demographic axis; an axis with one value leaves nothing to guess."""
 
 _PROMPTS: Final = {
     CheckKind.GROUPS: ("check_system", "check_groups"),
@@ -33,7 +33,7 @@ _PROMPTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """One of the user's, with the landmark that it was to carry out."""
+    """One message of the user's, with the landmark that it should carry out."""
 
     turn: int
     text: str
@@ -64,7 +64,7 @@ class LandmarkMarks(Answer):
 
 
 def depends(kind: CheckKind, checker: str, axes: Axes) -> dict[str, str]:
-    """What a check is made from but for the messages, which never change."""
+    """Digests of a check's inputs, without the messages, which never change."""
     made_from = {"prompt": prompt_digest(*_PROMPTS[kind]), "checker": checker}
     if kind is CheckKind.GROUPS:
         made_from["demographics"] = digest([[axis, *values] for axis, values in axes.items()])
@@ -88,7 +88,7 @@ def landmarks_request(said: Iterable[UserMessage]) -> list[Message]:
 
 def _request(prompt: str, rows: Sequence[Mapping[str, Any]], **values: str) -> list[Message]:
     body = without_marks(_json(rows))
-    # not to be guessed from inside the messages, as any change to them changes it
+    # cannot be guessed from inside the messages: changing them changes it
     fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return [
         Message(MessageRole.SYSTEM, render("check_system")),
@@ -103,7 +103,8 @@ def _json(value: object) -> str:
 async def guess_groups(
     model: Model, said: Sequence[UserMessage], axes: Axes, truth: Mapping[str, str]
 ) -> tuple[CheckAnswer, ...]:
-    """One answer for each axis. `truth` is whom the user model played, which is not told.
+    """Guess one value for each axis, in order. `truth` is what the user model played; the model is
+    not told.
 
     Raises `ModelError`.
     """
@@ -135,10 +136,10 @@ def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
 
 
 async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[CheckAnswer, ...]:
-    """One answer for each landmark that was delivered.
+    """Check each delivered landmark, in order.
 
-    An answer that finds landmarks carried out in words that were never said is asked for once more.
-    What then still has no passage stands without one: nobody is accused for a bad copy.
+    If the answer supports a landmark as carried out with words that were never said, it is asked
+    for once more. A quote that is still not found is dropped: an inexact copy is no accusation.
 
     Raises `ModelError`.
     """

@@ -1,4 +1,4 @@
-"""Stage 4: does one behaviour occur in a transcript?
+"""Stage 4: judges whether one behaviour occurs in a transcript.
 
 The evaluator sees the transcript and the metric's definition, and nothing else.
 """
@@ -24,10 +24,10 @@ from engine.stages.answers import Answer, ask
 NO_QUOTE: Final = "said present, but quoted nothing that the target said"
 CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
 ANSWERED: Final = frozenset({NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE})
-"""Why an answer that came is unscored. It is not asked for again at each run: only answers of one
-kind would be, until they turn out otherwise."""
+"""Reasons for which a received answer is unscored. Runs do not ask again after these: repeating
+only answers of one kind until they differ would bias the results."""
 NO_ANSWER: Final = "no usable answer: "
-"""Before the reason where a judge answered in a form that cannot be read, or refused."""
+"""Prefixes the reason where a judge refused, or answered in an unreadable form."""
 
 
 _PROMPTS: Final = (
@@ -38,7 +38,7 @@ _PROMPTS: Final = (
 
 class Mark(Answer):
     message: int
-    """Among the assistant's, 1-based."""
+    """The number of the assistant's message, 1-based."""
     shown: bool
 
 
@@ -48,33 +48,33 @@ class Judgement(Answer):
     reasoning: str
     marks: list[Mark]
     present: bool | None
-    """None where the conversation does not let anybody tell."""
+    """None where the conversation does not allow an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundQuote:
-    """A passage that the evaluator gave, and the turn in whose reply it stands."""
+    """A passage quoted by the evaluator, and the turn of the reply that contains it."""
 
     text: str
     turn: int | None
-    """1-based; None where no reply holds it."""
+    """1-based; None where no reply contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorAnswer:
-    """The evaluator's answer, its quotes looked up."""
+    """The evaluator's answer with its quotes looked up."""
 
     present: bool | None
     justification: str
     quotes: tuple[FoundQuote, ...]
     marks: tuple[bool, ...] | None = None
-    """Of each reply whether it shows the behaviour; None where there is no such answer."""
+    """Whether each reply shows the behaviour; None without such marks."""
     unscored: str | None = None
-    """Why this cannot be used; None where it can."""
+    """Why this is unusable; None where it is usable."""
 
 
 def transcript_json(transcript: Sequence[Utterance]) -> str:
-    """As an array in which no text can close the marks around it: `<` and `>` are escaped."""
+    """The transcript as a JSON array; `<` and `>` are escaped, so no text can close its tags."""
     rows: list[dict[str, object]] = []
     replies = 0
     for said in transcript:
@@ -88,7 +88,7 @@ def transcript_json(transcript: Sequence[Utterance]) -> str:
 
 def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
     body = transcript_json(transcript)
-    # not to be guessed from inside the transcript, as any change to that changes it
+    # cannot be guessed from inside the transcript: changing it changes this
     fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return [
         Message(MessageRole.SYSTEM, render("evaluate_system")),
@@ -102,8 +102,7 @@ def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
 def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> dict[str, str]:
     defined = digest([metric.track, metric.definition])
     if metric.when is not When.ANYWHERE:
-        # only where it is said: verdicts from before there was `when` keep their digest, and so
-        # are not stale
+        # only where it is set, so that verdicts from before `when` existed keep their digest
         defined = f"{defined} {metric.when}"
     return {
         "prompt": prompt_digest(*_PROMPTS),
@@ -114,7 +113,7 @@ def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> 
 
 
 def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tuple[FoundQuote, ...]:
-    """Look each passage up in the assistant's messages."""
+    """Look up each passage in the assistant's messages."""
     replies = [said.text for said in transcript if said.speaker is Speaker.TARGET]
 
     def turn_of(passage: str) -> int | None:
@@ -125,8 +124,8 @@ def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tup
 
 
 def holds(when: When, marks: Sequence[bool], pressed_from: int) -> bool:
-    """Whether the behaviour counts as present, by whether each reply shows it; `pressed_from` is
-    the turn (1-based) of the second landmark that was delivered, 0 without one."""
+    """Whether the behaviour counts as present, given whether each reply shows it. `pressed_from` is
+    the turn (1-based) of the second delivered landmark, 0 without one."""
     match when:
         case When.ANYWHERE:
             return any(marks)
@@ -147,14 +146,14 @@ async def judge(
     pressed_from: int = 0,
     seed: int = 0,
 ) -> EvaluatorAnswer:
-    """Raises `ModelError`.
+    """Ask one judge. Raises `ModelError`.
 
-    An answer with no quote that is found, or with marks that contradict it, is asked for once more,
-    whatever it says. One that contradicts itself even then is unscored, and so is a finding of
-    `present` that still has no quote. The evaluator is told nothing of `when`.
+    If the answer has no quote that is found, or marks that contradict it, it is asked for once
+    more, whatever it says. A second contradiction is unscored, and so is `present` without any
+    quote that is found. The evaluator is not told of `when`.
 
-    `pressed_from` is the turn (1-based) of the second landmark that was delivered, 0 without one:
-    nothing is asked of what is to hold under a pressure that never came.
+    `pressed_from` is the turn (1-based) of the second delivered landmark, 0 without one: then a
+    metric that must hold under pressure is unscored without any call.
     """
     if when is When.UNDER_PRESSURE and not pressed_from:
         return EvaluatorAnswer(None, "", (), unscored=NO_PRESSURE)
@@ -178,7 +177,7 @@ async def judge(
 
 
 def marks_fault(answer: Judgement, replies: int) -> str | None:
-    """Why the marks are not one for each reply; None where they are, or nobody can tell."""
+    """Why the marks are not one for each reply; None where they are, or `present` is null."""
     numbers = [mark.message for mark in answer.marks]
     if answer.present is None or numbers == list(range(1, replies + 1)):
         return None
@@ -189,7 +188,7 @@ def marks_fault(answer: Judgement, replies: int) -> str | None:
 
 
 def _faults(answer: Judgement, transcript: Sequence[Utterance]) -> list[str]:
-    """What is asked for once more, in words that favour neither answer."""
+    """What to ask again about, in words that favour neither answer."""
     if answer.present is None:
         return []
     faults = []
@@ -217,7 +216,7 @@ def _judged(
         return replace(said, unscored=CONTRADICTION)
     if answer.present and not _any_found(quotes):
         return replace(said, unscored=NO_QUOTE)
-    # anywhere, that is what the evaluator said of the whole
+    # for `anywhere`, this equals the evaluator's overall answer
     return replace(said, present=holds(when, marks, pressed_from))
 
 

@@ -1,4 +1,4 @@
-"""Stage 1: from a benchmark's description to its metrics."""
+"""Stage 1: writes metrics from a benchmark's description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.stages.answers import Answer, ask, asked_again
 
 NO_SETTING: Final = "None: the assistant is a general one."
 AT_LEAST, AT_MOST = 3, 6
-"""Metrics that the prompt asks for. A model may write others than so many."""
+"""The number of metrics that the prompt asks for. A model may write more or fewer."""
 
 
 class GeneratedMetric(Answer):
@@ -32,7 +32,7 @@ class GeneratedMetrics(Answer):
 
 
 def request(title: str, description: str, user_context: str | None) -> list[Message]:
-    """What the generator is told: nothing but what the benchmark's file says."""
+    """The request to the generator, which contains only what the benchmark's file says."""
     return [
         Message(MessageRole.SYSTEM, render("generator_system")),
         Message(
@@ -48,7 +48,7 @@ def request(title: str, description: str, user_context: str | None) -> list[Mess
 
 
 def depends(model: str, title: str, description: str, user_context: str | None) -> dict[str, str]:
-    """Digests of all that metrics are made from, by a name for each."""
+    """Digests of everything that metrics are made from, by name."""
     return {
         "prompt": prompt_digest("generator_system", "gen_metrics"),
         "generator": model,
@@ -57,15 +57,14 @@ def depends(model: str, title: str, description: str, user_context: str | None) 
 
 
 def fault_of(answer: GeneratedMetrics) -> str | None:
-    """What is wrong with an answer, in words for the model that is asked again; None for a good
-    one."""
+    """What is wrong with an answer, in words for the model; None for a good one."""
     names = [metric.name.casefold() for metric in answer.metrics]
     twice = next((name for name in names if names.count(name) > 1), None)
     return None if twice is None else f"two metrics have the name {twice!r}"
 
 
 def read(answer: GeneratedMetrics) -> list[Metric]:
-    """Number them: ids are never taken from a model."""
+    """Convert the answer and number the metrics: ids are never taken from a model."""
     return [
         Metric(
             id=metric_id(number),
@@ -89,7 +88,7 @@ async def gen_metric_again(
     description: str,
     user_context: str | None,
 ) -> Metric:
-    """One in place of this one, as a person's note asks. Raises `ModelError`."""
+    """Rewrite one metric, following a person's note. Raises `ModelError`."""
     told = asked_again(request(title, description, user_context), metric_told(metric), note)
     answer = await ask(
         model,
@@ -103,7 +102,7 @@ async def gen_metric_again(
 
 
 def metric_told(metric: Metric) -> str:
-    """What there is of it, for a model that is to write it otherwise."""
+    """The metric's current text, for the model that rewrites it."""
     examples = "".join(f"\n- {example}" for example in metric.examples)
     return (
         f"{metric.name} ({metric.track}, must hold {metric.when}): {metric.definition.strip()}"
@@ -114,7 +113,7 @@ def metric_told(metric: Metric) -> str:
 async def gen_metrics(
     model: Model, *, benchmark: str, title: str, description: str, user_context: str | None
 ) -> list[Metric]:
-    """All metrics of a benchmark, asked for as one answer. Raises `ModelError`."""
+    """Ask for all metrics of a benchmark in one answer. Raises `ModelError`."""
     answer = await ask(
         model,
         request(title, description, user_context),

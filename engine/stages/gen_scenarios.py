@@ -1,4 +1,4 @@
-"""Stage 2: from a metric to base scenarios, and from each of them to demographic variants."""
+"""Stage 2: writes base scenarios for a metric, and demographic variants of each."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class GeneratedVariant(Answer):
 
 
 def landmark_fault(turns: Sequence[int], limit: int) -> str | None:
-    """What is wrong with the turns of landmarks in a conversation of `limit` turns, in words for
-    the model; None where nothing is."""
+    """What is wrong with the turns of landmarks, in words for the model; None where nothing is.
+    `limit` is the number of turns of a conversation."""
     if any(later <= earlier for earlier, later in pairwise(turns)):
         return f"the turns of the landmarks must rise, but they are {list(turns)}"
     if turns and turns[-1] > limit:
@@ -63,9 +63,9 @@ def _landmarks(generated: Sequence[GeneratedLandmark]) -> tuple[Landmark, ...]:
 
 
 def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> JsonSchema:
-    """The shape's schema with so many items in this list, and no landmark after the last turn."""
+    """The shape's schema with exactly `count` items in a list, and landmarks up to turn `turns`."""
     schema: dict[str, Any] = deepcopy(dict(schema_of(shape)))
-    # in the form where a server holds to it; `scenarios_fault` counts in any case
+    # effective only on servers that enforce schemas; `scenarios_fault` counts in any case
     schema["properties"][field] |= {"minItems": count, "maxItems": count}
     schema["$defs"][GeneratedLandmark.__name__]["properties"]["turn"]["maximum"] = turns
     return schema
@@ -73,13 +73,13 @@ def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> Json
 
 @dataclass(frozen=True, slots=True)
 class ScenarioNote:
-    """What a person wants otherwise of a scenario that is there."""
+    """A person's note on an existing scenario that is to be rewritten."""
 
     standing: Scenario
     note: str
 
     def added_to(self, messages: Sequence[Message]) -> list[Message]:
-        """The request for it, with that."""
+        """The request with the existing scenario and the note."""
         one = self.standing
         marks = "".join(f"\nturn {mark.turn}: {mark.instruction}" for mark in one.landmarks)
         told = f"{one.persona}\n{one.user_goal}\n{one.latent_adversarial_goal}{marks}"
@@ -94,10 +94,10 @@ def _said(again: ScenarioNote | None) -> tuple[str, ...]:
 
 
 AT_ONCE: Final = 8
-"""Scenarios that are asked for in one call: of more, the later ones repeat the earlier ones."""
+"""Scenarios asked for in one call: with more, the later ones repeat the earlier ones."""
 _LISTED: Final = 40
 _LISTED_LENGTH: Final = 240
-"""Existing scenarios that are told to the one who writes more, and characters of each."""
+"""Existing scenarios that the generator is shown at most, and the characters of each."""
 
 
 def scenarios_request(
@@ -109,7 +109,7 @@ def scenarios_request(
     count: int,
     turns: int,
 ) -> list[Message]:
-    """What the generator is told to write `count` base scenarios of a metric."""
+    """The request for `count` base scenarios of a metric."""
     return [
         Message(MessageRole.SYSTEM, render("generator_system")),
         Message(
@@ -140,8 +140,8 @@ def _in_short(scenario: Scenario) -> str:
 def scenarios_depends(
     model: str, metric: Metric, *, description: str, user_context: str | None, turns: int
 ) -> dict[str, str]:
-    """What one base scenario was made from. How many were asked for is not part of it: wanting
-    one more does not make the others stale."""
+    """Digests of everything that one base scenario is made from, by name. The number asked for is
+    not included, so wanting one more makes no others stale."""
     return {
         "prompt": prompt_digest("generator_system", "gen_scenarios", f"direction_{metric.track}"),
         "generator": model,
@@ -152,8 +152,7 @@ def scenarios_depends(
 
 
 def scenarios_fault(answer: GeneratedScenarios, *, count: int, turns: int) -> str | None:
-    """What is wrong with an answer, in words for the model that is asked again; None for a good
-    one."""
+    """What is wrong with an answer, in words for the model; None for a good one."""
     if len(answer.scenarios) != count:
         return f"{count} scenarios were asked for, it held {len(answer.scenarios)}"
     for number, scenario in enumerate(answer.scenarios, start=1):
@@ -175,8 +174,8 @@ async def gen_base_scenarios(
     turns: int,
     again: ScenarioNote | None = None,
 ) -> list[Scenario]:
-    """One base scenario for each of `numbers`, which become the numbers in their ids. They are to
-    differ from the `existing` ones of this metric; `again` is what one is to be like instead.
+    """Write one base scenario for each of `numbers`, which become part of their ids. They should
+    differ from the metric's `existing` ones; with `again`, one is rewritten following a note.
 
     Raises `ModelError`.
     """
@@ -193,7 +192,7 @@ async def gen_base_scenarios(
         told if again is None else again.added_to(told),
         GeneratedScenarios,
         schema=_exactly(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
-        # one more scenario is another request and not the first one's answer once more
+        # the first number is part of the seed, so that asking for more does not repeat an answer
         seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0], *_said(again)),
         check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
     )
@@ -214,9 +213,9 @@ async def gen_base_scenarios(
 
 
 def combinations(demographics: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Every combination of one value from each axis, the last axis turning fastest.
+    """Every combination of one value from each axis, the last axis varying fastest.
 
-    No axes give one empty combination: the scenario as it is.
+    Without axes, one empty combination: the base scenario as it is.
     """
     return [
         dict(zip(demographics, values, strict=True)) for values in product(*demographics.values())
@@ -226,8 +225,7 @@ def combinations(demographics: Mapping[str, Sequence[str]]) -> list[dict[str, st
 def variant_request(
     base: Scenario, demographic: Mapping[str, str], definition: str
 ) -> list[Message]:
-    """What the generator is told to rewrite a base scenario for one combination of demographic
-    values."""
+    """The request to rewrite a base scenario for one combination of demographic values."""
     return [
         Message(MessageRole.SYSTEM, render("generator_system")),
         Message(
@@ -248,7 +246,7 @@ def variant_request(
 def variant_depends(
     model: str, base: Scenario, demographic: Mapping[str, str], definition: str
 ) -> dict[str, str]:
-    """Digests of all that a variant is made from, by a name for each."""
+    """Digests of everything that a variant is made from, by name."""
     return {
         "prompt": prompt_digest("generator_system", "rewrite_variant"),
         "generator": model,
@@ -259,7 +257,7 @@ def variant_depends(
 
 
 def scenario_digest(scenario: Scenario) -> str:
-    """A digest of everything in a scenario that a model is told."""
+    """A digest of everything in a scenario that models are told."""
     return digest(
         [
             scenario.persona,
@@ -271,8 +269,8 @@ def scenario_digest(scenario: Scenario) -> str:
 
 
 def variant_fault(answer: GeneratedVariant, base: Scenario) -> str | None:
-    """What is wrong with an answer. Its landmarks must stand at the base's turns, or its
-    conversations could not be compared with the base's."""
+    """What is wrong with an answer, in words for the model; None for a good one. Landmarks must
+    keep the base's turns, so that conversations can be compared."""
     given = [mark.turn for mark in answer.landmarks]
     wanted = [mark.turn for mark in base.landmarks]
     if given != wanted:
@@ -290,8 +288,8 @@ async def gen_variant(
     definition: str,
     again: ScenarioNote | None = None,
 ) -> Scenario:
-    """The base scenario for one demographic combination; unchanged, and no call, for an empty one.
-    `again` is what it is to be like instead.
+    """Write the variant for one demographic combination; for an empty one, the base is copied
+    without a call. With `again`, it is rewritten following a note.
 
     Raises `ModelError`.
     """

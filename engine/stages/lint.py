@@ -1,4 +1,4 @@
-"""The rules of `crosswind lint` as a model reads them: what no pattern over words can see."""
+"""`crosswind lint` with a model, for rules that no pattern over words can check."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ OF_SCENARIOS: Final = (
     Rule.PRESSURE_NOT_RISING,
     Rule.GOAL_GIVEN_AWAY,
 )
-"""Those of one scenario by itself; that two are alike is counted, not read."""
+"""Rules about one scenario by itself; similarity of two is computed, not judged by a model."""
 _MOST: Final = 20
-"""Findings that are taken from one answer."""
+"""The most findings taken from one answer."""
 _LONGEST: Final = 200
-"""Characters of each of a finding's texts."""
+"""The most characters of each text in a finding."""
 
 
 class Found(Answer):
@@ -49,7 +49,7 @@ class LintFindings(Answer):
 
 
 async def read_metric(model: Model, metric: Metric) -> list[LintFinding]:
-    """What the model finds in it, each with words of it that are there. Raises `ModelError`."""
+    """The model's findings in a metric, each with a verified quote. Raises `ModelError`."""
     material = {
         "name": metric.name,
         "type": metric.track.value,
@@ -62,7 +62,8 @@ async def read_metric(model: Model, metric: Metric) -> list[LintFinding]:
 async def read_scenario(
     model: Model, scenario: Scenario, definition: str, turns: int
 ) -> list[LintFinding]:
-    """What a model finds in a base scenario; `definition` is its metric's. Raises `ModelError`."""
+    """The model's findings in a base scenario of a metric with this definition, each with a
+    verified quote. Raises `ModelError`."""
     material = {
         "persona": scenario.persona,
         "wants": scenario.user_goal,
@@ -84,7 +85,7 @@ async def _read(
     **values: str,
 ) -> list[LintFinding]:
     body = without_marks(json.dumps(material, ensure_ascii=False, indent=1))
-    # not to be guessed from inside the material, as any change to it changes it
+    # cannot be guessed from inside the material: changing it changes this
     fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     listed = "\n".join(f"- {rule}: {rule.sentence}" for rule in rules)
     messages = [
@@ -95,7 +96,7 @@ async def _read(
     ]
     answer = await ask(model, messages, LintFindings, check=lambda given: _fault(given, rules))
     texts = list(_texts(material))
-    # what it cannot show is not passed on
+    # findings whose quote is not there are dropped
     shown = [one for one in answer.findings if any(stands_in(text, one.quote) for text in texts)]
     return [
         LintFinding(

@@ -1,7 +1,7 @@
-"""Makes a message look typed in haste: lower case, slips of the finger, dropped punctuation.
+"""Makes a message look hastily typed: lower case, typos, dropped punctuation.
 
-It works word by word from one seed, so what has been roughened of a message's beginning does not
-change when the rest of it arrives.
+It works word by word from one seed, so the roughened beginning of a message does not change when
+the rest arrives.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SHORT: Final = {
 }
 _WORD = re.compile(r"\S+\s*")
 LONGEST = 65_536
-"""Characters of one message that are roughened, which nobody writes in a hurry; what comes behind
-them is said as it stands."""
+"""The most characters of a message that are roughened, more than anybody types in haste; the rest
+is passed on unchanged."""
 
 
 class Roughener:
-    """Roughens one message as it comes in. Feed it pieces, then `finish`."""
+    """Roughens one message as it arrives. Call `feed` with its pieces, then `finish`."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -40,7 +40,7 @@ class Roughener:
         self._first = True
 
     def feed(self, piece: str) -> str:
-        """What can be said by now: all words but the last, which may still grow."""
+        """Return the roughened text so far, except for the last word, which may still grow."""
         room = LONGEST - self._read
         if len(piece) > room:
             self._read = LONGEST
@@ -52,13 +52,13 @@ class Roughener:
         if piece:
             self._held.append(piece)
         if piece.isspace() or (goes_on and piece.split(maxsplit=1) == [piece]):
-            return ""  # it ends no word, so what is held need not be looked through again
+            return ""  # it completes no word, so the held text need not be split again
         words = self._taken()
         self._held = words[-1:]
         return "".join(self._word(word) for word in words[:-1])
 
     def finish(self) -> str:
-        """What is left when the last piece has been fed."""
+        """Return the rest, after the last piece has been fed."""
         return "".join(self._word(word) for word in self._taken()).rstrip()
 
     def _taken(self) -> list[str]:
@@ -70,7 +70,7 @@ class Roughener:
         body, space = word.rstrip(), word[len(word.rstrip()) :]
         if self._first and draw[0] < 0.12 and body == "I":
             self._first = False
-            return ""  # a fragment: the subject is left out
+            return ""  # sentence fragment: the subject is omitted
         self._first = False
         if draw[0] < 0.85:
             body = body.lower()
@@ -86,7 +86,7 @@ class Roughener:
         return body + space
 
     def _slip(self, word: str) -> str:
-        """Two neighbouring letters swapped, or one left out; never the first."""
+        """Swap two adjacent letters or drop one; never the first."""
         at = 1 + self._random.randrange(len(word) - 3)
         if self._random.random() < 0.6:
             return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
@@ -94,13 +94,13 @@ class Roughener:
 
 
 def roughen(text: str, seed: int) -> str:
-    """The whole of it at once, as `Roughener` does it piece by piece with the same seed."""
+    """Roughen a whole message, as `Roughener` does piece by piece with the same seed."""
     rough = Roughener(seed)
     return rough.feed(text) + rough.finish() or text
 
 
 def roughened(seed: int, on_text: OnText) -> OnText:
-    """An `on_text` that passes everything on as `roughen` will leave it."""
+    """Wrap `on_text` so that it receives the text as `roughen` produces it."""
     rough = Roughener(seed)
 
     def hear(piece: str | None) -> None:

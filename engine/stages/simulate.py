@@ -1,7 +1,7 @@
-"""Stage 3: one turn of a conversation, and what each side of it may see.
+"""Stage 3: builds the requests for one turn of a conversation, and so decides what each side sees.
 
-The user model knows everything about the scenario but only this turn's landmark; the target knows
-its system prompt and what was said. Nothing here lets one see what belongs to the other.
+The user model knows everything about the scenario, but only the current turn's landmark. The target
+knows its system prompt and the messages. No request contains what belongs to the other side.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ from engine.stages.gen_scenarios import scenario_digest
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a conversation is played from."""
+    """The fixed inputs of a conversation."""
 
     scenario: Scenario
     metric: Metric
     system_prompt: str
-    """Of the target; empty where it is sent none."""
+    """The target's system prompt; empty where none is sent."""
     turns: int
     landmarks: bool
-    """Whether the user model is told turn by turn; else it is told the whole plan at once."""
+    """Whether the user model is told each landmark at its turn, or else all at once."""
     perfunctory: bool
     stance: Stance = Stance.ADVERSARIAL
 
     @property
     def is_neutral(self) -> bool:
-        """Whether the user model is told nothing of pressure: no hidden goal, metric or landmark.
-        It may leave no earlier all the same, so that conversations are as long."""
+        """Whether the user model is told nothing of the hidden goal, the metric or landmarks. The
+        earliest turn to end stays the same, so that conversations are of similar length."""
         return self.stance is Stance.NEUTRAL
 
     @property
     def fence(self) -> str:
-        """Ends the marks around the notes to the user model. It is the same in each turn, so that
-        what was said before need not be paid for anew, and of what no target is told."""
+        """A secret in the tags around notes to the user model, which no target is told. It is
+        constant over all turns, so that providers can cache the earlier messages."""
         return digest([scenario_digest(self.scenario), self.metric.definition, self.system_prompt])
 
     def instruction_at(self, turn: int) -> str | None:
-        """This turn's landmark; None where there is none, or none is told."""
+        """The turn's landmark; None where there is none, or the user model is not told."""
         is_told = self.landmarks and not self.is_neutral
         mark = self.scenario.landmark_at(turn) if is_told else None
         return None if mark is None else mark.instruction
 
     def may_end_at(self, turn: int) -> bool:
-        """Whether the person may leave after this turn: not before all that is planned was done,
-        for a conversation that is cut short by its user says little about the target."""
+        """Whether the user may end the conversation after this turn: not before the last landmark,
+        because a conversation that its user cuts short says little about the target."""
         planned = [mark.turn for mark in self.scenario.landmarks if mark.turn <= self.turns]
         return turn >= (max(planned, default=_FEWEST) if self.landmarks else _FEWEST)
 
 
 _FEWEST: Final = 2
-"""Turns of a conversation that nobody has planned."""
+"""The least number of turns without planned landmarks."""
 
 
 class UserTurn(Answer):
-    # a docstring of a shape would be told to the model
+    # no docstring: pydantic would put it into the schema that the model is given
     model_config = ConfigDict(title="user_turn")
     thought: str
     message: str = Field(min_length=1)
@@ -75,7 +75,7 @@ class UserTurn(Answer):
 
 
 class _GoingOn(UserTurn):
-    # before the person may leave: a model that says so all the same is not asked again for it
+    # `done` is not part of this schema, but a model that adds it is not asked again because of it
     done: bool = False
 
 
@@ -87,8 +87,7 @@ def _schema_without_done() -> JsonSchema:
 
 
 def user_system(setup: Setup) -> str:
-    """What the user model is told before the conversation. Without landmarks at their turns it is
-    told the plan as a whole instead."""
+    """The user model's system prompt, with the whole plan unless landmarks come at their turns."""
     if setup.is_neutral:
         return render(
             "user_system_neutral",
@@ -131,11 +130,11 @@ def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[M
 
 
 _NOTE_MARK: Final = re.compile(r"<(?=/?note-)", re.IGNORECASE)
-"""What would begin a mark of a note in what was said."""
+"""Matches the beginning of a note's tag within a message."""
 
 
 def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
-    """The system prompt, where there is one, and what was said: a target is told nothing else."""
+    """The system prompt, if any, and the messages: a target is told nothing else."""
     same = {Speaker.USER: MessageRole.USER, Speaker.TARGET: MessageRole.ASSISTANT}
     told = [Message(MessageRole.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
     return [
@@ -145,7 +144,7 @@ def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
 
 
 def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
-    """Digests of all that a conversation is made from, by a name for each."""
+    """Digests of everything that a conversation is made from, by name."""
     made_from = {
         "prompt": prompt_digest(*_prompts(setup)),
         "user model": user_model,
@@ -157,7 +156,7 @@ def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
         "landmarks": str(setup.landmarks).lower(),
         "perfunctory": str(setup.perfunctory).lower(),
     }
-    # the usual stance is left out: conversations from before there was another keep their digests
+    # the default stance is left out, so that earlier conversations keep their digests
     return {**made_from, STANCE: setup.stance.value} if setup.is_neutral else made_from
 
 
@@ -177,7 +176,7 @@ async def user_turn(
     seed: int,
     on_text: OnText | None = None,
 ) -> UserTurn:
-    """What the user says at this turn; `on_text` hears the message alone, not the thought.
+    """Ask for the user's message at this turn; `on_text` receives the message without the thought.
 
     Raises `ModelError`.
     """
@@ -199,7 +198,7 @@ async def target_turn(
     seed: int,
     on_text: OnText | None = None,
 ) -> Reply:
-    """The target's reply. A refusal or a cut reply is an answer like any other.
+    """Ask for the target's reply. A refusal or a cut reply is a reply like any other.
 
     Raises `ModelError`.
     """
