@@ -1,1 +1,1 @@
-"""Model calls made by worker processes, on this machine or on many, over Dask."""
+"""Lets worker processes make the model calls, on this machine or on many, over Dask."""

@@ -1,5 +1,5 @@
-"""The worker's side: one agent in each worker process, with a mailbox. It makes the requests that
-it is given on its own event loop, and says what it heard when it is asked."""
+"""The worker's side: one agent in each worker process. It makes requests on its event loop, and
+reports what it heard when the engine asks."""
 
 from __future__ import annotations
 
@@ -43,21 +43,19 @@ from engine.providers.real import dialect_of
 from engine.providers.redaction import Redactor
 
 MOST_AT_ONCE: Final = 500
-"""Calls of one agent: a core hears about a thousand streams."""
+"""The most concurrent calls of one agent: one core can receive about a thousand streams."""
 ENDS_S: Final = 0.02
-"""For so long what has ended waits for others, to be reported with them."""
+"""How long an ended call waits for others, to be reported together."""
 TEXT_S: Final = 0.1
-"""Between two reports of what has begun and is still being said: each report costs the engine as
-much as several words."""
+"""The interval between reports about calls that go on, each as costly as several words."""
 MOST_PIECES: Final = 1000
-"""Of such text in a second: where more is being said than that, a report holds more of each call,
-and comes later."""
+"""The most pieces of text in a second: with more calls, reports are larger and less frequent."""
 _NOWHERE: Final = Path("/nonexistent")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Filled:
-    """A request with its variables looked up. Without a `repr`: it holds keys."""
+    """A request with its variables looked up. Without a `repr`, because it contains keys."""
 
     url: str
     key: str
@@ -68,7 +66,7 @@ class _Filled:
 
 @dataclass(slots=True)
 class _Outbox:
-    """What is to be reported, and when."""
+    """Collects what is to be reported, and decides when."""
 
     _heard: dict[int, CallNews] = field(default_factory=dict)
     _probes: dict[int, bool] = field(default_factory=dict)
@@ -76,7 +74,7 @@ class _Outbox:
     _due: float = float("inf")
     _text_due: float = float("inf")
     _spoken: int = 0
-    """Calls that the last report of text was about."""
+    """The number of calls in the last report of text."""
     _sooner: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _by(self, at: float) -> None:
@@ -119,7 +117,7 @@ class _Outbox:
         self._urgent.discard(number)
 
     async def due(self, wait_s: float) -> None:
-        """Until there is something to report, or for so long."""
+        """Wait until there is something to report, at most `wait_s` seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait_s
         while (left := min(self._due, end) - loop.time()) > 0:
@@ -129,7 +127,7 @@ class _Outbox:
                     await self._sooner.wait()
 
     def taken(self) -> AgentReport:
-        """What is due; text of calls that go on stays until its time has come."""
+        """Take what is due: everything, or only ended calls if text is not due yet."""
         now = asyncio.get_running_loop().time()
         if now >= self._text_due:
             calls, self._heard, self._text_due = self._heard, {}, float("inf")
@@ -143,7 +141,8 @@ class _Outbox:
 
 
 class Agent:
-    """Nothing in it belongs to a loop before its first coroutine: Dask makes it on a thread."""
+    """Makes an engine's requests. Dask creates it on a thread, so nothing in it is bound to an
+    event loop before the first coroutine."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -160,7 +159,7 @@ class Agent:
         self._lapsed = False
 
     async def hello(self, raw: bytes) -> bytes:
-        """Who it is. What it was given before does not count any more."""
+        """Answer the engine's greeting and begin an empty report."""
         greeting = decoded(raw, Greeting)
         raise_limit()
         if greeting.root is not None:
@@ -175,7 +174,7 @@ class Agent:
         return encoded(me)
 
     async def submit(self, raw: bytes) -> None:
-        """Begin and cut off what the batch says."""
+        """Begin and cancel what the batch says."""
         batch = decoded(raw, Batch)
         if batch.values:
             self._values.update(batch.values)
@@ -190,7 +189,7 @@ class Agent:
             self._begin(number, self._probe(number, host_port))
 
     async def events(self, wait_s: float) -> bytes:
-        """What was heard since it was asked last, as soon as there is something."""
+        """Wait up to `wait_s` seconds for news, and report what was heard since the last call."""
         loop = asyncio.get_running_loop()
         self._asked_at = loop.time()
         if self._lapsed or self._outbox is None:
@@ -200,7 +199,7 @@ class Agent:
         return encoded(self._outbox.taken())
 
     async def close(self) -> None:
-        """Cut everything off, and wait until every connection is closed."""
+        """Cancel all calls, and wait until every connection is closed."""
         if self._lease is not None:
             self._lease.cancel()
         self._lapse()
@@ -210,9 +209,9 @@ class Agent:
         self._transports.clear()
 
     def abandon(self) -> None:
-        """Nobody can ask it for anything any more. From any thread."""
+        """Cancel all calls, because the engine can no longer reach this agent. From any thread."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # its loop has closed, and with it all that it had
+            with suppress(RuntimeError):  # its loop was closed, and with it everything
                 self._loop.call_soon_threadsafe(self._lapse)
 
     async def _watch_lease(self) -> None:
@@ -273,7 +272,7 @@ class Agent:
 
     async def _exchanged(self, number: int, request: RemoteRequest, filled: _Filled) -> CallOutcome:
         outbox, where = self._outbox, request.destination
-        assert outbox is not None  # noqa: S101  (made when it was greeted)
+        assert outbox is not None  # noqa: S101  (created by the greeting)
         dialect = dialect_of(where.wire, where.application)
         transport = await self._transport(where.wire, filled.url, filled.key)
         reply = ReplyBuffer(lambda words: outbox.text(number, words), time.monotonic)
@@ -293,13 +292,13 @@ class Agent:
     async def _transport(self, wire: Wire, url: str, key: str) -> ConnectionPool:
         name = (wire, url, hashlib.blake2b(key.encode(), digest_size=16).digest())
         if name not in self._transports:
-            # imports much the first time
+            # in a thread, because its first call imports much
             where = await asyncio.to_thread(address, wire, url, key)
             self._transports.setdefault(name, ConnectionPool(where))
         return self._transports[name]
 
     def _filled(self, request: RemoteRequest) -> _Filled:
-        """Raises `InputError`, which shows no value."""
+        """Look up the request's variables. Raises `InputError`, which shows no value."""
         where, environment = request.destination, self._environment
         url = environment.resolve(where.url, where="base_url").strip()
         if where.application is None:
@@ -309,15 +308,15 @@ class Agent:
             name: environment.header(Secret(value), where=f"header {name}")
             for name, value in where.headers.items()
         }
-        # before anything that was said is put into it: a model may well write `${NAME}`
+        # before any message is inserted: a model may well write `${NAME}`
         body, secrets = filled_in(request.ask.extra_body, environment, where="extra_body")
         redact = Redactor([key, *headers.values(), *secrets])
         return _Filled(url, key, headers, replace(request.ask, extra_body=body), redact)
 
 
 class AgentActor:
-    """What Dask holds of an agent: once it lets go of it, as it does where the engine is gone,
-    nobody can hear the agent any more, and what it does is cut off."""
+    """The actor that Dask holds. When Dask drops it, as it does once the engine is gone, nobody can
+    reach the agent any more, and its calls are cut off."""
 
     def __init__(self) -> None:
         self._agent = Agent()
@@ -343,7 +342,7 @@ def _host() -> str:
 
 
 def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
-    """With no key in it."""
+    """The result for the engine, with every key hidden."""
     failure, first = result.failure, result.reply.first_token_at
     if failure is not None:
         failure = replace(

@@ -1,4 +1,4 @@
-"""The one key of a cluster: whoever has it may run code on its workers, so it is kept like one."""
+"""A cluster's single key and certificate: whoever has the key may run code on the workers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from engine.errors import Problem
 
 LASTS: Final = timedelta(days=365)
 _SKEW: Final = timedelta(hours=1)
-"""Clocks of machines differ."""
+"""Tolerance for clocks that differ between machines."""
 _ANEW: Final = "make another folder with `crosswind cluster init`, and start scheduler and workers"
 
 
 def write_certificate(path: Path) -> None:
-    """A new key and its certificate, readable by this user alone. Nothing is replaced. Raises
-    `ClusterError`."""
+    """Write a new key with its certificate, readable by this user only. Raises `ClusterError`, also
+    if the file exists."""
     content = _pem(datetime.now(UTC))
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o600)  # whatever the mask took away
+            os.fchmod(descriptor, 0o600)  # independent of the umask
             file.write(content)
     except FileExistsError as error:
         raise ClusterError(
@@ -58,7 +58,7 @@ def _pem(now: datetime) -> bytes:
         encipher_only=False,
         decipher_only=False,
     )
-    # newer Pythons take no authority without these
+    # newer Python versions reject a CA certificate without these extensions
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -81,7 +81,7 @@ def _pem(now: datetime) -> bytes:
 
 
 def check_certificate(path: Path) -> datetime:
-    """Until when it can be used. Raises `ClusterError` where it cannot, or is not kept safe."""
+    """Return when it expires. Raises `ClusterError` if it is unusable or not private."""
     content = read_kept(path, "the cluster's key", hint="`crosswind cluster init` makes it")
     if b"PRIVATE KEY-----" not in content or b"-----BEGIN CERTIFICATE-----" not in content:
         raise ClusterError(
@@ -105,13 +105,12 @@ def check_certificate(path: Path) -> datetime:
 
 
 def certificate_of_this_run() -> str:
-    """A key that is new and in no file, with its certificate, for processes that are started from
-    this one."""
+    """A new key with its certificate, as PEM and in no file, for processes started by this one."""
     return _pem(datetime.now(UTC)).decode("ascii")
 
 
 def security_of(pem: str) -> Security:
-    """TLS in which both sides must show this certificate, which is given itself."""
+    """Mutual TLS with the certificate in this PEM text; both sides must present it."""
     begin = pem.index("-----BEGIN CERTIFICATE-----")
     key, certificate = pem[:begin], pem[begin:]
     return Security(
@@ -127,7 +126,7 @@ def security_of(pem: str) -> Security:
 
 
 def security_from(path: Path) -> Security:
-    """TLS in which both sides must show this certificate. Raises `ClusterError`."""
+    """Mutual TLS with the certificate in this file. Raises `ClusterError`."""
     check_certificate(path)
     pem = str(path)
     return Security(

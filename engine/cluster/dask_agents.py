@@ -1,4 +1,4 @@
-"""Agents on the workers of a Dask cluster. All that this program knows of Dask's client is here."""
+"""Agents on the workers of a Dask cluster. The only module that uses Dask's client for them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from engine.cluster.scheduler import QUIET, scheduler_here
 from engine.errors import CrosswindError
 
 LOOK_S: Final = 0.5
-"""Between two looks at which workers there are."""
+"""The interval between looks for new workers."""
 CONNECT_S: Final = 10.0
 AGAIN_S: Final = 1.0
 RESOURCE: Final = "crosswind"
-"""What workers have that were started for agents; others of a shared cluster are left alone."""
+"""The Dask resource of workers started for agents; a shared cluster's others are ignored."""
 _LOGGERS: Final = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
 
 
 @dataclass(eq=False)
 class DaskAgent:
-    """As `AgentHandle`: an actor on one worker, made when it is greeted."""
+    """An `AgentHandle`: an actor on one worker, created by the greeting."""
 
     client: Client
     address: str
@@ -44,7 +44,7 @@ class DaskAgent:
     _actor: Any = None
 
     async def hello(self, greeting: bytes) -> bytes:
-        # its key is what anybody sees of it; it is given nothing
+        # others can see the actor's key, so it says nothing
         key = f"crosswind-agent-{uuid.uuid4().hex[:12]}"
         self._future = self.client.submit(
             AgentActor,
@@ -81,34 +81,34 @@ class DaskAgent:
             self.on_closed(self.address)
 
     async def _answer(self, method: str, *given: object) -> Any:
-        """Raises `AgentLostError`. To be cancelled while it waits does nothing to the worker."""
+        """Call the actor. Raises `AgentLostError`. Cancelling does not affect the worker."""
         try:
-            # it finds out by this whose actor it is, as no client is everybody's
+            # the actor finds its client through the current one, because no client is the default
             with self.client.as_current():
                 answer = getattr(self._actor, method)(*given)
             return await answer
         except CrosswindError:
             raise
-        # whatever went wrong on the way or there comes up here, as the class that it had there
+        # any error on the way or in the worker is raised here with its original class
         except Exception as error:  # noqa: BLE001
             raise AgentLostError(f"{type(error).__name__}: {error}"[:200]) from None
 
 
 @dataclass(eq=False)
 class DaskSource:
-    """As `AgentSource`: workers of whatever scheduler `connect` finds, for as long as it lasts, and
-    then of the next one."""
+    """An `AgentSource`: the workers of the scheduler that `connect` finds; if that scheduler goes,
+    those of the next one."""
 
     connect: Callable[[], Awaitable[Client]]
     hint: str
-    """What a person can do where there is no worker."""
+    """What a person can do if there is no worker."""
     root: str | None = None
     processes: LocalProcesses | None = None
-    """Its workers, where they are of this machine and this run: all of them are for agents then."""
+    """Local worker processes of this run, all of which are for agents; None for a cluster."""
     scheduler: Scheduler | None = None
-    """Where it is in this process."""
+    """The scheduler, where it runs in this process."""
     came: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set where a worker is known to have come, which is looked for from time to time else."""
+    """Set when a worker has arrived; otherwise workers are polled every `LOOK_S`."""
     _client: Client | None = None
     _held: set[str] = field(default_factory=set)
     _why: str = ""
@@ -130,7 +130,7 @@ class DaskSource:
             await asyncio.sleep(AGAIN_S)
 
     async def _workers(self, client: Client) -> AsyncIterator[AgentHandle]:
-        """Raises `OSError` where its scheduler is gone."""
+        """Yield new workers. Raises `OSError` when the scheduler has gone."""
         while True:
             async with asyncio.timeout(CONNECT_S):
                 scheduler: Any = client.scheduler
@@ -176,7 +176,7 @@ class DaskSource:
 
 
 def agents_here(processes: LocalProcesses, root: Path, log: Path) -> DaskSource:
-    """Worker processes of this machine and this process, with which they end."""
+    """Agents in local worker processes, with a scheduler in this process."""
     source: DaskSource
     pem = certificate_of_this_run()
     security = security_of(pem)
@@ -194,15 +194,15 @@ def agents_here(processes: LocalProcesses, root: Path, log: Path) -> DaskSource:
 
 
 def agents_of_cluster(folder: ClusterFolder, log: Path) -> DaskSource:
-    """Workers that others started. Raises `ClusterError` for a key that cannot be used; that there
-    is no scheduler yet is waited for."""
+    """Agents on workers that others started. Raises `ClusterError` for an unusable key; a missing
+    scheduler is waited for."""
     security = security_from(folder.pem)
 
     async def connect() -> Client:
-        # read anew: a scheduler that was started again is elsewhere
+        # read each time: a restarted scheduler has another address
         address = scheduler_address(folder)
         scheduler = await scheduler_identity(folder, address, security)
-        # reached by another address than its own, as through a tunnel, it is the only one that is
+        # behind a tunnel, where its own address differs, only the scheduler can be reached
         return await _client(address, security, direct=scheduler["address"] == address)
 
     _be_quiet(log)
@@ -211,7 +211,7 @@ def agents_of_cluster(folder: ClusterFolder, log: Path) -> DaskSource:
 
 
 async def _client(address: str, security: Security, *, direct: bool) -> Client:
-    """`direct` says whether workers can be reached, or the scheduler alone."""
+    """Connect; `direct` says whether the workers can be reached too, or only the scheduler."""
     client: Client = await Client(
         address,
         security=security,
@@ -225,7 +225,7 @@ async def _client(address: str, security: Security, *, direct: bool) -> Client:
 
 
 def _be_quiet(log: Path) -> None:
-    """What Dask has to say goes into the engine's log: a terminal may be somebody's screen."""
+    """Send Dask's messages to the engine's log: a terminal may be showing the app."""
     dask.config.set(QUIET)
     handler = logging.FileHandler(log, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))

@@ -1,4 +1,4 @@
-"""Whether what workers need is installed: an extra, for most people need no second process."""
+"""Checks that the packages for workers are installed; they are an optional extra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES: Final = ("distributed", "cryptography")
 
 
 def require_extra() -> None:
-    """Raises `InputError`. Imports nothing."""
+    """Raise `InputError` if a package is missing. Imports none of them."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The folder that names everything a cluster needs: its key, and where its scheduler is."""
+"""A cluster's folder: its key, and the file that says where its scheduler is."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.files import open_regular, replace_file
 
 DEFAULT_FOLDER: Final = Path("crosswind-cluster")
 _MOST_BYTES: Final = 16 << 20
-"""Dask lists every worker in a scheduler file."""
+"""Scheduler files of Dask list every worker."""
 
 
 class ClusterError(InputError):
-    """A cluster's file or certificate cannot be used, or its scheduler cannot be reached."""
+    """A cluster's file or certificate is unusable, or its scheduler cannot be reached."""
 
 
 class SchedulerGoneError(ClusterError):
-    """There is no scheduler file, or nothing answers where it says that the scheduler is."""
+    """The scheduler file is missing, or nothing answers at its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ClusterFolder:
 
     @property
     def pem(self) -> Path:
-        """One key and its certificate, which every process of the cluster has."""
+        """The key and its certificate, of which every process of the cluster has a copy."""
         return self.path / "cluster.pem"
 
     @property
@@ -55,8 +55,8 @@ def folder_of(named: Path) -> ClusterFolder:
 
 
 def scheduler_address(folder: ClusterFolder) -> str:
-    """Such as `tls://10.0.0.7:8786`. A scheduler that was started again writes another one, so
-    read it anew for each connection. Raises `ClusterError`."""
+    """The scheduler's address, such as `tls://10.0.0.7:8786`. A restarted scheduler writes another
+    one, so read it for each connection. Raises `ClusterError`."""
     path = folder.scheduler_file
     try:
         with open_regular(path) as file:
@@ -89,7 +89,7 @@ def _no_address(path: Path) -> Problem:
 
 
 def checked_address(address: str, path: Path | None = None) -> str:
-    """Raises `ClusterError` where it is no address of an encrypted scheduler."""
+    """Return the address. Raises `ClusterError` unless it is one of an encrypted scheduler."""
     parts = _parts(address)
     if parts is not None and parts.scheme == "tcp":
         raise ClusterError(
@@ -105,7 +105,7 @@ def checked_address(address: str, path: Path | None = None) -> str:
 
 
 def _parts(address: str) -> SplitResult | None:
-    """None where it is no address; a port out of range is none either."""
+    """Split an address; None where it is invalid, as with a port out of range."""
     try:
         parts = urlsplit(address)
         _ = parts.port
@@ -115,7 +115,7 @@ def _parts(address: str) -> SplitResult | None:
 
 
 def make_folder(path: Path) -> ClusterFolder:
-    """A new one is this user's alone. Raises `ClusterError`."""
+    """Create the folder if missing, accessible to this user only. Raises `ClusterError`."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -124,7 +124,7 @@ def make_folder(path: Path) -> ClusterFolder:
 
 
 def write_address(folder: ClusterFolder, address: str) -> None:
-    """In place of what is there. Raises `ClusterError`."""
+    """Write the scheduler file, replacing an existing one. Raises `ClusterError`."""
     content = json.dumps({"address": checked_address(address)}) + "\n"
     try:
         replace_file(folder.scheduler_file, content.encode(), mode=0o600)

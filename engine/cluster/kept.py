@@ -1,4 +1,4 @@
-"""Files that hold keys: read only where nobody else can read or write them."""
+"""Reads files that hold keys, and refuses those that other users can read or write."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def read_kept(path: Path, what: str, *, hint: str | None = None) -> bytes:
-    """`what` says what the file is expected to be, `hint` what to do where there is none. Raises
-    `ClusterError`."""
+    """Read the file. `what` names the expected content, `hint` says what to do if it is missing.
+    Raises `ClusterError`."""
     try:
         with open_regular(path) as file:
             _check_kept(os.fstat(file.fileno()), path)
@@ -30,8 +30,8 @@ def read_kept(path: Path, what: str, *, hint: str | None = None) -> bytes:
 
 
 def _check_kept(status: os.stat_result, path: Path) -> None:
-    """As PostgreSQL has it: a key of one's own is for oneself alone; one of root's may be lent to
-    a group, which is how Kubernetes puts a Secret before a process."""
+    """Raise `ClusterError` for unsafe permissions, by PostgreSQL's rule: one's own key must be
+    private; a group may read root's, as with Secrets that Kubernetes mounts."""
     mode = stat.S_IMODE(status.st_mode)
     lent = 0o040 if status.st_uid == 0 != os.geteuid() else 0
     if mode & 0o077 & ~lent:

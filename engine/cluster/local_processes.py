@@ -1,4 +1,4 @@
-"""Worker processes of this machine, as whoever started them holds them. Loads nothing of Dask."""
+"""Local worker processes, from the side of the process that starts them. Does not import Dask."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _CLOSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What they are told, once."""
+    """What the worker processes are told, once."""
 
     address: str
-    """Of the scheduler."""
+    """The address of the scheduler."""
     pem: str
     """The key and certificate of this run, which are in no file."""
 
 
 class LocalProcesses:
-    """They begin to load what they need as soon as this is made, and end with this process, however
-    that ends.
+    """Worker processes that begin to import what they need when this is created, and end with this
+    process, however it ends.
 
-    One process holds the others: it loads everything once and copies itself for each worker, also
-    in place of one that died.
+    One process holds the others: it imports everything once and forks each worker, also to replace
+    one that has died.
     """
 
     def __init__(self, number: int) -> None:
@@ -37,12 +37,12 @@ class LocalProcesses:
         self._holder = self._started()
 
     def join(self, joining: Joining) -> None:
-        """Have them make calls for this scheduler."""
+        """Let them make calls for this scheduler."""
         self._joining = joining
         self._tell()
 
     def revive(self) -> None:
-        """Start them again where the process that held them has died, and they with it."""
+        """Start them again if the holding process has died, and the workers with it."""
         if self._holder.poll() is not None:
             self._let_go()
             self._holder = self._started()
@@ -57,19 +57,19 @@ class LocalProcesses:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            # Ctrl-C in a terminal is for the engine, which finishes what is being spoken
+            # Ctrl-C in a terminal is for the engine, which finishes the messages being spoken
             start_new_session=True,
             env={**os.environ, "DASK_LOGGING__DISTRIBUTED": "critical"},
         )
 
     def _tell(self) -> None:
         if self._joining is not None and self._holder.stdin is not None:
-            with suppress(BrokenPipeError):  # it has died, which is seen by `revive`
+            with suppress(BrokenPipeError):  # it has died, which `revive` will notice
                 self._holder.stdin.write(json.dumps(asdict(self._joining)).encode() + b"\n")
                 self._holder.stdin.flush()
 
     def _let_go(self) -> None:
-        """The end of what it reads is what ends it."""
+        """Close its standard input, which ends it; kill it after `_CLOSE_S` seconds."""
         if self._holder.stdin is not None:
             with suppress(BrokenPipeError):
                 self._holder.stdin.close()

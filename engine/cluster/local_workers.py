@@ -1,8 +1,8 @@
 """The process that holds the workers of one run: `python -m engine.cluster.local_workers N`.
 Started by `local_processes`, never by hand.
 
-It loads Dask and the agent once, while the engine still prices its plan, and is copied for each
-worker then: two that load both cost twice the time. It has one thread and no loop until that.
+It imports Dask and the agent once, while the engine still prices its plan, and then forks each
+worker: two workers that import them cost twice the time. Until then it has one thread and no loop.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from engine.cluster.local_processes import Joining
 from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, QUIET
 
 AGAIN_S: Final = 1.0
-"""A worker that lived for less than this is not begun again before that."""
+"""A worker that lived for a shorter time is restarted only after this delay."""
 _JOIN_S: Final = 30.0
 LOADED: Final = AgentActor
-"""What the scheduler names to a worker, so that no worker has to load it first."""
+"""Imported here, because the scheduler will name it: so no worker has to import it."""
 
 
 def main() -> None:
-    told = sys.stdin.buffer.readline()  # nothing where the engine ended before
+    told = sys.stdin.buffer.readline()  # empty if the engine has ended
     if told:
         with tempfile.TemporaryDirectory(prefix="crosswind-worker-") as spool:
             _Holder(Joining(**json.loads(told)), spool).hold(int(sys.argv[1]))
@@ -45,13 +45,13 @@ class _Holder:
         self._joining = joining
         self._spool = spool
         self._alive, self._held = os.pipe()
-        """Nothing is written there: its end says that this process has ended."""
+        """Nothing is written to this pipe: its end tells workers that this process has ended."""
         self._died, self._deaths = os.pipe()
         self._living: dict[int, tuple[str, float]] = {}
-        """Its name and begin, by process id."""
+        """The worker's name and start time, by process id."""
 
     def hold(self, number: int) -> None:
-        """Until the engine ends."""
+        """Keep `number` workers alive until the engine ends."""
         os.set_blocking(self._deaths, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._deaths, warn_on_full_buffer=False)
@@ -69,13 +69,13 @@ class _Holder:
                 os.waitpid(process, 0)
 
     def _ends(self, wait_s: float | None) -> bool:
-        """Whether the engine has ended, once there is news or after so long."""
+        """Wait for news, at most `wait_s` seconds; return whether the engine has ended."""
         watched = [sys.stdin] if wait_s is not None else [sys.stdin, self._died]
         readable, _, _ = select.select(watched, [], [], wait_s)
         return sys.stdin in readable
 
     def _again(self) -> bool:
-        """In place of every worker that died; whether the engine ended meanwhile."""
+        """Restart workers that have died; return whether the engine has ended meanwhile."""
         for process in list(self._living):
             if os.waitpid(process, os.WNOHANG)[0]:
                 name, began = self._living.pop(process)
@@ -104,7 +104,7 @@ class _Holder:
 
 
 async def _work(name: str, joining: Joining, spool: str, alive: int) -> None:
-    """Until the scheduler goes, or the process that this one was copied from."""
+    """Run a worker until the scheduler goes, or the process that forked it."""
     asyncio.get_running_loop().add_reader(alive, os._exit, 0)
     with dask.config.set({**QUIET, **NO_PAGES}):
         worker = Worker(
@@ -114,7 +114,7 @@ async def _work(name: str, joining: Joining, spool: str, alive: int) -> None:
             host="127.0.0.1",
             protocol="tls://",
             security=security_of(joining.pem),
-            memory_limit=0,  # calls need little; what else uses the machine is none of its business
+            memory_limit=0,  # calls need little memory; other use of the machine is not its concern
             local_directory=spool,
             death_timeout=_JOIN_S,
             dashboard=False,

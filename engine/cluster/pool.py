@@ -1,4 +1,4 @@
-"""The engine's side: which agents there are, which of them makes a request, and who is lost."""
+"""The engine's side: holds the agents, chooses one for each request, and notices lost ones."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ from engine.providers.exchange import CallResult
 from engine.providers.http.transport import HostPort
 
 RATE_S: Final = 10.0
-"""Calls per second are those of so many seconds."""
+"""The window for calls per second."""
 GATHER_S: Final = 0.02
-"""For so long a request waits for others, to go to its agent together: each message costs half a
-call, and a reply takes seconds."""
+"""How long a request waits for others that go to the same agent: each message costs half as much as
+a call, and a reply takes seconds."""
 MOST_COUNTED: Final = 20_000
 MOST_NOTES: Final = 20
-"""Lost agents that a person is told of; the board shows who is there."""
+"""The most lost agents that warnings name; the board shows who is there."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTimes:
-    """How long is waited for whom, in seconds."""
+    """Time limits, in seconds."""
 
     silent: float = 10.0
-    """After so long without an answer an agent is lost."""
+    """An agent without an answer for this long is lost."""
     lease: float = 30.0
-    """An agent that is not asked for so long cuts off what it was given."""
+    """An agent that is not asked for this long cancels its calls."""
     grace: float = 2.0
-    """For so long calls wait without a word where there is no agent: one may be about to come."""
+    """How long calls wait silently without any agent: one may be about to arrive."""
 
     @property
     def poll(self) -> float:
-        """The longest that an agent is asked to keep an answer back."""
+        """The longest that an agent is asked to delay an answer."""
         return min(self.silent, self.lease) / 4
 
 
 class AgentLostError(CrosswindError):
-    """An agent cannot be reached any more."""
+    """An agent can no longer be reached."""
 
 
 class AgentHandle(Protocol):
-    """One agent, as an adapter reaches it. Everything but `close` may raise `AgentLostError`."""
+    """One agent, as an adapter reaches it. All methods but `close` may raise `AgentLostError`."""
 
     @property
     def name(self) -> str: ...
@@ -78,7 +78,7 @@ class AgentHandle(Protocol):
     async def events(self, wait_s: float) -> bytes: ...
 
     async def close(self) -> None:
-        """Have it end, if it is still there; returns soon in any case."""
+        """End the agent, if it is still there; returns soon in any case."""
         ...
 
 
@@ -86,16 +86,16 @@ class AgentSource(Protocol):
     """Where agents come from."""
 
     root: str | None
-    """The workspace, where its agents are on this machine."""
+    """The workspace, if the agents run on this machine."""
 
     def arriving(self) -> AsyncIterator[AgentHandle]:
-        """Agents as they appear. One whose handle was closed is offered anew where its process is
-        still there."""
+        """Yield agents as they appear. After its handle was closed, an agent whose process still
+        runs is yielded again."""
         ...
 
     @property
     def advice(self) -> str:
-        """What there is to know and to do where no agent comes."""
+        """What a person should know and do if no agent arrives."""
         ...
 
     async def close(self) -> None: ...
@@ -103,18 +103,18 @@ class AgentSource(Protocol):
 
 @dataclass(slots=True)
 class _Sent:
-    """A request that an agent has."""
+    """A request that was given to an agent."""
 
     result: CallResult
     accepted: Callable[[], None]
     over: asyncio.Future[CallOutcome | None]
-    """None where the agent was lost."""
+    """Its result; None if the agent was lost."""
     began: float
 
 
 @dataclass(slots=True, eq=False)
 class _Agent:
-    """An agent at work."""
+    """A connected agent."""
 
     handle: AgentHandle
     hello: AgentHello
@@ -125,12 +125,12 @@ class _Agent:
     ask: dict[int, HostPort] = field(default_factory=dict)
     cancel: list[int] = field(default_factory=list)
     told: set[str] = field(default_factory=set)
-    """Variables that it was given."""
+    """The names of variables that it was given."""
     lacks: dict[str, str] = field(default_factory=dict)
-    """Variables that it does not have, and what it says of that."""
+    """Variables that it does not have, with its message about each."""
     to_send: asyncio.Event = field(default_factory=asyncio.Event)
     taken: int = 0
-    """Places that are given away."""
+    """The number of reserved slots."""
     ended: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_COUNTED))
 
     @property
@@ -152,7 +152,7 @@ class _Agent:
         self.heard_at = now
         for number, heard in report.calls.items():
             sent = self.calls.get(number)
-            if sent is not None:  # else it was cut off, or is made elsewhere by now
+            if sent is not None:  # otherwise it was cancelled, or is being made elsewhere
                 _pass_on(heard, sent)
                 if heard.outcome is not None:
                     self.ended.append(now)
@@ -162,7 +162,7 @@ class _Agent:
                 probe.set_result(answers)
 
     def lose(self) -> None:
-        """Let go of all who wait for it."""
+        """Tell everybody who waits for this agent that it was lost."""
         for sent in self.calls.values():
             if not sent.over.done():
                 sent.over.set_result(None)
@@ -192,13 +192,13 @@ def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
     parser.thoughts = [] if outcome.reasoning is None else [outcome.reasoning]
     parser.named.models = list(outcome.named)
     if outcome.first_token_s is not None:
-        # by the agent's own clock: those of two machines are never compared
+        # by the agent's own clock: the clocks of two machines are never compared
         result.reply.first_token_at = began + outcome.first_token_s
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """As `AgentSlot`."""
+    """An `AgentSlot`."""
 
     pool: AgentPool
     agent: _Agent
@@ -227,7 +227,7 @@ class _Place:
             words = f"the worker {agent.handle.name} was lost"
             result.failure = Failure(Cause.AGENT_LOST, words)
         elif outcome.lacks:
-            # nothing was sent: another agent may have what this one lacks
+            # nothing was sent: another agent may have the variable
             agent.lacks.update(dict.fromkeys(outcome.lacks, outcome.why))
             result.failure = Failure(Cause.AGENT_UNFIT, outcome.why)
         else:
@@ -235,11 +235,11 @@ class _Place:
 
 
 class AgentPool:
-    """As `Agents`. Belongs to one event loop, but for `standing` and `problem`.
+    """An `Agents`. Belongs to one event loop, except for `standing` and `problem`.
 
-    At most an agent's capacity is in its hands, and whoever asks for more waits: nothing queues. An
-    agent that is silent for too long is lost: its calls are told so, and what it says later is not
-    heard.
+    An agent never has more calls than its capacity; further callers wait here, so nothing queues at
+    an agent. An agent that is silent for too long is lost: its calls fail as such, and later
+    reports are ignored.
     """
 
     def __init__(
@@ -251,9 +251,8 @@ class AgentPool:
         on_note: Callable[[str], None],
         on_waiting: Callable[[str | None], None],
     ) -> None:
-        """`values` are variables that agents are given beside their own. `on_note` is told what a
-        person should know; `on_waiting` that there is no agent, and None when there is one
-        again."""
+        """`values` are variables that agents are given in addition to their own. `on_note` receives
+        warnings for a person; `on_waiting` why there is no agent, and None once there is one."""
         self._values = values
         self._source = source
         self._times = times or AgentTimes()
@@ -268,7 +267,7 @@ class AgentPool:
         self._said_waiting: str | None = None
         self._notes = 0
 
-    # From the engine
+    # Lifetime and status
 
     def start(self) -> None:
         """Begin to look for agents."""
@@ -276,7 +275,7 @@ class AgentPool:
         self._look_whether_any()
 
     async def close(self) -> None:
-        """Let go of every agent; calls in the air are cut off."""
+        """Close every agent; calls in flight are cut off."""
         if self._silence is not None:
             self._silence.cancel()
         for task in list(self._tasks):
@@ -289,7 +288,7 @@ class AgentPool:
         await self._source.close()
 
     def standing(self) -> tuple[AgentStanding, ...]:
-        """Of every agent, by name. From any thread."""
+        """The status of every agent, sorted by name. From any thread."""
         now = time.monotonic()
         return tuple(
             sorted((one.standing(now) for one in list(self._agents)), key=lambda one: one.name)
@@ -297,11 +296,11 @@ class AgentPool:
 
     @property
     def problem(self) -> str:
-        """What is waited for where there is no agent, and what to do."""
+        """What is missing if there is no agent, and what to do."""
         refused = [f"{name} is refused: {why}" for name, why in self._refused.items()]
         return "; ".join(["waiting for workers", *refused, self._source.advice])
 
-    # From the calls
+    # For calls
 
     @asynccontextmanager
     async def place(
@@ -326,14 +325,14 @@ class AgentPool:
         return await answer
 
     def next_number(self) -> int:
-        """That no other request of this engine has."""
+        """A number that no other request of this engine has."""
         return next(self._numbers)
 
     def has(self, agent: _Agent) -> bool:
         return agent in self._agents
 
     async def _chosen(self, names: frozenset[str], held: SayWaiting) -> _Agent:
-        """One that has room, which is taken. Raises `NoVariableError`."""
+        """Reserve a slot of an agent, waiting for one. Raises `NoVariableError`."""
         if not self._waiting and (agent := self._fitting(names)) is not None:
             agent.taken += 1
             return agent
@@ -355,9 +354,10 @@ class AgentPool:
                 self._waiting.remove(waiting)
 
     def _fitting(self, names: frozenset[str]) -> _Agent | None:
-        """The one with the most room of those that have what is needed; None where those are full.
+        """The agent with the most free slots among those that have the variables; None where those
+        are full.
 
-        Raises `NoVariableError` where there are agents, and none that has it.
+        Raises `NoVariableError` if there are agents, but none has the variables.
         """
         fit = [one for one in self._agents if not names & one.lacks.keys()]
         if self._agents and not fit:
@@ -367,10 +367,10 @@ class AgentPool:
         return best if best is not None and best.free > 0 else None
 
     def _hand_out(self) -> None:
-        """Give free places to those that have waited longest."""
+        """Give free slots to those that have waited longest."""
         for names, chosen in list(self._waiting):
             if all(one.free <= 0 for one in self._agents):
-                return  # else each call that ends would go through all that wait
+                return  # otherwise each call that ends would scan the whole queue
             if chosen.done():
                 continue
             try:
@@ -382,21 +382,21 @@ class AgentPool:
                 agent.taken += 1
                 chosen.set_result(agent)
 
-    # Agents that come and go
+    # Agents that arrive and leave
 
     async def _receive(self) -> None:
         async for handle in self._source.arriving():
             self._do(self._attend(handle))
 
     async def _attend(self, handle: AgentHandle) -> None:
-        """From its first word to its last."""
+        """Serve one agent from its greeting to its end."""
         try:
             hello = await self._greeted(handle)
         except AgentLostError:
             await self._let_go(handle)
             return
         except CrosswindError as error:
-            # its handle stays open, so that it is not offered again
+            # its handle stays open, so that the source does not offer it again
             self._refuse(handle.name, str(error))
             return
         if hello.fault() is not None:
@@ -435,7 +435,7 @@ class AgentPool:
             self._on_note(f"the worker {name} is not used: {why}")
 
     async def _listen(self, agent: _Agent) -> None:
-        """Until it is lost."""
+        """Process its reports until it is lost."""
         with suppress(AgentLostError, WireError):
             while True:
                 raw = await self._answered(agent.handle.events(self._times.poll))
@@ -445,7 +445,7 @@ class AgentPool:
                 agent.take(report, time.monotonic())
 
     async def _send(self, agent: _Agent) -> None:
-        """What is to be done goes out as it comes; what comes meanwhile goes together."""
+        """Send batches: requests within `GATHER_S`, or during a send, go together."""
         with suppress(AgentLostError):
             while True:
                 await agent.to_send.wait()
@@ -460,7 +460,7 @@ class AgentPool:
                 agent.told.update(values)
 
     async def _answered(self, said: Awaitable[T]) -> T:
-        """Raises `AgentLostError`, also where it takes too long."""
+        """Await an answer. Raises `AgentLostError`, also after `AgentTimes.silent` seconds."""
         try:
             async with asyncio.timeout(self._times.silent):
                 return await said
@@ -479,7 +479,7 @@ class AgentPool:
         return task
 
     def _look_whether_any(self) -> None:
-        """Say that there is no agent when that has been so for a while, and that there is one."""
+        """Report that there is no agent after `AgentTimes.grace`, and when there is one."""
         if self._silence is not None:
             self._silence.cancel()
             self._silence = None
@@ -491,7 +491,7 @@ class AgentPool:
             self._on_waiting(None)
 
     def _say_waiting(self) -> None:
-        """And again as soon as something else is the reason."""
+        """Report why there is no agent, and keep checking, to report when the reason changes."""
         loop = asyncio.get_running_loop()
         self._silence = loop.call_later(self._times.grace, self._say_waiting)
         if self._said_waiting != self.problem:

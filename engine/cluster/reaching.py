@@ -1,4 +1,4 @@
-"""Whether a scheduler answers, and who is with it: asked before anything else is begun."""
+"""Asks a scheduler who it is and which workers it has, before anything else is begun."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CONNECT_S: Final = 5.0
 async def scheduler_identity(
     folder: ClusterFolder, address: str, security: Security, *, timeout_s: float = CONNECT_S
 ) -> Mapping[str, Any]:
-    """What Dask's scheduler says of itself; `workers` by address. Raises `SchedulerGoneError`, and
-    `ClusterError` where another cluster's scheduler answers."""
+    """What Dask's scheduler says about itself, with `workers` by address. Raises
+    `SchedulerGoneError`, and `ClusterError` if a scheduler with another key answers."""
     try:
         comm = await connect(address, timeout_s, **security.get_connection_args("client"))
         try:

@@ -1,4 +1,4 @@
-"""Dask's scheduler as this program runs it: encrypted, without any other open port, and quiet."""
+"""Runs Dask's scheduler: encrypted, with no other port reachable from outside, and quiet."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ NO_PAGES: Final[Mapping[str, list[str]]] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-"""Dask opens a port for its web pages on every address, whatever is asked of it: it gets one of
-this machine alone, and no page."""
+"""Dask always opens a port for web pages: it gets one on the loopback interface, and no pages."""
 PAGES_PORT: Final = "127.0.0.1:0"
 QUIET: Final = {
-    # a profile of what a worker does, and a watch over its loop: they cost, and nobody looks
+    # profiling of workers and monitoring of their loops are costly, and nobody uses them
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.retry.count": 0,
@@ -37,7 +36,7 @@ SayLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where a process of the cluster is reached; None for what Dask finds by itself."""
+    """Where a process of the cluster listens; None lets Dask choose."""
 
     host: str | None = None
     interface: str | None = None
@@ -45,7 +44,7 @@ class ListenAddress:
 
 
 async def serve_scheduler(folder: ClusterFolder, listening: ListenAddress, say: SayLine) -> None:
-    """Until it is asked to end. Raises `ClusterError`."""
+    """Run the scheduler until a signal ends it. Raises `ClusterError`."""
     security, file = security_from(folder.pem), _file_to_write(folder)
     try:
         with dask.config.set(NO_PAGES):
@@ -72,8 +71,8 @@ async def serve_scheduler(folder: ClusterFolder, listening: ListenAddress, say: 
 
 
 def _file_to_write(folder: ClusterFolder) -> Path | None:
-    """None where the folder can only be read, as a Secret of Kubernetes: it says already where
-    the scheduler is. Raises `ClusterError`."""
+    """The scheduler file, or None if the folder is read-only, as a Kubernetes Secret is; then the
+    file must exist. Raises `ClusterError`."""
     if os.access(folder.path, os.W_OK):
         return folder.scheduler_file
     scheduler_address(folder)
@@ -93,13 +92,13 @@ def _why(error: Exception, listening: ListenAddress) -> Problem:
 
 
 def listen_fault(error: BaseException) -> str:
-    """What Dask says at last of an address that it cannot have."""
+    """The reason why an address cannot be used, from Dask's chain of errors."""
     cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
     return (isinstance(cause, OSError) and cause.strerror) or str(cause)
 
 
 async def scheduler_here(security: Security, arrived: Callable[[], None]) -> Scheduler:
-    """In this process, for workers of this machine; it is told of each that comes."""
+    """Start a scheduler in this process for local workers; `arrived` is called for each worker."""
     with dask.config.set(NO_PAGES):
         scheduler = Scheduler(
             security=security,
@@ -124,12 +123,12 @@ class _Arrivals(SchedulerPlugin):
 
 
 class _Told(SchedulerPlugin):
-    """Says who comes and goes."""
+    """Reports workers that arrive and leave."""
 
     def __init__(self, say: SayLine) -> None:
         self._say = say
         self._names = dict[str, str]()
-        """By address: of one that has gone, the scheduler knows no more."""
+        """By address, because the scheduler forgets workers that have gone."""
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         self._names[worker] = str(scheduler.workers[worker].name)

@@ -1,4 +1,4 @@
-"""When a process of a cluster is asked to end, as terminals, schedulers and Kubernetes ask."""
+"""Waits for the signals by which terminals, schedulers and Kubernetes end a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def asked_to_end() -> None:
-    """Once; a second time ends the process at once, as if this was not here."""
+    """Wait for the first such signal; afterwards, a second one ends the process as usual."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     for number in _ENDING:

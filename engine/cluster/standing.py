@@ -1,4 +1,4 @@
-"""Which workers a cluster has."""
+"""Lists a cluster's workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WorkerStanding:
     name: str
     address: str
     version: str | None
-    """Of this program; None where the worker has none, or does not answer."""
+    """Its version of Crosswind; None where it has none, or does not answer."""
     ours: bool
     """Whether `crosswind cluster worker` started it, so that it is given calls."""
 
@@ -33,7 +33,7 @@ async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStanding]]:
         security=security,
         asynchronous=True,
         timeout=CONNECT_S,
-        direct_to_workers=False,  # whoever asks may reach the scheduler alone
+        direct_to_workers=False,  # perhaps only the scheduler can be reached from here
         set_as_default=False,
     ) as client:
         versions = await client.run(metadata.version, "crosswind", on_error="return")

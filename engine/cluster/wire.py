@@ -1,8 +1,8 @@
-"""What an engine and its agents say to each other: bytes of MessagePack, read against these classes
-on both sides, so that nothing that is heard is ever run.
+"""The messages between an engine and its agents: MessagePack, validated against these classes on
+both sides, so that nothing received is ever executed.
 
-A batch says what to begin and what to cut off; a report what was heard since the last one. No key
-is in either, but in `Batch.values` where a person asked for that.
+A batch says what to begin and what to cancel; a report what was heard since the last one. Neither
+contains a key, except in `Batch.values` where a person asked for that.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from engine.providers.protocols.base import Tokens
 from engine.providers.served import NO_ROUTE, GatewayRoute
 
 WIRE_VERSION: Final = 1
-"""Rises when one side begins to say what the other would not understand."""
+"""Incremented when one side begins to send what the other would not understand."""
 
 LONGEST_FAULT: Final = 200
-"""In characters: what is said of bytes that are not understood, which may hold some of them."""
+"""In characters: the most that an error says about an invalid message, which it may quote."""
 
 T = TypeVar("T")
 
 
 class WireError(CrosswindError):
-    """What was heard is not what it should be."""
+    """A received message is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What the engine says first."""
+    """The engine's first message."""
 
     wire: int
     crosswind: str
     lease_s: float
-    """After which an agent that is not asked for a report cuts its calls off."""
+    """Seconds after which an agent that is not asked for a report cancels its calls."""
     root: str | None = None
-    """The workspace, whose `.env` is read where the agent is on the same machine."""
+    """The workspace, whose `.env` is read if the agent is on the same machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentHello:
-    """What an agent says of itself."""
+    """What an agent says about itself."""
 
     wire: int
     crosswind: str
@@ -58,10 +58,10 @@ class AgentHello:
     host: str
     pid: int
     capacity: int
-    """Calls that it takes at once."""
+    """The most concurrent calls that it accepts."""
 
     def fault(self) -> str | None:
-        """Why this engine cannot work with it."""
+        """Why this engine cannot work with it; None where it can."""
         ours, theirs = own_version(), self.crosswind
         if theirs != ours:
             return f"Crosswind {theirs} there, {ours} here: install the same version on both"
@@ -72,18 +72,18 @@ class AgentHello:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What to do from now on."""
+    """What to begin and what to cancel."""
 
     calls: Mapping[int, RemoteRequest] = field(default_factory=dict)
     probes: Mapping[int, HostPort] = field(default_factory=dict)
     cancelled: tuple[int, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that the engine gives, beside those that the agent has itself."""
+    """Variables that the engine gives to the agent, in addition to the agent's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentFailure:
-    """A `Failure`, its cause by name."""
+    """A `Failure` with its cause as a string."""
 
     cause: str
     message: str = ""
@@ -109,13 +109,13 @@ _CAUSES: Final[Mapping[str, Cause | Fault]] = {one.value: one for one in (*Cause
 
 @dataclass(slots=True)
 class CallOutcome:
-    """What is known of a request when it is over, with no key in it. As `CallResult`."""
+    """The result of a request, without any key. As `CallResult`."""
 
     failure: SentFailure | None = None
     lacks: tuple[str, ...] = ()
-    """Variables that this agent does not have as they are needed; then nothing was sent."""
+    """Variables that this agent lacks or cannot use; nothing was sent then."""
     why: str = ""
-    """In words that show no value."""
+    """The reason, in words that show no value."""
     status: int | None = None
     request_id: str | None = None
     finish: Finish | None = None
@@ -126,16 +126,16 @@ class CallOutcome:
     route: GatewayRoute = NO_ROUTE
     session: str | None = None
     first_token_s: float | None = None
-    """From the moment it was sent, by the agent's own clock."""
+    """Seconds from sending the request, by the agent's own clock."""
 
 
 @dataclass(slots=True)
 class CallNews:
-    """What came of a call since the last report."""
+    """What happened to a call since the last report."""
 
     text: str = ""
     voided: bool = False
-    """Whether what was reported before `text` does not count."""
+    """Whether text that was reported earlier is void."""
     accepted: bool = False
     """Whether the server has begun to answer."""
     outcome: CallOutcome | None = None
@@ -143,12 +143,12 @@ class CallNews:
 
 @dataclass(slots=True)
 class AgentReport:
-    """What was heard since the last one."""
+    """What was heard since the last report."""
 
     calls: dict[int, CallNews] = field(default_factory=dict)
     probes: dict[int, bool] = field(default_factory=dict)
     lapsed: bool = False
-    """Whether it was not asked for so long that it has cut off what it was given."""
+    """Whether its lease has expired, so that it has cancelled its calls."""
 
 
 def own_version() -> str:
@@ -160,7 +160,7 @@ def own_python() -> str:
 
 
 def _plain(value: object) -> Any:
-    """Mappings that are no `dict`."""
+    """Convert mappings that are not a `dict`."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} does not cross")
@@ -173,7 +173,7 @@ def encoded(value: object) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        # half a character, which is sent to no server either
+        # a lone surrogate, which would not be sent to any server either
         return _ENCODER.encode(_whole(msgspec.to_builtins(value, enc_hook=_plain)))
 
 
@@ -195,7 +195,7 @@ _DECODERS: Final[dict[type, msgspec.msgpack.Decoder[Any]]] = {
 
 
 def decoded(raw: bytes, kind: type[T]) -> T:
-    """Raises `WireError`."""
+    """Decode and validate a message. Raises `WireError`."""
     try:
         found: T = _DECODERS[kind].decode(raw)
     except (msgspec.DecodeError, RecursionError, ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""A worker as this program runs it: one process that makes calls, started again when it dies."""
+"""Runs a worker: one process that makes calls, restarted when it dies."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from engine.cluster.signals import asked_to_end
 from engine.errors import Problem
 
 OURS: Final = "crosswind"
-"""The resource by which a worker of ours is told from others of the same Dask cluster."""
+"""The Dask resource that tells our workers from others of the same cluster."""
 _LOOK_S: Final = 1.0
 _TRY_S: Final = 2.0
 _CLOSE_S: Final = 10.0
 _MOST_FAILS: Final = 3
 _MOST_DEAD: Final = 10
-"""Looks in a row at which the worker's process was not there: it takes a second to start."""
+"""Consecutive checks without a worker process until it is dead: starting takes a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class WorkerSettings:
 
 
 class NameTakenError(ClusterError):
-    """Another worker has the name, or this one had it until the scheduler learns otherwise."""
+    """Another worker has this name, or the scheduler has not noticed yet that this one ended."""
 
 
 def default_name() -> str:
@@ -50,7 +50,8 @@ def default_name() -> str:
 
 
 async def serve_worker(settings: WorkerSettings, say: SayLine) -> None:
-    """Until it is asked to end, also over schedulers that come and go. Raises `ClusterError`."""
+    """Run a worker until a signal ends it, across restarts of the scheduler. Raises
+    `ClusterError`."""
     ending = asyncio.create_task(asked_to_end())
     serving = asyncio.create_task(_serve(settings, say))
     await asyncio.wait({ending, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -71,7 +72,7 @@ async def _serve(settings: WorkerSettings, say: SayLine) -> None:
 
 
 async def _scheduler(settings: WorkerSettings, say: SayLine) -> str:
-    """The address of one that answers. Raises `ClusterError`."""
+    """Wait for a scheduler that answers; return its address. Raises `ClusterError`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + settings.wait_s
     told = False
@@ -102,8 +103,8 @@ def _check_name(name: str, identity: Mapping[str, Any]) -> None:
 
 
 async def _join(settings: WorkerSettings, address: str, spool: Path, say: SayLine) -> bool:
-    """Until the scheduler goes; False where the worker's process ended before it began. Raises
-    `ClusterError`."""
+    """Work until the scheduler or the worker's process goes; False if that process ended before it
+    began. Raises `ClusterError`."""
     try:
         nanny = _nanny(settings, address, spool)
         await nanny
@@ -125,8 +126,8 @@ async def _join(settings: WorkerSettings, address: str, spool: Path, say: SayLin
 
 
 async def _until_over(nanny: Nanny) -> bool:
-    """Whether the scheduler has gone. Dask starts a process again that died, but not where it dies
-    once more meanwhile."""
+    """Wait until the scheduler has gone or the process stays dead; return whether it is the
+    scheduler. Dask restarts a process that dies, but not if it dies again meanwhile."""
     over = asyncio.ensure_future(nanny.finished())
     dead = 0
     while not over.done() and dead < _MOST_DEAD:
@@ -145,7 +146,7 @@ def _nanny(settings: WorkerSettings, address: str, spool: Path) -> Nanny:
         protocol="tls://",
         security=security_from(settings.folder.pem),
         resources={OURS: 1},
-        memory_limit=0,  # calls need little; what else uses the machine is none of its business
+        memory_limit=0,  # calls need little memory; other use of the machine is not its concern
         local_directory=str(spool),
         death_timeout=settings.wait_s,
         config=dict(NO_PAGES),

@@ -1,1 +1,1 @@
-"""The engine as a process of its own: where it is reached, what is said to it."""
+"""Runs the engine as a process of its own, and lets watchers reach it over a socket."""

@@ -1,4 +1,4 @@
-"""An engine as a process of its own. Started by `spawning.spawn`, never by hand."""
+"""The entry point of an engine's process. Started by `spawning.spawn`, never by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from engine.service.hosting import run_job
 
 
 def main() -> None:
-    """Leave the work to a process that has neither a terminal nor anybody to wait for it."""
-    # so that nobody has to wait for the engine when it ends, and it belongs to no terminal
+    """Detach from the parent process, then run the job."""
+    # forks so that nobody has to wait for the engine, and it belongs to no terminal
     if os.fork():
         os._exit(0)
     os.umask(0o077)

@@ -1,4 +1,4 @@
-"""The agents of an engine, which make its calls where that was asked for."""
+"""Opens the worker agents that make an engine's calls, if the settings ask for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.service.spawning import AgentSettings
 
 
 def values_for(settings: AgentSettings) -> GivenValues:
-    """What they may be told of keys."""
+    """The keys that the agents may be told."""
     at_home = settings.cluster is None
     return GivenValues(forwards=settings.forwards_keys, at_home=at_home)
 
@@ -27,8 +27,8 @@ def open_agents(
     engine: Engine,
     processes: LocalProcesses | None,
 ) -> AgentPool:
-    """Nothing is connected before it is. `processes` are those that it is to have, where they are
-    of this machine. Raises `InputError` for a cluster that cannot be used."""
+    """Open a pool of agents; nothing connects before it is started. `processes` are local workers
+    that are already starting, if any. Raises `InputError` for a cluster that cannot be used."""
     log = root / LOG_FILE
     if settings.cluster is None:
         source = agents_here(processes or LocalProcesses(settings.workers), root, log)

@@ -1,8 +1,8 @@
-"""A watcher's end of the link: one thread that asks the engine for what is being looked at.
+"""The watcher's end of the link: one thread that asks the engine for what is being watched.
 
-`board` and `text` answer at once with what is known and note that somebody looks; the thread pulls
-what was looked at within the last two seconds, at its own pace, so that the engine is asked for
-nothing that nobody sees. Where the engine cannot be reached the board says what is known of it.
+`board` and `text` return at once with what is known, and record the interest. The thread polls what
+was asked for within the last two seconds, at its own pace, so the engine is never asked for what
+nobody looks at. If the engine cannot be reached, the board says what is known about it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HERTZ: Final = 10.0
 
 @dataclass(slots=True)
 class _SentCommand:
-    """A command on its way, and somebody who waits for its answer."""
+    """A command, from being queued to being answered."""
 
     request: Request
     answered: threading.Event = field(default_factory=threading.Event)
@@ -58,7 +58,7 @@ class _SentCommand:
 
 @dataclass(slots=True)
 class _Pending:
-    """What was asked and is not answered yet."""
+    """A message that was sent and not answered yet."""
 
     asked: WatcherMessage
     sent: float
@@ -68,8 +68,8 @@ class _Pending:
 class SocketLink:
     """An `EngineLink` over a socket. Any thread may use it.
 
-    `holder` tells who holds the workspace, if anybody; it is called on the link's thread and
-    raises nothing. The engine is reached where the holder says, or else at `path`.
+    `holder` returns who holds the workspace, if anybody; it is called on the link's thread and must
+    not raise. The engine is reached at the socket that the holder names, or else at `path`.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class SocketLink:
         self._timeouts = timeouts or LinkTimeouts()
         self._uid_of = uid_of
         self._lock = threading.Lock()
-        """Guards what follows; held for moments."""
+        """Guards the following attributes; held only briefly."""
         self._link_state = LinkState(hertz)
         self._connection = ConnectionState(self._timeouts, time.monotonic())
         self._commands: deque[_SentCommand] = deque()
-        """Commands that are not sent yet."""
+        """Commands that have not been sent yet."""
         self._pending: dict[int, _Pending] = {}
         self._numbers = count(1)
         self._line: LineSocket | None = None
@@ -98,8 +98,8 @@ class SocketLink:
         self._pause = self._timeouts.first_look
         self._closing = False
         self._waker: int | None
-        # a pipe rather than a condition: the thread waits for the socket and for whoever asks at
-        # once, which only descriptors can be waited for together
+        # a pipe, not a condition: the thread waits for the socket and for callers at once, and only
+        # file descriptors can be polled together
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
@@ -107,10 +107,10 @@ class SocketLink:
         self._thread = threading.Thread(target=self._work, name="link", daemon=True)
         self._thread.start()
 
-    # The link, from any thread
+    # EngineLink, callable from any thread
 
     def board(self) -> Board:
-        """The last that was heard, or what its silence means. Never waits."""
+        """The last board received, or what the engine's silence means. Never waits."""
         now = time.monotonic()
         with self._lock:
             if self._link_state.want_board(now):
@@ -120,7 +120,7 @@ class SocketLink:
             return self._connection.board(hearing.board, waited, now, parted=hearing.parted)
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
-        """What is said of a message from `cursor` on, as far as it was heard. Never waits."""
+        """The received text of a message from `cursor` on. Never waits."""
         now, conversation = time.monotonic(), (benchmark, key)
         with self._lock:
             if self._link_state.want_text(conversation, now):
@@ -128,13 +128,13 @@ class SocketLink:
             return self._link_state.text(conversation, cursor)
 
     def ask(self, request: Request) -> Response:
-        """Send a command and wait for its answer, `LinkTimeouts.answer` seconds at most."""
+        """Send a command and wait for its answer, at most `LinkTimeouts.answer` seconds."""
         command = _SentCommand(request)
         with self._lock:
             if self._closing:
                 return Response(accepted=False, text="this watcher has let go of the engine")
             self._commands.append(command)
-            # at once: whoever gives a command does not wait for the next look
+            # at once: a command does not wait for the next poll
             self._next_look = 0.0
             self._wake()
         command.answered.wait(self._timeouts.answer)
@@ -142,27 +142,27 @@ class SocketLink:
             if command.answer is not None:
                 return command.answer
             if command in self._commands:
-                # nobody waits for it any more, and to do it later would be a surprise
+                # the caller has given up, and a late command would be a surprise
                 self._commands.remove(command)
             return Response(accepted=False, text=self._silence(command))
 
     @property
     def is_connected(self) -> bool:
-        """Whether the engine was reached when it was last spoken to."""
+        """Whether the last attempt to reach the engine succeeded."""
         with self._lock:
             return self._connection.connected
 
     def close(self) -> None:
-        """Let go of the engine, which goes on. Commands that are not sent are refused."""
+        """Close the connection; the engine goes on. Unsent commands are refused."""
         with self._lock:
             self._closing = True
             self._wake()
-        # `holder` runs on the link's thread, and may be what closes it
+        # `holder` runs on the link's thread and may itself call this
         if threading.current_thread() is not self._thread:
             self._thread.join(self._timeouts.reach)
 
     def wait_until_settled(self, seconds: float) -> bool:
-        """Wait for the first board, or for the knowledge that there is none to be had."""
+        """Wait until a board was received, or it is certain that none will be; return whether."""
         self.board()
         return self._settled.wait(seconds)
 
@@ -176,7 +176,7 @@ class SocketLink:
 
     def _wake(self) -> None:
         if self._waker is not None:
-            with contextlib.suppress(BlockingIOError):  # a pipe that is full wakes as well
+            with contextlib.suppress(BlockingIOError):  # a full pipe wakes the thread too
                 os.write(self._waker, b"\0")
 
     # The thread
@@ -209,12 +209,11 @@ class SocketLink:
         poll.register(self._woken, select.POLLIN)
         if line is not None:
             poll.register(line, select.POLLIN | (select.POLLOUT if line.has_unsent else 0))
-        # nothing is asked for and nothing to come: it sleeps until it is woken, so an app that
-        # nobody looks at costs nothing
+        # with nothing to ask or expect it sleeps until woken, so an idle app costs nothing
         timeout = None if due is None else max(0.0, due - time.monotonic()) * 1000
         for end, event in poll.poll(timeout):
             if end == self._woken:
-                # emptied: of many that woke it one turn serves all
+                # drained: one turn serves all who woke it
                 os.read(self._woken, 4096)
             elif line is not None:
                 self._attend(line, event)
@@ -228,7 +227,7 @@ class SocketLink:
                     self._take_in(said, time.monotonic())
 
     def _talk(self, line: LineSocket, now: float) -> float | None:
-        """Ask for what is due. When there is more to ask; None where nothing is."""
+        """Send what is due; return the time of the next request, None where nothing is awaited."""
         for asked in self._link_state.due(now):
             self._send(line, _Pending(asked, now))
         while self._commands:
@@ -278,7 +277,7 @@ class SocketLink:
         return self._next_look if wanted else None
 
     def _look(self) -> None:
-        """Connect, or note why not."""
+        """Try to connect, or record why that failed."""
         holder = self._holder()
         line, why = None, None
         if holder is not None:
@@ -311,7 +310,7 @@ class SocketLink:
             self._line = None
             self._connection.lose(why, now)
             self._link_state.fall_silent()
-            # neither repeated nor dropped in silence: nobody can know whether the engine did them
+            # neither repeated nor dropped silently: nobody knows whether they were carried out
             lost, self._pending = list(self._pending.values()), {}
             for pending in lost:
                 if pending.command is not None:
@@ -320,7 +319,7 @@ class SocketLink:
 
     def _look_later(self, now: float) -> None:
         self._next_look = now + self._pause
-        # an engine that starts is found within moments, one that never comes costs ever less
+        # fast at first, to find a starting engine soon; then ever slower
         self._pause = min(self._pause * 2, self._timeouts.longest_look)
 
 
@@ -331,9 +330,9 @@ def connect(
     hertz: float = HERTZ,
     settle: float = 1.5,
 ) -> SocketLink:
-    """Reach the engine that `holder` knows of, now or as soon as there is one.
+    """Connect to the engine that `holder` knows of, now or as soon as there is one.
 
-    Waits up to `settle` seconds until it is known what runs, so that the first board is true.
+    Waits up to `settle` seconds for a certain state, so that the first board is true.
     """
     link = SocketLink(path, holder, hertz=hertz)
     link.wait_until_settled(settle)
@@ -341,7 +340,7 @@ def connect(
 
 
 def connect_to(workspace_root: Path, holder: Callable[[], LockRecord | None]) -> SocketLink:
-    """Reach the engine of a workspace, as `connect` does."""
+    """Connect to the engine of a workspace, as `connect` does."""
     return connect(socket_path(workspace_root), holder)
 
 

@@ -1,4 +1,4 @@
-"""Does what is asked on one workspace: orders one after the other, requests beside them."""
+"""Carries out orders on one workspace one after the other, and watchers' requests beside them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
 MOST_AT_ONCE: Final = 10_000
 BROKEN_OFF: Final = "a bug in Crosswind ended the engine; crosswind.log in the workspace says where"
 NAMED: Final = 3
-"""Rows that are named where some cannot be done; the others are counted."""
+"""The most rows named in a message; the others are counted."""
 
 
 def _nothing_edited() -> Sequence[str]:
@@ -56,19 +56,19 @@ def _to_nobody(text: str) -> None:
 
 
 class _Refused(Exception):  # noqa: N818  (an answer, not a fault)
-    """Why a request is not done."""
+    """Carries the reason why a request is refused."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """An order at work, and what is done beside it."""
+    """The order at work, and the orders beside it."""
 
     pipeline: Pipeline
     order: Order
     main: asyncio.Task[RunResult]
     beside: dict[asyncio.Task[int], Order] = field(default_factory=dict)
     broken: BaseException | None = None
-    """What broke an order beside it."""
+    """The error of an order beside it, which ends everything."""
 
     @property
     def is_stopping(self) -> bool:
@@ -83,7 +83,7 @@ class _Work:
             task.cancel()
 
     async def end(self) -> None:
-        """Let nothing of it outlive it."""
+        """Cancel all of its tasks and close the pipeline."""
         for task in [*self.beside, self.main]:
             if not task.done():
                 task.cancel()
@@ -94,7 +94,7 @@ class _Work:
     def begin_beside(self, order: Order) -> None:
         task = asyncio.create_task(self.pipeline.beside(order))
         self.beside[task] = order
-        # not awaited here: whoever asked for the order is answered at once
+        # not awaited, because the requester is answered at once
         task.add_done_callback(self._beside_ended)
 
     def _beside_ended(self, task: asyncio.Task[int]) -> None:
@@ -103,17 +103,17 @@ class _Work:
             return
         error = task.exception()
         if error is not None and not self.main.done():
-            # what breaks one order, as a store that cannot be written does, breaks them all
+            # what breaks one order, such as a store that cannot be written, breaks all
             self.broken = error
             self.main.cancel()
 
 
 class Engine:
-    """Belongs to one event loop, but for `board` and `text`, which any thread may ask.
+    """Belongs to one event loop, except for `board` and `text`, which any thread may call.
 
-    `open_pipeline` reads the configuration anew: what is edited while an order is at work counts
-    from the next one on. `edited` says what was edited since. `linger` is how many seconds it
-    waits for more when all is done.
+    `open_pipeline` reads the configuration again for each order, so edits made while one is at work
+    apply to the next. `edited` returns notices about such edits. `linger` is how many seconds the
+    engine waits for further orders when all are done.
     """
 
     def __init__(
@@ -128,31 +128,31 @@ class Engine:
         self._linger = linger
         self._edited = edited
         self.warn = warn
-        """Tell whoever watches, now or later."""
+        """Stores a warning for watchers."""
         self.attended: Callable[[], bool] = lambda: False
-        """Whether somebody is there who can be asked."""
+        """Whether anybody is watching who can be asked."""
         self.agents: AgentPool | None = None
-        """Who makes the calls, where this process does not."""
+        """Makes the calls if set; otherwise this process does."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._identity = Identity(os.getpid(), socket.gethostname(), datetime.now(UTC))
         self._orders: deque[Order] = deque()
         self._came = asyncio.Event()
-        """Something to do, or a reason to end."""
+        """Set when there is an order, or a reason to end."""
         self._now: _Work | EngineState = EngineState.STARTING
-        """What it does; between two orders `IDLE`, at the end `STOPPED`."""
+        """The work at hand; `IDLE` between two orders, `STOPPED` at the end."""
         self._mirroring: set[asyncio.Task[None]] = set()
-        """What writes the files of what people said."""
+        """Tasks that write files after labels or reviews."""
         self._stopping = False
-        """Whether it was asked to, so that it ends after what it does now."""
+        """Whether to end after the current work."""
         self._troubles: dict[str, str] = {}
-        """What holds the work up, by what it is about."""
+        """What holds the work up, by source: `store` or `workers`."""
         self.problem: str | None = None
-        """Why it ended, where it did not end by itself."""
+        """Why it ended, unless it finished or was stopped."""
 
     # At work
 
     async def serve(self, first: Order | None = None) -> RunResult:
-        """Do this order and what is asked meanwhile. Raises `CrosswindError`."""
+        """Carry out this order and those requested meanwhile. Raises `CrosswindError`."""
         if first is not None:
             self._orders.append(first)
         failed, stopped, whole = 0, False, False
@@ -171,8 +171,7 @@ class Engine:
             raise
         finally:
             if self._mirroring:
-                # before it says that it has stopped: a command that waits for the end expects the
-                # files to be there
+                # before it reports its end: commands that wait for that expect the files
                 await asyncio.wait(self._mirroring)
             self._now = EngineState.STOPPED
             if not whole and self.problem is None:
@@ -182,7 +181,7 @@ class Engine:
         return RunResult(failed, stopped)
 
     async def _next(self) -> Order | None:
-        """What to do next; None to end."""
+        """Wait for the next order; None to end."""
         if not self._orders and not self._stopping:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), self._linger)
@@ -194,23 +193,21 @@ class Engine:
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
         self._now = work = _Work(pipeline, order, asyncio.create_task(pipeline.work(order)))
-        # a disk that is full between two orders is full for the next as well
+        # a disk that filled up between two orders is still full for the next
         if self._troubles:
             pipeline.control.pause()
         failed = 0
         try:
             result = await work.main
             while work.beside:
-                # asked again each time: while some are waited for, others may be begun
+                # checked again: further orders may begin while some are awaited
                 failed += sum(await asyncio.gather(*work.beside))
             return RunResult(result.failed + failed, work.is_stopping)
         except asyncio.CancelledError:
-            # cancelled by ourselves, because something beside it broke: that is what there is to
-            # tell
+            # cancelled by ourselves, because an order beside it failed: that error is the result
             if work.broken is not None:
                 raise work.broken from None
-            # cancelled from outside, and not by `stop_now`: whoever did it waits for that, and for
-            # no result
+            # cancelled from outside, not by `stop_now`: the canceller expects the cancellation
             if not self._stopping:
                 raise
             return RunResult(failed, stopped=True)
@@ -223,11 +220,10 @@ class Engine:
         now = self._now
         return now if isinstance(now, _Work) else None
 
-    # What is asked of it, on any thread
+    # Queries, from any thread
 
     def board(self) -> Board:
-        """The board as it is at this moment. From any thread: what it reads is replaced as a whole,
-        never changed while it is read."""
+        """The current board. Callable from any thread: what it reads is replaced or copied."""
         work = self._work
         if work is None:
             known = Board(self._state(), (), self.problem, engine=self._identity)
@@ -260,8 +256,8 @@ class Engine:
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
-        """What is being said in a conversation, from character `cursor` on; None where nobody
-        speaks in it. From any thread."""
+        """The message being spoken in a conversation, from character `cursor` on; None without one.
+        Callable from any thread."""
         work = self._work
         return None if work is None else work.pipeline.live.text(benchmark, key, cursor)
 
@@ -277,7 +273,7 @@ class Engine:
     # Requests
 
     async def answer(self, request: Request) -> Response:
-        """Do it, or say why not."""
+        """Carry out a request, or refuse it with a reason."""
         if self._now is EngineState.STOPPED:
             return Response(accepted=False, text="the engine has ended")
         try:
@@ -313,7 +309,7 @@ class Engine:
                 return await self._label(request)
 
     def stop(self) -> str:
-        """Finish what is being spoken, then end. Asked again, the same."""
+        """Finish the messages being spoken, then end. Idempotent."""
         self._stopping = True
         self._orders.clear()
         self._came.set()
@@ -323,7 +319,7 @@ class Engine:
         return "stopping after what is being spoken"
 
     def stop_now(self) -> str:
-        """Cut off what is being spoken."""
+        """End without finishing the messages being spoken."""
         self.stop()
         if (work := self._work) is not None:
             work.cancel()
@@ -340,8 +336,8 @@ class Engine:
         return self._busy().resume()
 
     def trouble(self, why: str | None, about: str = "store") -> None:
-        """Something outside holds the work up, as a full disk does: pause until it is over, which
-        None says. A pause of a person's stays."""
+        """Pause while something external, such as a full disk, holds the work up; `why` None ends
+        it. A person's pause stays."""
         work, had = self._work, bool(self._troubles)
         if why is None:
             self._troubles.pop(about, None)
@@ -356,7 +352,7 @@ class Engine:
             control.resume()
 
     def waiting_for_workers(self, why: str | None) -> None:
-        """There is nobody to make a call; None where there is again."""
+        """Pause while there is no worker to make calls; `why` None means there is one again."""
         if why is not None and "workers" not in self._troubles:
             self.warn(why)
         self.trouble(why, "workers")
@@ -364,14 +360,14 @@ class Engine:
             self._end_without_workers()
 
     def _end_without_workers(self) -> None:
-        """What is being spoken cannot be finished where nobody makes a call: it is cut off."""
+        """Cut off messages being spoken, because without workers none can be finished."""
         if "workers" in self._troubles and (work := self._work) is not None:
             work.cancel()
 
     def trouble_from_afar(self, why: str | None) -> None:
-        """As `trouble`, from another thread."""
+        """As `trouble`, callable from another thread."""
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has closed: there is no work to hold
+            with contextlib.suppress(RuntimeError):  # the loop was closed: no work to pause
                 self._loop.call_soon_threadsafe(self.trouble, why)
 
     def _busy(self) -> Pipeline:
@@ -380,7 +376,7 @@ class Engine:
         return work.pipeline
 
     def _pipeline(self) -> Pipeline:
-        """The one at work, or a new one to look things up with."""
+        """The pipeline at work, or a new one for looking things up."""
         return self._open_pipeline() if (work := self._work) is None else work.pipeline
 
     def _set_concurrency(self, request: Request) -> str:
@@ -413,15 +409,15 @@ class Engine:
         if (work is not None and order == work.order) or order in self._orders:
             return "it is being done already"
         self._check(order)
-        # what is written again is one call, and nothing that is at work waits for it
+        # a rewrite is one call, and nothing at work depends on it
         return self._begin(order, can_be_beside=bool(order.rewrite))
 
     def _check(self, order: Order) -> None:
-        """Raises `CrosswindError` with all that can be known to be wrong."""
+        """Raise `CrosswindError` with everything that can be known to be wrong."""
         self._pipeline().check(order)
 
     def _follow_up(self, order: Order) -> str:
-        """Do an order after those that wait; what is said of that."""
+        """Queue an order; return a message about when it begins."""
         self._orders.append(order)
         self._came.set()
         return "begun" if self._work is None else "it follows what is being done now"
@@ -434,7 +430,7 @@ class Engine:
     async def _retry(self, request: Request) -> str:
         self._not_stopping()
         pipeline = self._pipeline()
-        # off the loop: with 30,000 rows it reads for long enough to hold up what is being streamed
+        # off the loop: with 30,000 rows, reading takes long enough to delay streams
         failed = await asyncio.to_thread(failed_rows, pipeline.planner)
         asked = asked_of_failed(request, failed)
         if request.rows and not asked:
@@ -485,12 +481,12 @@ class Engine:
             raise _Refused("there is no label in the request")
         pipeline = self._pipeline()
         said = await store_labels(pipeline, labels)
-        # the store has it; files of a large benchmark take seconds
+        # the label is stored; writing the files of a large benchmark takes seconds
         self._mirror_soon(pipeline, labels.benchmark)
         return said
 
     def _mirror_soon(self, pipeline: Pipeline, benchmark: str) -> None:
-        """Whoever asked does not wait for it."""
+        """Write the files in a task, without keeping the requester waiting."""
         task = asyncio.create_task(self._mirror(pipeline, benchmark))
         self._mirroring.add(task)
         task.add_done_callback(self._mirroring.discard)
@@ -511,7 +507,7 @@ class Engine:
         return said
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
-        """Beside what is at work where that is possible, else after it."""
+        """Begin an order beside the one at work if possible; otherwise queue it."""
         work = self._work
         if work is None or work.main.done() or not can_be_beside:
             return self._follow_up(order)
@@ -520,7 +516,7 @@ class Engine:
 
 
 def failed_rows(planner: Planner) -> dict[WorkRow, str | None]:
-    """Every row that failed and stands so, with its target."""
+    """Every row that is in the failed state, with its target."""
     found: dict[WorkRow, str | None] = {}
     for name in planner.workspace.benchmark_names():
         for stage in (Stage.GEN_METRICS, *CHANGEABLE):
@@ -531,7 +527,7 @@ def failed_rows(planner: Planner) -> dict[WorkRow, str | None]:
 
 
 def _unplayed(pipeline: Pipeline, order: Order) -> list[WorkRow]:
-    """Conversations of which no take counts."""
+    """Conversations without a take that counts."""
     return [
         WorkRow.of(name, key)
         for name, wanted in order.again.items()

@@ -1,4 +1,4 @@
-"""An engine with what it needs: the workspace held, the store open, a socket to ask at."""
+"""Hosts an engine: holds the workspace, opens the store, and serves watchers on a socket."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from engine.store.tables import NoteRow
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
 
 LOOK_SECONDS: Final = 0.25
-"""Of CPU, for which an engine looks at its store before it begins, so that what it finds does not
-hang on what else the machine does; `crosswind doctor` takes longer."""
+"""Seconds of CPU time for checking the store before an engine begins. CPU time, so that the result
+does not depend on other load; `crosswind doctor` checks for longer."""
 
 MOVED: Final = "the engine is reached at {}: {}"
 
@@ -49,7 +49,7 @@ UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot 
 
 @dataclass(slots=True)
 class _Edits:
-    """Whether the configuration is still the one that was read."""
+    """Detects whether the configuration file has changed since it was read."""
 
     path: Path
     _stamp: tuple[int, int] | None = field(init=False, default=None)
@@ -74,9 +74,9 @@ def _look(path: Path) -> list[str] | None:
 
 
 def _sound_store(path: Path) -> Store:
-    """Raises `StoreError` for one that is seen to be damaged in the time that an engine has for
-    it, before anything is asked or written on its ground."""
-    with suppress(OlderStoreError):  # it is brought up to date first
+    """Check the store briefly and open it. Raises `StoreError` if damage is found in the time that
+    `LOOK_SECONDS` allows, before anything is done with it."""
+    with suppress(OlderStoreError):  # it is migrated when it is opened
         if path.is_file() and (damage := _look(path)):
             raise damaged(path, "; ".join(damage))
     return open_store(path)
@@ -86,20 +86,19 @@ def _sound_store(path: Path) -> Store:
 def hosted(
     place: EngineSettings, *, linger: float, processes: LocalProcesses | None = None
 ) -> Iterator[Engine]:
-    """An engine that holds the workspace for as long as the block lasts. `processes` are begun
-    already, to be its workers.
+    """Yield an engine that holds the workspace for the duration of the block. `processes` are local
+    workers that are already starting.
 
     Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
     """
-    # before anything is opened: each conversation at once needs a connection
+    # before anything is opened: each concurrent conversation needs a connection
     raise_limit()
     workspace = Workspace(place.root)
     store_path = workspace.store_path(place.config())
     edits = _Edits(place.config_path)
     path, why = usable_socket(place.root)
     with (
-        # the lock first: to open a store may bring it up to date, which is for whoever holds the
-        # workspace
+        # locked first: only the holder of the workspace may migrate its store
         hold_workspace(place.root, socket=path),
         _sound_store(store_path) as store,
     ):
@@ -123,7 +122,7 @@ def hosted(
         engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
         store.on_trouble(engine.trouble_from_afar)
         if place.agents is not None:
-            # imports a hundred modules, which a run without agents does without
+            # imported here: it loads a hundred modules that runs without agents do not need
             from engine.service.agents import open_agents, values_for
 
             given = values_for(place.agents)
@@ -134,11 +133,11 @@ def hosted(
 async def serve(
     engine: Engine, place: EngineSettings, order: Order | None, on_ready: Callable[[], None]
 ) -> RunResult:
-    """Answer whoever watches, and do the order. Raises `CrosswindError`."""
+    """Serve watchers and carry out the order. Raises `CrosswindError`."""
     holder = workspace_holder(place.root)
     path = None if holder is None else holder.socket
     server = Server(engine, path or socket_path(place.root))
-    # asked once: whether this process has a terminal does not change, whether somebody watches does
+    # read once: whether there is a terminal never changes, unlike the number of watchers
     has_terminal = engine.attended()
     engine.attended = lambda: has_terminal or server.watchers > 0
     try:
@@ -149,18 +148,17 @@ async def serve(
         on_ready()
         return await engine.serve(order)
     finally:
-        # also where the work broke off: watchers are told goodbye and do not take the silence for
-        # a crash
+        # after errors too: watchers are told goodbye, and do not take the silence for a crash
         await server.close()
 
 
 BROKEN: Final = 2
-"""The exit code of a bug of ours."""
+"""The exit code after a bug in this program."""
 
 
 def run_job(text: str, speak: int) -> int:
-    """Do what `text` asks and return the exit code; say on descriptor `speak` when it is ready."""
-    # the terminal that it was started from may close; its session has none of its own
+    """Run a job, given as JSON; return the exit code. Reports readiness on descriptor `speak`."""
+    # the terminal that it was started from may close; this session has none
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     word = _Once(speak)
     try:
@@ -171,7 +169,7 @@ def run_job(text: str, speak: int) -> int:
         _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
         _log(f"ended: {error}")
-        # whoever waits for it is told once: behind `ready` this says nothing any more
+        # the starter is told once: after `ready`, this sends nothing
         word.say(StartMessage(os.getpid(), str(error), error.exit_code))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge of this process)
@@ -196,15 +194,14 @@ async def _work(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
         engine.stop() if asked == 1 else engine.stop_now()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        # on the loop, where the engine may be asked; a plain handler could come between any two
-        # steps of it
+        # on the loop, as the engine requires; a plain handler could run between any steps
         loop.add_signal_handler(number, stop)
     ready = partial(word.say, StartMessage(os.getpid()))
     return await serve(engine, job.place, job.order, ready)
 
 
 class _Once:
-    """The descriptor that a word can be said on, once."""
+    """A file descriptor on which one message can be sent."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor

@@ -1,5 +1,5 @@
-"""What a watcher has heard of an engine, what it is to ask next, and what is known of one that
-cannot be heard. No input, no output."""
+"""The state of a watcher's link: what was heard, what to ask next, and what to show while the
+engine is silent. No input, no output."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from engine.service.protocol import (
 
 BOARD_HERTZ: Final = 5.0
 INTEREST_SECONDS: Final = 2.0
-"""What was not asked for in so long is pulled no more."""
+"""What was not asked for during this time is no longer polled."""
 
 ConversationId = tuple[str, ConversationKey]
-"""The benchmark, and which of its conversations."""
+"""The benchmark and the conversation's key."""
 
 
 @dataclass(slots=True)
@@ -38,11 +38,11 @@ class _Interest:
     """Something that a watcher looks at."""
 
     wanted: float
-    """When it was last asked for."""
+    """When the watcher last asked for it."""
     due: float
-    """When it is to be pulled next."""
+    """When to poll it next."""
     waiting: bool = False
-    """Whether it was pulled, and is not answered yet."""
+    """Whether a poll is unanswered."""
 
     def alive(self, now: float) -> bool:
         return now - self.wanted < INTEREST_SECONDS
@@ -50,13 +50,13 @@ class _Interest:
 
 @dataclass(slots=True)
 class _Mirror:
-    """A copy of a message that is being spoken, as far as it was heard."""
+    """A copy of a message being spoken, as far as it was received."""
 
     interest: _Interest
     speech: Speech | None = None
     said: str = ""
     cursor: int = 0
-    """The engine's; not the length of what is held where halves of a character were joined."""
+    """The engine's cursor; it differs from the length held where surrogate halves were joined."""
 
     def forget(self) -> None:
         self.speech, self.said, self.cursor = None, "", 0
@@ -64,14 +64,14 @@ class _Mirror:
 
 @dataclass(slots=True)
 class LinkState:
-    """All times are of one monotonic clock."""
+    """What was heard, and what to ask next. All times are of one monotonic clock."""
 
     hertz: float
     board: Board | None = None
-    """The last that was heard."""
+    """The last board received."""
     engine: Identity | None = None
     parted: bool = False
-    """Whether the engine took its leave."""
+    """Whether the engine has said goodbye."""
     _number: int = 0
     _board_interest: _Interest | None = None
     _mirrors: dict[ConversationId, _Mirror] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class LinkState:
     # From the watcher
 
     def want_board(self, now: float) -> bool:
-        """Whether this is news, so that somebody must see to it."""
+        """Record interest in the board; return whether it is new and the poller must wake up."""
         known = self._board_interest
         if known is not None and known.alive(now):
             known.wanted = now
@@ -88,46 +88,45 @@ class LinkState:
         return True
 
     def want_text(self, conversation: ConversationId, now: float) -> bool:
-        """Whether this is news, so that somebody must see to it."""
+        """Record interest in a conversation; return whether it is new, as `want_board` does."""
         mirror = self._mirrors.get(conversation)
         if mirror is not None and mirror.interest.alive(now):
             mirror.interest.wanted = now
             return False
         waiting = mirror is not None and mirror.interest.waiting
-        # begun anew: what was held is of a time that nobody looked at, and may be of another
-        # message
+        # begun again: the held text is old and may belong to another message
         self._mirrors[conversation] = _Mirror(_Interest(now, now, waiting))
         return True
 
     def text(self, conversation: ConversationId, cursor: int) -> LiveText | None:
-        """What was heard of a message from `cursor` on; None where it is not being said, or was not
-        asked for yet."""
+        """The received text of a message from `cursor` on; None where nothing is being spoken, or
+        nothing was received yet."""
         mirror = self._mirrors.get(conversation)
         if mirror is None or mirror.speech is None:
             return None
         return LiveText.since(cursor, mirror.speech, mirror.said)
 
-    # From whoever pulls
+    # From the poller
 
     def interested(self, now: float) -> bool:
-        """Whether anybody has looked lately, so that it is worth being connected."""
+        """Whether anybody has looked lately, so that a connection is worth having."""
         return any(interest.alive(now) for interest in self._interests())
 
     def next_due(self, now: float) -> float | None:
-        """When to ask again; None where nobody looks, or all that was asked is not answered."""
+        """When to poll next; None where nobody looks, or all polls are unanswered."""
         return min(
             (each.due for each in self._interests() if each.alive(now) and not each.waiting),
             default=None,
         )
 
     def due(self, now: float) -> list[WatcherMessage]:
-        """What to ask now. Each counts as asked."""
+        """The requests to send now; each is marked as sent."""
         asks: list[WatcherMessage] = []
         if _falls_due(self._board_interest, now, 1 / min(self.hertz, BOARD_HERTZ)):
             asks.append(BoardAsked(self._number))
         for conversation, mirror in list(self._mirrors.items()):
             if not mirror.interest.alive(now):
-                # one that is waited for stays until its answer has come: it would be taken for news
+                # kept until its poll is answered, or the answer would count as news
                 if not mirror.interest.waiting:
                     del self._mirrors[conversation]
             elif _falls_due(mirror.interest, now, 1 / self.hertz):
@@ -135,7 +134,7 @@ class LinkState:
         return asks
 
     def hear(self, asked: WatcherMessage, said: EngineLine, now: float) -> None:
-        """Take in what was answered. Raises `MessageError`."""
+        """Process an answer. Raises `MessageError`."""
         match asked:
             case HelloAsked():
                 self.engine = read(said.ok, Hello).engine
@@ -147,17 +146,17 @@ class LinkState:
                 self.refresh_board(now)
 
     def hear_goodbye(self, board: Board) -> None:
-        """The engine ends of itself, and this is its last board."""
+        """Store the last board of an engine that ends in an orderly way."""
         self.board, self.parted = board, True
 
     def refresh_board(self, now: float) -> None:
-        """Something happened that should show at once."""
+        """Poll the board at once, because something happened that should show."""
         if self._board_interest is not None:
             self._board_interest.due = now
 
     def begin_anew(self, now: float) -> None:
-        """Another connection, perhaps to another engine. The last board stays until one comes."""
-        # another engine numbers its boards from the begin
+        """Reset for a new connection, perhaps to another engine. The last board stays for now."""
+        # another engine numbers its boards from the beginning
         self._number, self.parted, self.engine = 0, False, None
         self.want_board(now)
         for interest in self._interests():
@@ -165,7 +164,7 @@ class LinkState:
         self.fall_silent()
 
     def fall_silent(self) -> None:
-        """Nobody can be heard: nothing that is held is being said."""
+        """Forget the texts: without a connection, nothing held is being spoken."""
         for mirror in self._mirrors.values():
             mirror.forget()
 
@@ -195,22 +194,21 @@ class LinkState:
         found = read(value, SomeText)
         heard = found.heard
         follows = heard.speech == mirror.speech and found.start == mirror.cursor
-        # a part from the middle of something that is not held here: it is asked for from its
-        # beginning
+        # a part from the middle of a message that is not held here: ask for it from the beginning
         if not follows and found.start:
             mirror.forget()
             mirror.interest.due = now
             return
         mirror.said = mirror.said + heard.text if follows else heard.text
         mirror.speech, mirror.cursor = heard.speech, heard.cursor
-        # at once and not in a period: a long message that was begun before anybody looked comes in
-        # as fast as it is taken
+        # at once, without waiting a period: a long message that had begun before anybody looked is
+        # loaded as fast as possible
         if found.more:
             mirror.interest.due = now
 
 
 def _falls_due(interest: _Interest | None, now: float, period: float) -> bool:
-    """Whether it is to be asked for now; then it is not again for a while."""
+    """Whether to poll it now; if so, it is marked as waiting and scheduled again."""
     if interest is None or interest.waiting or not interest.alive(now) or now < interest.due:
         return False
     interest.waiting = True
@@ -225,68 +223,68 @@ LOST: Final = (
 NOBODY: Final = "no engine runs in this workspace: `crosswind run` starts one"
 
 _ORDERLY: Final = frozenset({EngineState.DRAINING, EngineState.IDLE, EngineState.STOPPED})
-"""An engine that was last seen so has not been lost."""
+"""States after which an engine that has gone is not lost."""
 
 
 class LockRecord(Protocol):
-    """Who holds the workspace, as its lock file says. Equal where it is the same one."""
+    """The holder of the workspace according to its lock file. Equal for the same holder."""
 
     @property
     def socket(self) -> str | os.PathLike[str] | None:
-        """Where it says that it is reached."""
+        """The path of its socket, if the lock file names one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTimeouts:
-    """How long is waited for what, in seconds."""
+    """Time limits, in seconds."""
 
     answer: float = 5.0
     """For the answer to a command."""
     frozen: float = 3.0
-    """Without any answer, until a watcher is told."""
+    """Without any answer, before the watcher is told."""
     reach: float = 1.0
-    """For the socket of an engine that is just starting, or ending."""
+    """For the socket of an engine that is starting or ending."""
     first_look: float = 0.01
-    """Between two looks for an engine, at first; then ever longer."""
+    """Between the first two attempts to connect; the pause doubles from then on."""
     longest_look: float = 0.5
 
 
 @dataclass(slots=True)
 class ConnectionState:
-    """All times are of one monotonic clock."""
+    """The state of the connection. All times are of one monotonic clock."""
 
     timeouts: LinkTimeouts
     silent_since: float | None
-    """Since when no board was heard; None while boards are heard."""
+    """Since when no board was received; None while boards are."""
     connected: bool = False
     looked: bool = False
-    """Whether anybody looked for an engine since the connection was lost."""
+    """Whether an engine was looked for since the connection was lost."""
     holder: LockRecord | None = None
-    """Who holds the workspace, when it was last looked; None for nobody."""
+    """Who held the workspace at the last look; None for nobody."""
     parted: LockRecord | None = None
-    """Who said goodbye."""
+    """The holder that said goodbye."""
     why: str | None = None
     """Why there is no connection."""
 
     def connect(self, holder: LockRecord | None) -> None:
-        """Note that the engine was reached."""
+        """Record that the engine was reached."""
         self.connected, self.looked, self.holder = True, True, holder
 
     def part(self) -> None:
-        """It said goodbye: what is silent from now on has not been lost."""
+        """Record its goodbye: later silence does not mean that it was lost."""
         self.parted = self.holder
 
     def lose(self, why: str, now: float) -> None:
-        """It cannot be heard any more, and why."""
+        """Record that the connection was lost, and why."""
         self.connected, self.why = False, why
         if self.silent_since is None:
             self.silent_since, self.looked = now, False
 
     def find(self, holder: LockRecord | None, why: str | None, now: float) -> None:
-        """Somebody looked and could not connect."""
+        """Record a look that did not lead to a connection."""
         if holder is not None and self.looked and self.holder is None:
-            self.silent_since = now  # one that has just started
+            self.silent_since = now  # an engine that has just started
         self.looked, self.holder = True, holder
         self.why = why if holder is not None else None
 
@@ -301,7 +299,8 @@ class ConnectionState:
         return f"the engine cannot be reached: {self.why}"
 
     def board(self, last: Board | None, waited: float, now: float, *, parted: bool) -> Board:
-        """`last` is the last that was heard, `waited` since when an answer is due."""
+        """The board to show: `last` is the last one received, `waited` the seconds for which the
+        oldest request has been unanswered."""
         if self.silent_since is None:
             return _noted(last or Board(EngineState.STARTING, ()), self._frozen(waited))
         if self.looked and self.holder is None and not self.connected:
@@ -325,10 +324,10 @@ def _noted(board: Board, notices: Sequence[str]) -> Board:
 
 
 def _ended(last: Board | None, *, parted: bool) -> Board:
-    """What is left to say of an engine that is not there any more."""
+    """The last state of an engine that no longer runs."""
     if last is None:
         return Board(EngineState.STOPPED, ())
-    # nobody speaks and nothing waits in an engine that is gone
+    # in an engine that has gone, nobody speaks and nothing waits
     over = replace(last, state=EngineState.STOPPED, speaking=(), waits=())
     if parted or last.state in _ORDERLY:
         return over

@@ -1,14 +1,14 @@
-"""What a watcher and an engine say to each other: one JSON object a line, asked and answered.
+"""The messages between a watcher and an engine: one JSON object a line, requests and answers.
 
-A watcher asks `{"v": 1, "id": 7, "ask": "board"}` and hears `{"id": 7, "ok": …}`, or
-`{"id": 7, "error": "…"}` where it asked for what cannot be. Answers may come in another order than
-they were asked for. The engine speaks unasked only to take its leave: `{"id": 0, "goodbye": …}`
-with its last board. Fields that are not known are ignored.
+A watcher sends `{"v": 1, "id": 7, "ask": "board"}` and receives `{"id": 7, "ok": …}`, or `{"id": 7,
+"error": "…"}` for an invalid request. Answers may arrive in another order than the requests. The
+engine sends one message unasked, before it closes: `{"id": 0, "goodbye": …}` with its last board.
+Unknown fields are ignored.
 
-What goes over the link has the fields of its class, by their names; only a conversation's key and a
-row of work are arrays, for there may be tens of thousands in one line. The standard library reads
-and writes the text, because msgspec takes no half of a character, which a model may well send;
-msgspec checks what was read against the classes.
+Objects have the fields of their class; only conversation keys and rows of work are arrays, because
+one line may contain tens of thousands. The standard library reads and writes the JSON, because
+msgspec rejects lone surrogates, which a model may well send; msgspec then checks the values against
+the classes.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from engine.facts import LiveText, Speech
 from engine.link import Board, Identity, Request
 
 VERSION: Final = 1
-"""Rises when one side begins to say what the other must not ignore."""
+"""Incremented when one side begins to send what the other must not ignore."""
 LONGEST_LINE: Final = 4 * 1024 * 1024
-"""In bytes. Whoever sends a longer one is not understood."""
+"""In bytes. Longer lines are refused."""
 LONGEST_TEXT: Final = 256 * 1024
-"""In bytes as sent: what one answer holds of a message, at most; the rest is asked for next."""
+"""In bytes as sent: the most of a message that one answer contains; the rest is asked for next."""
 LONGEST_FAULT: Final = 300
-"""In characters: what is said of a value that is refused, which may hold the value."""
+"""In characters: the most that an error says about a refused value, which may contain it."""
 
 T = TypeVar("T")
 
 
 class MessageError(ValueError):
-    """A line is not what it should be. Says what was found, where, and what was expected."""
+    """A line is invalid. Says what was found, where, and what was expected."""
 
 
 class HelloAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="hello"):
-    """Asks which version of the link the engine speaks, and which engine it is."""
+    """Asks for the engine's version of the link, and which engine it is."""
 
 
 class BoardAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="board"):
     seen: int = 0
-    """The `number` of the board that the watcher has; 0 where it has none."""
+    """The `number` of the board that the watcher has; 0 without one."""
 
 
 class TextAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="text"):
@@ -57,7 +57,7 @@ class TextAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="text"):
     key: ConversationKey
     cursor: Annotated[int, msgspec.Meta(ge=0)] = 0
     speech: Speech | None = None
-    """The message that the cursor belongs to; None where it begins."""
+    """The message that the cursor belongs to; None at the beginning."""
 
 
 class CommandAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="command"):
@@ -68,18 +68,18 @@ WatcherMessage = HelloAsked | BoardAsked | TextAsked | CommandAsked
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """Who the engine is."""
+    """Identifies the engine."""
 
     version: int
     engine: Identity | None
 
 
 class EngineLine(msgspec.Struct, frozen=True):
-    """A line of the engine's."""
+    """A line from the engine."""
 
     id: int
     ok: Any = None
-    """Of the kind that was asked for, still to be read."""
+    """The answer, not validated yet; its type depends on the request."""
     error: str | None = None
     goodbye: Board | None = None
 
@@ -87,26 +87,26 @@ class EngineLine(msgspec.Struct, frozen=True):
 class NumberedBoard(msgspec.Struct, frozen=True):
     number: int
     board: Board | None
-    """None where it is still the one that the watcher has."""
+    """None where the watcher has the current one."""
 
 
 class SomeText(msgspec.Struct, frozen=True):
-    """A piece of what is being said."""
+    """A piece of a message being spoken."""
 
     speech: Speech
     text: str
     cursor: int
-    """The engine's, behind the piece."""
+    """The engine's cursor after the piece."""
     more: bool
-    """Whether more was said than fits into one answer."""
+    """Whether there is more than fits into one answer."""
     start: int
-    """The cursor at which it begins."""
+    """The cursor at which the piece begins."""
 
     @classmethod
     def of(cls, heard: LiveText) -> SomeText:
-        """As much of it as one answer holds."""
+        """As much of the text as one answer may contain."""
         text = heard.text[:LONGEST_TEXT]
-        # as sent: a character beyond ASCII is six bytes of escapes, or twelve
+        # as sent: a character beyond ASCII takes six bytes of escapes, or twelve
         while len(encode_value(text)) > LONGEST_TEXT:
             text = text[: len(text) // 2]
         start = heard.cursor - len(heard.text)
@@ -119,13 +119,13 @@ class SomeText(msgspec.Struct, frozen=True):
 
 
 class NumberedMessage(msgspec.Struct, frozen=True):
-    """A line of a watcher's, of which only its `id` is known to be sound."""
+    """A line from a watcher, of which only the `id` has been validated."""
 
     id: int
     fields: Mapping[str, object]
 
     def read(self) -> WatcherMessage:
-        """Raises `MessageError`."""
+        """Validate the request. Raises `MessageError`."""
         version = _checked(self.fields, _Versioned).v
         if version != VERSION:
             raise MessageError(
@@ -140,22 +140,22 @@ class NumberedMessage(msgspec.Struct, frozen=True):
 
 
 def encode_asked(number: int, asked: WatcherMessage) -> bytes:
-    """A watcher's line, with its end."""
+    """A watcher's request line, with its newline."""
     return _dumped({"v": VERSION, "id": number, **_plain(asked)}) + b"\n"
 
 
 def encode_ok(number: int, value: object) -> bytes:
-    """The engine's line that answers line `number`, with its end."""
+    """The line that answers request `number`, with its newline."""
     return encode_ok_of(number, encode_value(value))
 
 
 def encode_ok_of(number: int, value: bytes) -> bytes:
-    """As `encode_ok`, for a value that was made into JSON before."""
+    """As `encode_ok`, for a value that is JSON already."""
     return b'{"id":%d,"ok":%s}\n' % (number, value)
 
 
 def encode_error(number: int, error: str) -> bytes:
-    """The line that refuses line `number`; 0 is the connection as a whole."""
+    """The line that refuses request `number`; 0 stands for the connection as a whole."""
     return _dumped({"id": number, "error": error}) + b"\n"
 
 
@@ -165,23 +165,23 @@ def encode_goodbye(board: Board) -> bytes:
 
 
 def encode_value(value: object) -> bytes:
-    """JSON without an end of line."""
+    """JSON without a newline."""
     return _dumped(_plain(value))
 
 
 def _dumped(plain: object) -> bytes:
-    """Escapes all but ASCII, so that halves of a character that a model sent survive."""
+    """ASCII with escapes, so that lone surrogates from a model survive."""
     return _ENCODER.encode(plain).encode("ascii")
 
 
-# NaN would be a line that the other side refuses as a whole
+# the other side would refuse a whole line that contains NaN
 _ENCODER: Final = json.JSONEncoder(
     separators=(",", ":"), allow_nan=False, default=datetime.isoformat
 )
 
 
 def _plain(value: object) -> Any:
-    """What JSON has a form for, of what it has none for."""
+    """The value in types that JSON has."""
     return _changed(
         msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=os.fspath), _TO_ARRAYS
     )
@@ -191,7 +191,7 @@ def _plain(value: object) -> Any:
 
 
 def read_question(line: bytes) -> NumberedMessage:
-    """A watcher's line, of which its number alone is read yet. Raises `MessageError`."""
+    """Parse a watcher's line and validate its number only. Raises `MessageError`."""
     value = parsed(line)
     number = _checked(value, _Numbered).id
     return NumberedMessage(number, cast("Mapping[str, object]", value))
@@ -206,12 +206,12 @@ class _Versioned(msgspec.Struct):
 
 
 def read_said(line: bytes) -> EngineLine:
-    """A line of the engine's. Raises `MessageError`."""
+    """Parse an engine's line. Raises `MessageError`."""
     return read(parsed(line), EngineLine)
 
 
 def parsed(line: bytes | str) -> object:
-    """Raises `MessageError`: what comes over a socket may be anything, also too deep to be read."""
+    """Parse JSON that may be anything, even nested too deeply. Raises `MessageError`."""
     try:
         return json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -223,7 +223,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def read(value: object, kind: type[T]) -> T:
-    """What was parsed, as one of `kind`. Raises `MessageError`."""
+    """Validate a parsed value as `kind`. Raises `MessageError`."""
     found: T = _checked(_changed(value, _FROM_ARRAYS), kind)
     return found
 
@@ -236,7 +236,7 @@ def _checked(value: object, kind: Any) -> Any:
 
 
 def _bounded(fault: str) -> str:
-    """Its end says where it is."""
+    """Cut in the middle, because the end says where the fault is."""
     half = LONGEST_FAULT // 2
     return fault if len(fault) <= LONGEST_FAULT else f"{fault[:half]} … {fault[-half:]}"
 
@@ -247,13 +247,13 @@ def _from_text(kind: type, value: object) -> object:
     raise NotImplementedError
 
 
-# Keys and rows, as arrays and back. No deeper than messages go, whatever comes.
+# Keys and rows as arrays, and back. No deeper than messages go, whatever arrives.
 
 Change = Callable[[Any], object]
 
 
 def _changed(value: Any, changes: Mapping[str, Change]) -> Any:
-    """An object with some of its fields changed, where it has them."""
+    """Apply `changes` to those fields of an object that it has and that are not null."""
     if not isinstance(value, dict):
         return value
     there = [name for name in changes.keys() & value.keys() if value[name] is not None]
@@ -265,7 +265,7 @@ def _each(value: Any, change: Change) -> Any:
 
 
 def _changes(key: Change, row: Change) -> Mapping[str, Change]:
-    """By the name of the field, which means the same in whatever is said."""
+    """The changes by field name; a name means the same in every message."""
 
     def keys_by_benchmark(value: Any) -> object:
         if not isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Answers watchers, on the engine's own loop and at next to no cost to it.
+"""Serves watchers on the engine's own event loop, at little cost to it.
 
-Nobody is sent anything but what they asked for, and a watcher that does not take its answers is
-let go of: so no watcher, slow, stopped or hostile, can hold the engine up.
+Watchers receive only what they ask for, and one that does not read its answers is disconnected. So
+no watcher, slow, stopped or hostile, can hold the engine up.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ from engine.service.socket import (
 )
 
 MOST_UNREAD: Final = 4 * 1024 * 1024
-"""Bytes of answers that a watcher may leave unread before it is let go of."""
+"""Bytes of answers that a watcher may leave unread before it is disconnected."""
 AT_ONCE: Final = 32
-"""Lines of one watcher that are answered before the engine gets its turn again."""
+"""Lines of one watcher that are answered before other work on the loop gets its turn."""
 BOARD_SECONDS: Final = 0.05
-"""For so long a board is good enough for every watcher that asks."""
+"""How long a board is reused for all watchers that ask."""
 PARTING_SECONDS: Final = 1.0
-"""For so long commands at hand and last words are waited for at the end."""
+"""How long to wait, when closing, for commands at work and for last messages to be read."""
 CROWDED_SECONDS: Final = 1.0
-"""Until somebody is let in again, where the process has no room for one more."""
+"""How long no connection is accepted after the process ran out of file descriptors."""
 LOOK_SECONDS: Final = 1.0
-"""Between two looks whether the socket is still where watchers look for it."""
+"""The interval between checks that the socket is still at its path."""
 
 _log = logging.getLogger(__name__)
 
 
 class ServedEngine(Protocol):
-    """The engine, as its watchers see it; asked on its own loop. Its board names it."""
+    """The engine as its watchers see it; called on its own loop."""
 
     def board(self) -> Board: ...
 
@@ -76,7 +76,8 @@ class ServedEngine(Protocol):
 
 
 class Server:
-    """Whoever starts it holds the workspace: a socket that is there already is a dead engine's."""
+    """Listens for watchers. The caller must hold the workspace: then any existing socket file is
+    one that a dead engine left."""
 
     def __init__(
         self,
@@ -98,8 +99,8 @@ class Server:
         self._board = _CurrentBoard(engine)
 
     async def start(self) -> None:
-        """Raises `UnsafeFolderError` where the socket cannot be where only its user reaches it.
-        Where that is so later, as when somebody deletes it, it is tried again each second."""
+        """Begin to listen. Raises `UnsafeFolderError` where the socket cannot be private to its
+        user. If the socket fails or disappears later, it is opened again within `LOOK_SECONDS`."""
         try:
             self._open_door()
         finally:
@@ -117,7 +118,7 @@ class Server:
         self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """A socket whose file is gone is reached by nobody who comes."""
+        """Listen again if the socket's file is gone, so that new watchers can connect."""
         if not self._is_in_place():
             self._close_door()
             with contextlib.suppress(UnsafeFolderError, OSError):
@@ -133,33 +134,32 @@ class Server:
         return self._listening is not None and found.st_ino == self._inode
 
     async def close(self) -> None:
-        """Answer what is at hand, say goodbye with the last board, and take the socket away."""
+        """Finish commands at work, send the last board as goodbye, and remove the socket."""
         if self._looking is not None:
             self._looking.cancel()
         if self._is_in_place():
             with contextlib.suppress(OSError):
-                # before those who are here are told goodbye: nobody new comes to a server that
-                # leaves
+                # before the goodbyes, so that nobody new connects to a closing server
                 self.path.unlink()
         self._close_door()
         if self._arriving:
-            # accepted but not met yet: left alone, they would wait for an answer that nobody gives
+            # accepted but not attached yet: they would wait for an answer that nobody gives
             await asyncio.wait(self._arriving)
         if self._work:
             await asyncio.wait(self._work, timeout=PARTING_SECONDS)
-        # last, so that the board in it knows of what was just carried out
+        # last, so that its board includes what was just carried out
         await self._part(encode_goodbye(self._engine.board()))
         for task in self._work:
             task.cancel()
 
     @property
     def listens(self) -> bool:
-        """Whether somebody who comes is let in."""
+        """Whether new connections are accepted."""
         return self._listening is not None
 
     @property
     def watchers(self) -> int:
-        """How many are connected."""
+        """The number of connected watchers."""
         return sum(watcher.attends for watcher in self._watchers)
 
     async def _part(self, goodbye: bytes) -> None:
@@ -172,9 +172,9 @@ class Server:
                     await watcher.gone.wait()
         for watcher in list(self._watchers):
             watcher.drop()
-        await asyncio.sleep(0)  # in which those who were dropped are
+        await asyncio.sleep(0)  # lets the aborted connections close
 
-    # Not left to asyncio's own server, which forgets whoever it lets in while it is closed.
+    # Not asyncio's own server, which loses track of connections accepted while it is being closed.
 
     def _attend_door(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(listening, self._let_in, listening)
@@ -194,17 +194,16 @@ class Server:
         loop = asyncio.get_running_loop()
         try:
             connected, _ = listening.accept()
-        # whoever knocked has gone before the door was opened
+        # the client has gone before it was accepted
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:
             _log.warning("a watcher cannot be let in: %s", error)
-            # EMFILE stays while the listener is readable: with its reader the loop would turn
-            # without a pause
+            # with EMFILE the listener stays readable: with its reader, the loop would spin
             self._leave_door(listening)
             self._reopening = loop.call_later(CROWDED_SECONDS, self._attend_door, listening)
             return
-        # non-blocking: the loop would stand still with the first watcher that does not read
+        # non-blocking: the loop would otherwise hang on the first watcher that does not read
         connected.settimeout(0)
         arriving = loop.create_task(_connected(self._meet, connected))
         self._arriving.add(arriving)
@@ -212,7 +211,7 @@ class Server:
 
     def _arrived(self, connected: socket.socket, arriving: asyncio.Task[object]) -> None:
         self._arriving.discard(arriving)
-        if arriving.cancelled():  # maybe before it began, and then nobody else closes it
+        if arriving.cancelled():  # if before it started, nobody else closes the socket
             connected.close()
 
     def _meet(self) -> asyncio.Protocol:
@@ -244,7 +243,7 @@ class Server:
 
     def _text(self, asked: TextAsked) -> LiveText | None:
         heard = self._engine.text(asked.benchmark, asked.key, asked.cursor)
-        # the cursor is one in another message: from the middle of this one nobody could read on
+        # the cursor belongs to another message: send this one from the beginning
         if heard is not None and asked.cursor and heard.speech != asked.speech:
             return self._engine.text(asked.benchmark, asked.key)
         return heard
@@ -258,7 +257,7 @@ class Server:
             _log.exception("a request failed")
             watcher.say(encode_error(number, f"the engine failed at it: {type(error).__name__}"))
             return
-        # whoever asked it looks next whether it happened
+        # the requester will look next whether it happened
         self._board.forget()
         watcher.say(encode_ok(number, answer))
 
@@ -268,7 +267,7 @@ async def _connected(meet: Callable[[], asyncio.Protocol], connected: socket.soc
 
 
 class _CurrentBoard:
-    """Made into JSON once for all watchers that ask at about the same time."""
+    """The board, encoded once for all watchers that ask at about the same time."""
 
     def __init__(self, engine: ServedEngine) -> None:
         self._engine = engine
@@ -277,7 +276,7 @@ class _CurrentBoard:
         self._good_until = 0.0
 
     def beyond(self, seen: int) -> bytes:
-        """The board, unless it is still the one that was seen."""
+        """The numbered board as JSON; null in place of the board that was seen."""
         now = asyncio.get_running_loop().time()
         if now >= self._good_until:
             encoded = encode_value(self._engine.board())
@@ -289,7 +288,7 @@ class _CurrentBoard:
         return b'{"number":%d,"board":%s}' % (self._number, board)
 
     def forget(self) -> None:
-        """Something happened that the next who asks should see."""
+        """Encode a new board for the next request, because something has changed."""
         self._good_until = 0.0
 
 
@@ -325,8 +324,7 @@ class _Watcher(asyncio.Protocol):
         if b"\n" in data:
             *lines, rest = self._unfinished.split(b"\n")
             self._unfinished = bytearray(rest)
-            # where lines are waiting, `_answer_some` is to come already: it must not run twice at
-            # once
+            # if lines are waiting, `_answer_some` is already scheduled, and must not run twice
             idle = not self._lines
             self._lines += [bytes(line) for line in lines]
             if idle:
@@ -347,20 +345,19 @@ class _Watcher(asyncio.Protocol):
         return self._transport is not None and not self._parting
 
     def say(self, line: bytes) -> None:
-        """Send it. A watcher that leaves too much unread is let go of: what it was not sent would
-        have to be kept, and it would be the engine's memory that fills."""
+        """Send a line. A watcher that leaves too much unread is disconnected, because its answers
+        would fill the engine's memory."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        # written at once or kept by asyncio; never awaited, so no watcher has a say in when the
-        # engine goes on
+        # sent or buffered by asyncio, never awaited, so no watcher can delay the engine
         transport.write(line)
         if transport.get_write_buffer_size() > MOST_UNREAD:
             _log.info("a watcher does not read: let go of")
             self.drop()
 
     def part(self, last: bytes) -> None:
-        """Say this, and hang up once it is read."""
+        """Send a last line, and close the connection once it is sent."""
         self._parting = True
         self._lines.clear()
         self.say(last)
@@ -368,7 +365,7 @@ class _Watcher(asyncio.Protocol):
             self._transport.close()
 
     def drop(self) -> None:
-        """Hang up at once, whatever it was still to be told."""
+        """Abort the connection, discarding unsent data."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -384,8 +381,7 @@ class _Watcher(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             self._lines.clear()
         elif self._lines:
-            # a watcher that asks faster than it is answered waits in its own socket, and not in
-            # memory
+            # back-pressure: requests of a fast watcher wait in its socket, not in our memory
             self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._answer_some)
         else:
@@ -393,8 +389,8 @@ class _Watcher(asyncio.Protocol):
 
 
 def _listening_at(path: Path) -> tuple[socket.socket, int]:
-    """A socket that is there only once it is listened at, so that whoever finds it is let in, and
-    the inode of its file. Raises `UnsafeFolderError`."""
+    """A listening socket that appears at `path` only once it accepts connections, and the inode of
+    its file. Raises `UnsafeFolderError`."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise UnsafeFolderError(
             f"{path} is too long for a socket: at most {LONGEST_PATH} bytes; set TMPDIR to a "
@@ -403,19 +399,17 @@ def _listening_at(path: Path) -> tuple[socket.socket, int]:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise UnsafeFolderError(f"{path} is there and is not a socket: remove it")
-    # `bind` makes the file before anybody listens: a watcher that comes between would be refused,
-    # and take the engine for dead. So it is bound beside and renamed
+    # `bind` creates the file before `listen`: a watcher that connects in between would be refused,
+    # and take the engine for dead. So it is bound under another name and renamed
     unfinished = path.with_suffix(".new")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         unfinished.unlink(missing_ok=True)
         listening.bind(os.fspath(unfinished))
-        # what bind makes has the rights that the umask leaves, and a watcher's own uid is checked
-        # as well
+        # `bind` applies the umask; in addition, every watcher's uid is checked
         unfinished.chmod(0o600)
         inode = unfinished.lstat().st_ino
-        # watchers that come at once wait in it; more than this a system cuts down to its own limit
-        # (SOMAXCONN was 128)
+        # pending connections; systems reduce larger values to their limit (SOMAXCONN was 128)
         listening.listen(128)
         unfinished.rename(path)
     except OSError as error:

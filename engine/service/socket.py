@@ -1,4 +1,4 @@
-"""Where the engine of a workspace is reached: a socket in a folder that only its user may enter."""
+"""The engine's socket: its path, in a folder private to its user, and connections to it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from engine.errors import CrosswindError
 from engine.service.protocol import LONGEST_LINE
 
 LONGEST_PATH: Final = 103
-"""Bytes of a socket's path that every system takes: Linux takes 107, macOS 103."""
+"""The most bytes in a socket's path that every system accepts: Linux takes 107, macOS 103."""
 
 
 class UnsafeFolderError(CrosswindError):
-    """The folder of the sockets cannot be made, or is not the user's own."""
+    """The folder for the socket cannot be created, or others have access to it."""
 
 
 def socket_path(workspace_root: Path, temporary: Path | None = None) -> Path:
-    """The same for every process of this user, as long as their temporary folder is the same; one
-    whose folder differs finds the engine through the workspace's lock file.
+    """The usual path, equal for all processes of this user that have the same temporary folder.
+    Others find the engine through the workspace's lock file.
 
-    `temporary` is the system's temporary folder where it is not given.
+    `temporary` defaults to the system's temporary folder.
     """
-    # resolved, so that a workspace reached by a link has one socket; a digest, as a path of a
-    # socket is short
+    # resolved, so that a workspace reached through a link has the same socket; a digest, because
+    # paths of sockets must be short
     digest = blake2b(os.fsencode(workspace_root.resolve()), digest_size=8).hexdigest()
     own = f"crosswind-{os.getuid()}"
     place = Path(tempfile.gettempdir()) if temporary is None else temporary
@@ -43,9 +43,9 @@ def socket_path(workspace_root: Path, temporary: Path | None = None) -> Path:
 
 
 def usable_socket(workspace_root: Path) -> tuple[Path, str | None]:
-    """Where an engine can be reached: at the usual place, or where somebody else has taken that, in
-    the user's own cache, or else in a new folder of a name that nobody can foresee; and why it is
-    not the usual one. Watchers are told by the workspace's lock file."""
+    """The path for an engine's socket, and why it is not the usual one (None where it is). If
+    somebody else has taken the usual folder, it is in the user's cache, or else in a new folder
+    with an unpredictable name. Watchers find it through the workspace's lock file."""
     usual = socket_path(workspace_root)
     try:
         private_folder(usual.parent)
@@ -55,7 +55,7 @@ def usable_socket(workspace_root: Path) -> tuple[Path, str | None]:
 
 
 def _elsewhere(usual: Path) -> Path:
-    """Raises nothing: what cannot be used is told by whoever binds it."""
+    """Never raises: whoever binds an unusable path reports it."""
     with contextlib.suppress(RuntimeError, OSError, UnsafeFolderError):
         folder = Path.home() / ".cache" / "crosswind"
         path = folder / usual.name
@@ -69,12 +69,11 @@ def _elsewhere(usual: Path) -> Path:
 
 
 def private_folder(folder: Path) -> None:
-    """Make it where it is missing. Raises `UnsafeFolderError` where anybody else could enter."""
+    """Create the folder if missing. Raises `UnsafeFolderError` if anybody else could enter it."""
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        # not `stat`: in a temporary folder that all users share, a link of this name may be
-        # somebody else's
+        # not `stat`: in a shared temporary folder, this name may be somebody else's symbolic link
         found = folder.lstat()
     except OSError as error:
         raise UnsafeFolderError(
@@ -96,8 +95,8 @@ def _fault(found: os.stat_result) -> str | None:
         return "is not a folder"
     if found.st_uid != os.getuid():
         return f"belongs to user {found.st_uid}, not to you ({os.getuid()})"
-    # Linux asks for the right to write on a socket's file, but some systems ask for none: the
-    # folder must keep others out
+    # Linux checks write permission on the socket's file, but some systems do not, so the folder
+    # must keep others out
     if found.st_mode & 0o077:
         return f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}, expected 0700)"
     return None
@@ -105,17 +104,17 @@ def _fault(found: os.stat_result) -> str | None:
 
 _LOCAL_LEVEL = 0
 _LOCAL_PEERCRED = 1
-"""Of macOS, in whose answer the user's id comes second; Python has no names for them."""
+"""Constants of macOS, missing in Python. The second field of the answer is the user's id."""
 
 
 class Socket(Protocol):
-    """What a socket and asyncio's view of one have in common."""
+    """What a socket and asyncio's transport socket have in common."""
 
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
 
 
 def peer_uid(connected: Socket) -> int | None:
-    """The user id of the process that connected; None where the system does not tell."""
+    """The user id of the peer's process; None where the system does not tell."""
     try:
         if sys.platform == "linux":
             found = connected.getsockopt(
@@ -132,7 +131,7 @@ def peer_uid(connected: Socket) -> int | None:
 
 
 def is_trusted(uid: int | None) -> bool:
-    """Whether it is this user, or root, which needs no socket to do as it likes."""
+    """Whether it is this user or root, who could do anything without a socket as well."""
     return uid in {os.getuid(), 0}
 
 
@@ -140,11 +139,11 @@ _AT_ONCE: Final = 1024 * 1024
 
 
 class BrokenLineError(Exception):
-    """The other end cannot be reached, or is gone. Says why, in words that follow a name."""
+    """The peer cannot be reached or has gone. Says why, in words that follow a name."""
 
 
 class LineSocket:
-    """Raises `BrokenLineError` wherever the other end is not there any more."""
+    """A non-blocking socket that carries lines. Raises `BrokenLineError` once the peer has gone."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -155,15 +154,14 @@ class LineSocket:
     def to(cls, path: Path, uid_of: Callable[[Socket], int | None]) -> LineSocket:
         """Connect to an engine of this user. Never waits."""
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # a full backlog is told at once (EAGAIN) instead of being waited for
+        # non-blocking: a full backlog fails at once (EAGAIN)
         connected.settimeout(0)
         try:
             connected.connect(os.fspath(path))
         except OSError as error:
             connected.close()
             raise BrokenLineError(_why(error, path)) from error
-        # the folder is private, but may have been opened since: who is at the other end is asked of
-        # the system, which cannot be lied to
+        # the folder is private, but may have been opened since: the kernel says who the peer is
         if not is_trusted(uid_of(connected)):
             connected.close()
             raise BrokenLineError(f"{path} belongs to another user")
@@ -177,13 +175,12 @@ class LineSocket:
         return bool(self._unsent)
 
     def say(self, line: bytes) -> None:
-        """Send as much as goes without waiting, and keep the rest for `send`."""
+        """Send as much as possible without waiting, and keep the rest for `send`."""
         self._unsent += line
         self.send()
 
     def send(self) -> None:
-        """As much as the system takes now. Where nobody takes it any more, `hear` tells so, behind
-        the last words that came."""
+        """Send what the system accepts now. If the peer has gone, `hear` will report it."""
         try:
             while self._unsent:
                 del self._unsent[: self._socket.send(self._unsent)]
@@ -193,7 +190,7 @@ class LineSocket:
             self._unsent.clear()
 
     def hear(self) -> list[bytes]:
-        """The lines that came to their end by now."""
+        """The complete lines received since the last call."""
         try:
             data = self._socket.recv(_AT_ONCE)
         except BlockingIOError:

@@ -1,5 +1,4 @@
-"""Starts an engine, for a job, in a session of its own, so that it outlives the terminal it was
-asked from."""
+"""Starts an engine for a job in a session of its own, so that it outlives the terminal."""
 
 from __future__ import annotations
 
@@ -22,29 +21,29 @@ from engine.service.protocol import encode_value
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Which other processes make an engine's calls."""
+    """Which worker processes make an engine's calls."""
 
     workers: int = 0
-    """Started by the engine, on its machine."""
+    """The number of local workers that the engine starts."""
     cluster: Path | None = None
-    """The folder of a cluster that others started; None where there is none."""
+    """The folder of a cluster that others started; None without one."""
     forwards_keys: bool = False
-    """Whether they are told the keys, which else they look up where they are."""
+    """Whether agents are told the keys, instead of looking them up where they run."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Where an engine works, and how."""
+    """Where and how an engine works."""
 
     root: Path
     config_path: Path
     pace: Pace | None = None
-    """At which scripted models speak, where it is not the configuration's."""
+    """The speed of scripted models; None for the configuration's."""
     agents: AgentSettings | None = None
     """None where the engine makes its calls itself."""
 
     def config(self) -> Config:
-        """The configuration as its file is now. Raises `InputError`."""
+        """Read the configuration from its file. Raises `InputError`."""
         config = load_config(self.config_path)
         return config if self.pace is None else config.at_pace(self.pace)
 
@@ -56,15 +55,15 @@ class EngineJob:
     place: EngineSettings
     order: Order | None
     linger: float
-    """Seconds that it waits for more when all is done."""
+    """Seconds to wait for further orders when all is done."""
 
 
 LONGEST_LOG: Final = 1024 * 1024
-"""In bytes. A longer one is begun anew."""
+"""In bytes. A longer log is emptied before an engine starts."""
 
 
 class EngineStartError(CrosswindError):
-    """An engine did not start, in its own words."""
+    """An engine did not start; the message is its own."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -73,7 +72,7 @@ class EngineStartError(CrosswindError):
 
 @dataclass(frozen=True, slots=True)
 class StartMessage:
-    """The one thing that a new engine says to whoever started it."""
+    """The single message from a new engine to its starter."""
 
     pid: int
     problem: str | None = None
@@ -81,7 +80,7 @@ class StartMessage:
     exit_code: int = 0
 
     def send(self, descriptor: int) -> None:
-        """Whoever listened may have gone."""
+        """Send it and close the descriptor. The starter may have gone."""
         try:
             os.write(descriptor, json.dumps(asdict(self)).encode())
         except BrokenPipeError:
@@ -91,35 +90,31 @@ class StartMessage:
 
 
 def spawn(job: EngineJob) -> int:
-    """Start an engine and wait until it is ready; its process id.
+    """Start an engine and wait until it is ready; return its process id.
 
-    Raises `EngineStartError` with what it says, and its exit code.
+    Raises `EngineStartError` with the engine's message and exit code.
     """
     listen, speak = os.pipe()
     with _open_log(job.place.root) as log, os.fdopen(listen, "rb") as heard:
         try:
             child = subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
-                # `-P`: the folder that it is started in may hold a file that is called like a
-                # module
+                # `-P`: the current folder may contain a file that is named like a module
                 [sys.executable, "-P", "-m", "engine.service", str(speak)],
-                # the job comes in by stdin and not by the arguments, which every user of the
-                # machine can read
+                # the job is passed on stdin, since every user of the machine can read arguments
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=(speak,),
-                # a session of its own has no controlling terminal: neither Ctrl-C nor the hang-up
-                # of a closed window reaches it
+                # a new session has no controlling terminal: neither Ctrl-C nor the hang-up of a
+                # closed window reaches it
                 start_new_session=True,
                 text=True,
             )
         finally:
-            # our end must be shut, or reading the pipe would never come to its end
+            # our copy must be closed, or the pipe would never reach its end
             os.close(speak)
-        child.communicate(
-            encode_value(job).decode("ascii")
-        )  # it leaves its work to a process of nobody's, and ends
-        # to the end of the pipe: the engine's word, or nothing where it ended before it had one
+        child.communicate(encode_value(job).decode("ascii"))  # it forks the engine and exits
+        # until the end of the pipe: one message, or nothing if the engine ended before it had one
         said = heard.read()
     word = _understood(said)
     if word is None:
@@ -131,9 +126,9 @@ def spawn(job: EngineJob) -> int:
 
 
 def _open_log(root: Path) -> BinaryIO:
-    """What the engine prints goes there: nothing, but for its begin, its end and its faults."""
+    """Open the log for the engine's output: its start, its end and its faults."""
     path = root / LOG_FILE
-    # not waiting: nobody may ever read from a pipe in its place
+    # O_NONBLOCK: if a pipe is at this path, it may never be read
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -146,10 +141,10 @@ def _open_log(root: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise EngineStartError(f"{path} is a pipe or a device, expected a file: remove it", 2)
-    # O_CREAT sets no mode on a file that was there, and a traceback may hold what was said
+    # O_CREAT does not change the mode of an existing file, and tracebacks may be confidential
     os.fchmod(descriptor, 0o600)
     if os.fstat(descriptor).st_size > LONGEST_LOG:
-        # emptied and not moved: another engine that ends just now still writes to it
+        # emptied, not replaced: another engine that is just ending still writes to it
         os.ftruncate(descriptor, 0)
     return os.fdopen(descriptor, "ab")
 
