@@ -33,7 +33,7 @@ from engine.doctor.reach import Destination, ModelListing, destinations, listed
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.pipeline.models import function_place
-from engine.providers.attempts import Cause, describe, transport_failure
+from engine.providers.attempts import Cause, describe, refuses_key, transport_failure
 from engine.providers.functions.model import unusable
 from engine.providers.http.connector import no_trust
 from engine.providers.http.transport import Fault
@@ -252,19 +252,18 @@ def _judged(
         if failure.cause in _CERTIFICATES:
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
         return [], [f"{host} was not reached: {what}; a run waits for it"]
-    status = said.status or 0
     # an application has no list, and was asked for none: that it answers at all is enough
     if place.wire.is_application:
         return [], []
-    if status == 401:
+    if refuses_key(said.status, said.body):
         # a key that may call and not list is answered like a wrong one, but for the words
         if any(word in said.body.lower() for word in _MAY_NOT_LIST):
             return [], []
-        what = f"{host} refuses the key {place.key_name} (401)"
+        what = f"{host} refuses the key {place.key_name} ({said.status})"
         hint = "check the key: is it of this provider, and still valid?"
         return [Problem(what, config_path, hint=hint)], []
     # no list, so nothing can be said of the names; the run will hear what is wrong
-    if not 200 <= status < 300:
+    if not 200 <= (said.status or 0) < 300:
         return [], []
     known = model_names(said.body)
     unknown = [name for name in dict.fromkeys(names) if known and not is_listed(name, known)]

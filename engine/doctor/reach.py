@@ -18,7 +18,14 @@ import httpx2
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
-from engine.providers.attempts import Cause, Failure, describe, transport_failure
+from engine.providers.attempts import (
+    LONGEST_REFUSAL,
+    Cause,
+    Failure,
+    describe,
+    refuses_key,
+    transport_failure,
+)
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
 from engine.providers.http.connector import no_trust
 from engine.providers.http.proxies import proxy_for
@@ -148,8 +155,11 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
                 ) as response,
             ):
                 took = round((time.monotonic() - began) * 1000)
+                said = b""
+                if response.is_client_error:
+                    said = await anext(response.aiter_bytes(LONGEST_REFUSAL), b"")
                 location = response.headers.get("location", "")
-                return _answered(place, response.status_code, location, took)
+                return _answered(place, response.status_code, location, took, said)
     except (TimeoutError, httpx.TimeoutException):
         sentence = f"{way.silence} within {longest_s:g} s"
         remedy = _remedy(Fault.NO_CONNECTION, place, proxy)
@@ -260,24 +270,27 @@ def _word(numbers: Sequence[int]) -> str:
     return errno.errorcode.get(met[0], "").lower() if met else ""
 
 
-def _answered(place: Destination, status: int, location: str, took_ms: int) -> Diagnostic:
+def _answered(
+    place: Destination, status: int, location: str, took_ms: int, said: bytes
+) -> Diagnostic:
     reached = f"reached in {took_ms} ms"
     if place.wire.is_application and status in _OF_NO_MESSAGE:
         # it was asked for a page, and not told a message: what it says of that says little
         sentence = f"{reached}; `crosswind doctor --call` sends it a message"
         return _finding(place, Severity.OK, sentence)
+    no_key = refuses_key(status, said)
+    if place.key is None and (no_key or status == 403):
+        return _finding(
+            place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
+        )
+    if no_key:
+        return _finding(
+            place,
+            Severity.PROBLEM,
+            f"{reached}, but the key was refused ({status}): {place.key_name}",
+            "check the key: is it of this provider, and still valid?",
+        )
     match status:
-        case 401 | 403 if place.key is None:
-            return _finding(
-                place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
-            )
-        case 401:
-            return _finding(
-                place,
-                Severity.PROBLEM,
-                f"{reached}, but the key was refused (401): {place.key_name}",
-                "check the key: is it of this provider, and still valid?",
-            )
         # keys can be limited to calls, so it may be a good one
         case 403:
             return _finding(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -155,6 +157,8 @@ _TLS_PORT: Final = re.compile(
     r"plain http request was sent to https port|http request to an https server", re.IGNORECASE
 )
 """What servers say that were spoken to in the clear and expect TLS."""
+LONGEST_REFUSAL: Final = 64 * 1024
+"""Bytes that are read of what is no stream."""
 _REFUSED: Final = frozenset({400, 422})
 """What gateways answer to a wrong key or model, where others say 401 and 404."""
 _NO_CREDIT: Final = re.compile(
@@ -244,6 +248,17 @@ def _says(failure: Failure) -> str | None:
         if _TLS_PORT.search(failure.message):
             return SPEAKS_TLS
     return None
+
+
+def refuses_key(status: int | None, raw: bytes) -> bool:
+    """Say whether an answer that starts with `raw` refuses the key: some gateways do with a 400."""
+    if status == 401:
+        return True
+    text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
+    body: object = text
+    with suppress(ValueError, RecursionError):
+        body = json.loads(text)
+    return _says(failure_in(body, Cause.STATUS, status)) == _STATUS_WORDS[401]
 
 
 def _by_status(status: int | None) -> FailureKind:

@@ -10,7 +10,14 @@ from datetime import datetime
 from typing import Final
 
 from engine.kill_points import KillPoint, reached
-from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
+from engine.providers.attempts import (
+    LONGEST_REFUSAL,
+    Cause,
+    Failure,
+    failure_in,
+    status_failure,
+    transport_failure,
+)
 from engine.providers.http.transport import ConnectionFailedError, Fault, OnBody, Transport
 from engine.providers.model import Finish, OnText
 from engine.providers.protocols.base import (
@@ -28,8 +35,6 @@ LONGEST_REPLY: Final = 4 * 1024 * 1024
 """Characters; of what was thought beside it as many again."""
 LONGEST_DOCUMENT: Final = 16 * 1024 * 1024
 """Bytes of a reply that comes in one document, all that stands around it included."""
-LONGEST_REFUSAL: Final = 64 * 1024
-"""Bytes that are read of what is no stream."""
 LONGEST_NAME: Final = 128
 """Characters of what a server calls a request."""
 

@@ -14,9 +14,15 @@ from engine.config.values import LONGEST as LONGEST_EXTRA_BODY
 from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.lint import LONGEST as LONGEST_LINTED
 from engine.pipeline.remedies import READ_AT_MOST
-from engine.providers.attempts import LONGEST_MESSAGE, Cause, describe, failure_in, sort
+from engine.providers.attempts import (
+    LONGEST_MESSAGE,
+    LONGEST_REFUSAL,
+    Cause,
+    describe,
+    failure_in,
+    sort,
+)
 from engine.providers.capabilities import ModelCapabilities, Step, lesson
-from engine.providers.exchange import LONGEST_REFUSAL
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT

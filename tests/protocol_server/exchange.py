@@ -99,6 +99,8 @@ def _wrong_key(request: Request, settings: Settings) -> Rejection | None:
     if request.key is None:
         return Rejection(401, "You did not provide an API key.", code="missing_api_key")
     if settings.key is not None and request.key != settings.key:
+        if settings.is_gateway:
+            return Rejection(400, "No connected db.", code="400")
         return wrong_key(request)
     return None
 

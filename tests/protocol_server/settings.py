@@ -14,6 +14,8 @@ class Settings:
 
     key: str | None = None
     """The only API key that is let in; None lets in any, but never none."""
+    is_gateway: bool = False
+    """Whether it refuses another key as LiteLLM without a database does: with a 400."""
     cap: int | None = None
     """How many requests to models are answered at the same time; one more gets 429."""
     cap_retry_after: str | None = None

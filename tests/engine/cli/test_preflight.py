@@ -49,6 +49,17 @@ def test_a_refused_key_stops_the_run_before_anything_is_spent(
     assert not (place.root / "crosswind.db").exists()
 
 
+def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(
+    place: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.server.settings = Settings(key="sk-another", is_gateway=True)
+    assert run(place) == 2
+    assert "refuses the key CANARY_KEY (400)" in capsys.readouterr().err
+    assert place.server.counters.by_role == {}
+    assert main(["doctor", "--workspace", str(place.root)]) == 1
+    assert "the key was refused (400): CANARY_KEY" in capsys.readouterr().out
+
+
 class Somebody(io.StringIO):
     """At a terminal, who says yes to whatever is asked."""
 

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.providers.attempts import Cause, transport_failure
+from engine.providers.attempts import LONGEST_REFUSAL, Cause, transport_failure
 from engine.providers.exchange import (
-    LONGEST_REFUSAL,
     LONGEST_REPLY,
     CallResult,
     ReplyBuffer,
