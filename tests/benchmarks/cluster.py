@@ -4,30 +4,52 @@
 The same run with and without them, one after the other, each reply in 60 pieces. CPU is that of the
 engine's process alone, from the first call on to its end, so that what is imported before does not
 count.
+
+A third run asks nobody: each call is answered from memory, whole, after as long as a reply takes,
+and what it costs to make the reply up is taken off. What is left is what the engine does for each
+call in any case, and the least that workers can bring it to.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeVar
 
 import psutil
 
+from engine.cli import workers
+from engine.cli.main import main as crosswind
+from engine.link import AgentStanding
+from engine.providers.agents import RemoteRequest, RequestDestination, SayWaiting
+from engine.providers.exchange import CallResult
+from engine.providers.http.transport import HostPort
+from engine.providers.model import Finish
+from engine.providers.protocols.base import Tokens
+from engine.providers.scripted.models import offline_model
+from engine.service import agents
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 from tests.waiting import Child
 
-_LOOK_S = 0.02
-_AT_ONCE = 100
+_LOOK_S: Final = 0.02
+_AT_ONCE: Final = 100
+_SETTINGS: Final = Settings(latency_ms=20, chunks=60, tokens_per_second=400, keep_requests=False)
+_REPLY_S: Final = 0.02 + 60 / 400
+_FROM_MEMORY: Final = "from-memory"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +72,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
-    with_workers = ("--workers", str(options.workers))
-    found: dict[tuple[str, ...], list[_Cost]] = {(): [], with_workers: []}
-    settings = Settings(latency_ms=20, chunks=60, tokens_per_second=400, keep_requests=False)
+
+    def with_workers(place: Workplace) -> _Cost:
+        return _measured(place, ("--workers", str(options.workers)))
+
+    ways: tuple[Callable[[Workplace], _Cost], ...] = (_measured, with_workers, _from_memory)
+    found: list[list[_Cost]] = [[] for _ in ways]
     for _ in range(options.rounds):
-        for words, costs in found.items():
-            with ProtocolServer(settings) as server, TemporaryDirectory() as folder:
-                place = _workplace(Path(folder) / "workspace", server, options.conversations)
-                costs.append(_measured(place, words))
-    sys.stdout.write("\n".join(_lines(found[()], found[with_workers])) + "\n")
+        for way, costs in zip(ways, found, strict=True):
+            with ProtocolServer(_SETTINGS) as server, TemporaryDirectory() as folder:
+                costs.append(way(_workplace(Path(folder) / "w", server, options.conversations)))
+    sys.stdout.write("\n".join(_lines(found)) + "\n")
     return 0
 
 
@@ -72,9 +96,13 @@ def _workplace(root: Path, server: ProtocolServer, conversations: int) -> Workpl
     return place
 
 
-def _measured(place: Workplace, words: Sequence[str]) -> _Cost:
+def _run(place: Workplace) -> list[str]:
+    return ["run", "--headless", "--yes", "--workspace", str(place.root)]
+
+
+def _measured(place: Workplace, words: Sequence[str] = ()) -> _Cost:
     began = time.monotonic()
-    command = ["-m", "tui", "run", "--headless", "--yes", "--workspace", str(place.root), *words]
+    command = ["-m", "tui", *_run(place), *words]
     with Child(
         [sys.executable, *command],
         stdin=subprocess.DEVNULL,
@@ -105,23 +133,129 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _lines(alone: Sequence[_Cost], shared: Sequence[_Cost]) -> Sequence[str]:
-    one, many = median(cost.ms for cost in alone), median(cost.ms for cost in shared)
+def _lines(found: Sequence[Sequence[_Cost]]) -> Sequence[str]:
+    each = [median(cost.ms for cost in costs) for costs in found]
 
-    def row(what: str, of: str, form: str = ".2f") -> str:
-        values = [median(getattr(cost, of) for cost in costs) for costs in (alone, shared)]
-        return f"| {what} | {values[0]:{form}} | {values[1]:{form}} |"
+    def row(what: str, values: Sequence[float], form: str = ".2f") -> str:
+        return f"| {what} | {' | '.join(f'{value:{form}}' for value in values)} |"
+
+    def of(name: str) -> Sequence[float]:
+        return [median(getattr(cost, name) for cost in costs) for costs in found]
 
     return (
-        "| | without workers | with workers |",
-        "| --- | --- | --- |",
-        row("calls", "calls", ".0f"),
-        row("engine CPU per call, ms", "ms"),
-        f"| the same, as a ratio | 1 | {many / one:.2f} |",
-        row("start to first call, s", "first_call_s"),
-        row("first call to end, s", "wall_s"),
+        "| | without workers | with workers | from memory |",
+        "| --- | --- | --- | --- |",
+        row("calls", of("calls"), ".0f"),
+        row("engine CPU per call, ms", each),
+        row("the same, as a ratio", [one / each[0] for one in each]),
+        row("start to first call, s", of("first_call_s")),
+        row("first call to end, s", of("wall_s")),
     )
 
 
+# From memory
+
+
+def _from_memory(place: Workplace) -> _Cost:
+    said = place.root / "cost.json"
+    words = ["-m", "tests.benchmarks.cluster", _FROM_MEMORY, str(said)]
+    subprocess.run(
+        [sys.executable, *words, *_run(place), "--workers", "1"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **VARIABLES},
+        check=True,
+    )
+    return _Cost(*json.loads(said.read_text()))
+
+
+class _NoProcesses:
+    """In place of `LocalProcesses`."""
+
+    def __init__(self, number: int) -> None:
+        del number
+
+    def close(self) -> None:
+        pass
+
+
+class _Memory:
+    """In place of `AgentPool`, and of each place that it gives."""
+
+    problem = ""
+
+    def __init__(self, *_: object) -> None:
+        self.calls = 0
+        self.first_at = 0.0
+        self.spent_before = 0.0
+        self.made_up_s = 0.0
+
+    def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def standing(self) -> tuple[AgentStanding, ...]:
+        return ()
+
+    async def probe(self, host_port: HostPort) -> bool:
+        del host_port
+        return True
+
+    @asynccontextmanager
+    async def place(
+        self, destination: RequestDestination, held: SayWaiting
+    ) -> AsyncIterator[_Memory]:
+        del destination, held
+        yield self
+
+    async def exchange(
+        self, request: RemoteRequest, result: CallResult, accepted: Callable[[], None]
+    ) -> None:
+        if not self.calls:
+            self.first_at, self.spent_before = time.monotonic(), time.process_time()
+        self.calls += 1
+        await asyncio.sleep(_REPLY_S)
+        began, ask = time.thread_time(), request.ask
+        model = offline_model(ask.model, pace="instant")
+        said = _at_once(model.reply(ask.messages, schema=ask.schema, seed=ask.seed))
+        words = len(said.text.split())
+        self.made_up_s += time.thread_time() - began
+        accepted()
+        result.reply.add(said.text)
+        result.reply.ended()
+        result.status = 200
+        result.parser.finish = Finish.STOP
+        result.parser.tokens = Tokens(words, 0, words)
+        result.parser.named.models = [ask.model]
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """What it comes to, though it lets others go before it: their CPU is not its own."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as ended:
+            value: T = ended.value
+            return value
+
+
+def _answer_from_memory(said: Path, command: Sequence[str]) -> int:
+    began = time.monotonic()
+    memory = _Memory()
+    vars(workers)["LocalProcesses"] = _NoProcesses
+    vars(agents)["open_agents"] = lambda *_: memory
+    code = crosswind(list(command))
+    cpu_s = time.process_time() - memory.spent_before - memory.made_up_s
+    now = time.monotonic()
+    cost = _Cost(memory.calls, cpu_s, memory.first_at - began, now - memory.first_at)
+    said.write_text(json.dumps(astuple(cost)))
+    return code
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == [_FROM_MEMORY]:
+        sys.exit(_answer_from_memory(Path(sys.argv[2]), sys.argv[3:]))
     sys.exit(main())
