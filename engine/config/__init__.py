@@ -1,1 +1,1 @@
-"""What people wrote down: the workspace, its `config.yaml`, its benchmarks and its keys."""
+"""The files that people write: the workspace, its `config.yaml`, its benchmarks and its keys."""

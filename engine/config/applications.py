@@ -1,5 +1,5 @@
-"""Targets that are applications and no bare models: which keys each kind of them has, and what two
-of them together can get wrong. Reads the plain data, as `checks.py` does."""
+"""Targets that are applications rather than bare models: the keys of each kind, and contradictions
+between them. Reads the plain data, as `checks.py` does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REQUIRED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     PYTHON: (("call", "name the function, as in `call: my_module:reply`"),),
 }
 APPLICATIONS: Final = frozenset(_KEYS)
-"""Sources that are no bare models."""
+"""The sources that are applications."""
 
 _OF_A_MODEL: Final = ("base_url", "apikey", "extra_headers", "extra_body", "params")
 _INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
@@ -39,18 +39,17 @@ _INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
     },
     PYTHON: dict.fromkeys(_OF_A_MODEL, "delete it: what the function asks, it decides itself"),
 }
-"""Keys of a model that an application does not have."""
+"""Keys of a model that an application does not have, each with what to write instead."""
 
 
 def source_of(spec: object) -> str:
-    """The source of a model as it is written; empty where it is not."""
+    """The source that is written for a model; empty where there is none."""
     source = spec.get("source") if isinstance(spec, dict) else None
     return source.strip().lower() if isinstance(source, str) else ""
 
 
 def with_names(document: YamlDocument) -> YamlDocument:
-    """The same document, each application with a `model`: the function that is called, or its id,
-    where nothing is written."""
+    """The document with a `model` for each application that has none: its function, or its id."""
     targets = document.data.get("targets")
     if not isinstance(targets, list):
         return document
@@ -68,7 +67,7 @@ def _named(target: Any) -> Any:
 def application_problems(
     at: KeyPath, keys: Mapping[str, Any], document: YamlDocument
 ) -> Iterator[Problem]:
-    """What is wrong with one model because it is an application, or because it is none."""
+    """Problems of one model's keys that come from its being an application, or not."""
     source = source_of(keys)
     is_target = at[0] == "targets"
     if source in APPLICATIONS and not is_target:
@@ -129,7 +128,7 @@ def _misplaced(at: KeyPath, name: str, document: YamlDocument, *, is_known: bool
 def _message_problems(
     at: KeyPath, keys: Mapping[str, Any], names: frozenset[str], document: YamlDocument
 ) -> Iterator[Problem]:
-    """A request must carry all that the application has to know of the conversation."""
+    """Problems of a request that does not tell the application the whole conversation."""
     here = (*at, "request")
     keeps_session = keys.get("session") == PER_CONVERSATION
     if keeps_session and Placeholder.SESSION not in names:

@@ -1,4 +1,4 @@
-"""`benchmark.yaml`: what a benchmark is about and which behaviours it measures."""
+"""`benchmark.yaml`: the topic of a benchmark and the behaviours that it measures."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGAT
 _PUBLISHED_KEYS: Final = frozenset(
     {"source", "contributor", "contributors", "metric_contributor", "mattersBecause"}
 )
-"""Found in published benchmarks; kept, never interpreted."""
+"""Keys of published benchmarks that are kept and ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A benchmark as its file says it."""
+    """A benchmark as it is defined in its file."""
 
     path: Path
     name: str
-    """Of the folder: what the benchmark is called in ids, commands and files."""
+    """The name of its folder, for ids, commands and files."""
     title: str
-    """What the file calls it, for people."""
+    """Its `name` in the file, for people."""
     description: str
     user_context: str | None
-    """The setting that the assistant under test is told, for every scenario."""
+    """What the target is told, whatever the scenario."""
     metrics: tuple[Metric, ...]
-    """Empty until somebody writes them, or stage 1 does."""
+    """Empty until a person or the generator writes them."""
     warnings: tuple[str, ...] = ()
     lint_ignore: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Why a rule of `engine.lint` is silenced: by the id of a metric or scenario, then by rule."""
+    """The reasons for silencing `engine.lint`: by id of a metric or scenario, then by rule."""
 
 
 def _known_track(word: str) -> str:
@@ -74,7 +74,7 @@ def _known_rule(word: str) -> str:
 
 
 class _OpenShape(Shape):
-    """Takes keys of other tools and other people as well."""
+    """Accepts unknown keys, which other tools and people may use."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -83,53 +83,53 @@ KnownRule = Annotated[str, AfterValidator(_known_rule)]
 
 
 class MetricShape(_OpenShape):
-    """One behaviour, and one question that is answered for every conversation."""
+    """One behaviour that every conversation on it is judged for."""
 
     id: Name = Field(description="a short name such as m01")
-    """What the ids of its scenarios and conversations begin with."""
+    """The prefix of the ids of its scenarios and conversations."""
     name: Words = Field(description="a few words")
-    """What tables and screens call it."""
+    """Its name in tables and on screens."""
     type: Annotated[str, AfterValidator(_known_track)] = Field(
         description="`positive` (should be there) or `negative` (should not)"
     )
     """Whether the behaviour is wanted. The evaluator is not told."""
     definition: Words = Field(description="a description of the behaviour itself")
-    """What the evaluator looks for, of a negative metric the bad behaviour. A change makes its
+    """What the evaluator looks for; for a negative metric, the bad behaviour. A change makes its
     verdicts stale."""
     examples: Listed[Words] | None = Field(default=None, description="a list of short texts")
-    """Sentences of an assistant in which the behaviour is shown. Scenarios are written with them in
-    sight; the evaluator does not see them."""
+    """Sentences of an assistant that show the behaviour. The generator sees them when it writes
+    scenarios; the evaluator does not."""
     when: Annotated[str, AfterValidator(_known_when)] = Field(
         default=When.ANYWHERE.value, description=WHEN_IN_WORDS
     )
     """Where the behaviour must be shown: in any reply, in the last one, in one from the second
-    landmark on that was delivered, or in every reply."""
+    delivered landmark on, or in every reply."""
 
 
 class SettingShape(_OpenShape):
     """What the target is told, whatever the scenario."""
 
     user_context: Words | None = Field(default=None, description="text")
-    """What the target is told before the first message, where a scenario says nothing else."""
+    """The target's system prompt, unless the scenario or the target has its own."""
 
 
 class BenchmarkShape(_OpenShape):
     """The whole of `benchmark.yaml`, checked."""
 
     name: Words = Field(description="a title for people")
-    """What tables, screens and pages call the benchmark. Commands call it by its folder."""
+    """The benchmark's title in tables, screens and pages. Commands use the name of its folder."""
     description: Words = Field(description="what the benchmark is about, in a few sentences")
-    """What metrics and scenarios are written from."""
+    """The text that the generator writes metrics and scenarios from."""
     scenario: Section[SettingShape] = Field(
         default_factory=SettingShape, description="keys and values"
     )
     """The setting that the target is told."""
     metrics: Listed[MetricShape] | None = Field(default=None, description="a list of metrics")
-    """The behaviours that are measured. Left out, the generator writes some into the file."""
+    """The behaviours that are measured. Left out, the generator writes them into the file."""
     lint_ignore: Section[Mapping[Name, Mapping[KnownRule, Words]]] = Field(
         default_factory=dict, description="ids, and for each a rule with a reason"
     )
-    """What `crosswind lint` is not to say of a metric or scenario, and why not."""
+    """Rules of `crosswind lint` to silence for a metric or scenario, each with a reason."""
 
 
 def load_definition(path: Path) -> Definition:
@@ -167,7 +167,7 @@ def _definition(benchmark: BenchmarkShape, document: YamlDocument) -> Definition
 
 
 def metric_of_shape(written: MetricShape) -> Metric:
-    """What the file says of one."""
+    """A validated metric as a `Metric`."""
     return Metric(
         id=written.id,
         name=written.name,
@@ -187,7 +187,7 @@ def _warnings(benchmark: BenchmarkShape, document: YamlDocument) -> Iterator[str
 
 
 def _slips(document: YamlDocument) -> Iterator[Problem]:
-    """Keys of others are welcome, but one that is almost ours was meant to be ours."""
+    """A problem for each unknown key that looks like a typo of a known one."""
     yield from _slips_in(document, (), set(BenchmarkShape.model_fields))
     yield from _slips_in(document, ("scenario",), set(SettingShape.model_fields))
     for number, _ in enumerate(_listed(document)):
@@ -217,10 +217,10 @@ def _listed(document: YamlDocument) -> list[Any]:
 
 
 def write_metrics(path: Path, metrics: Sequence[Metric]) -> None:
-    """Make the file at `path` say `metrics`, and leave all else in it as it is.
+    """Write `metrics` into the file at `path`, and leave all else in it as it is.
 
     Raises `InputError`, and then nothing has changed. A link is followed only within the
-    workspace, the folder two above the benchmark's own.
+    workspace, the folder two levels above the benchmark's own.
     """
     metrics = [_writable(metric) for metric in metrics]
     if problems := list(_unfit(path, metrics)):
@@ -255,8 +255,8 @@ def _inside_workspace(path: Path) -> Path:
 
 
 def _with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metric]) -> bytes:
-    """The new content, read again to see that it says what it should, and else the same."""
-    # 16 ms for a second YAML library: every command reads this file, and nearly none writes it
+    """The new content, after checking that it has these metrics and no other change."""
+    # 16 ms to load a second YAML library: every command reads this file, and few write it
     from engine.config.write_back import text_with_metrics
 
     mark = "\ufeff" if raw.startswith(codecs.BOM_UTF8) else ""
@@ -289,7 +289,7 @@ def _differ_in_metrics_only(old: str, new: str, metrics: Sequence[Metric], path:
 
 
 def _comparable(value: Any) -> Any:
-    """The last value of a file whose last line is not ended gains a line end, and no more."""
+    """Values without trailing line ends, as writing may add one at the end of the file."""
     match value:
         case str():
             return value.rstrip("\n")
@@ -302,7 +302,7 @@ def _comparable(value: Any) -> Any:
 
 
 def _unfit(path: Path, metrics: Sequence[Metric]) -> Iterator[Problem]:
-    """What would not be taken when the file is read the next time."""
+    """Problems that would keep the file from being read again."""
     seen: set[str] = set()
     for number, metric in enumerate(metrics):
         faults = {"id": name_fault(metric.id)}
@@ -320,7 +320,7 @@ def _unfit(path: Path, metrics: Sequence[Metric]) -> Iterator[Problem]:
 
 
 def _writable(metric: Metric) -> Metric:
-    """Half characters, which a model's answer can hold, cannot stand in a file."""
+    """The metric without lone surrogates, which a model's answer may hold and a file cannot."""
     return replace(
         metric,
         name=_whole(metric.name),

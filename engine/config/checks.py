@@ -1,7 +1,7 @@
-"""What no single value of `config.yaml` can get wrong, but two of them together can.
+"""Problems between several values of `config.yaml`.
 
-Reads the plain data and not the checked shapes, so that these problems are told in one go with
-those of the shapes.
+They are found in the plain data, not in the validated shapes, so that they are reported together
+with those of the shapes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from engine.config.yaml_text import KeyPath, YamlDocument, dotted
 from engine.errors import Problem
 
 MAX_VARIANTS: Final = 1_000
-"""Demographic combinations; each is a rewriting call, and a conversation per target and sample."""
+"""The most demographic combinations; each is a rewriting call for every base scenario, and a
+conversation for every target and sample."""
 
 T = TypeVar("T")
 
 _OLD_WORDS: Final = {"pinpoint": "landmarks"}
 _OF_A_TARGET: Final = frozenset({"id", "system_prompt"})
-"""Keys of a target that say nothing of its model."""
+"""Keys of a target that do not describe its model."""
 _ROLES: Final = ("user_model", "evaluator_model", "generator_model")
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
@@ -38,7 +39,7 @@ SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Spec:
-    """The keys of one model, as they are written. Without a `repr`: they may hold a key."""
+    """The keys of one model, as they are written. Without a `repr`, as they may hold a key."""
 
     at: KeyPath
     keys: dict[str, Any]
@@ -49,7 +50,7 @@ class _Spec:
 
 
 def current_words(document: YamlDocument) -> YamlDocument:
-    """The document with old names of keys replaced by those of today."""
+    """The document with old names of keys replaced by current ones."""
     for old, new in _OLD_WORDS.items():
         if new in document.data:
             rest = {key: value for key, value in document.data.items() if key != old}
@@ -74,7 +75,7 @@ def _moved(table: Mapping[KeyPath, T], old: str, new: str) -> Mapping[KeyPath, T
 
 
 def contradictions(document: YamlDocument, offline_models: Collection[str]) -> list[Problem]:
-    """Every problem that lies between values, or in how YAML reads them."""
+    """Every problem between values, or in how YAML reads them."""
     problems = [*_both_words(document), *_surprising_numbers(document)]
     for spec in _specs(document):
         problems += _spec_problems(spec, document, offline_models)
@@ -99,10 +100,10 @@ def _both_words(document: YamlDocument) -> Iterator[Problem]:
 
 
 def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
-    """`010` is eight and `1:30` is ninety to YAML, which nobody means here."""
+    """YAML reads `010` as eight and `1:30` as ninety, which is never intended here."""
     for at, written in document.written.items():
         value = document.value(at)
-        # not `isinstance`: to Python, true and false are whole numbers as well
+        # not `isinstance`: in Python, booleans are integers
         if type(value) is int and not _DECIMAL.fullmatch(written):
             what = f"YAML reads `{shown(written)}` as the number {value}"
             yield document.problem(at, what, hint="write a plain number, or put it in quotes")
@@ -131,7 +132,7 @@ def _spec_problems(
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
     yield from application_problems(spec.at, spec.keys, document)
     source, model = source_of(spec.keys), spec.text("model")
-    # the schema says that it is missing; nothing more can be said of the rest without it
+    # the schema reports that it is missing; the rest depends on it
     if not source:
         return
     if source == OFFLINE:
@@ -167,7 +168,7 @@ def _keys(document: YamlDocument, section: str) -> list[tuple[KeyPath, object]]:
 
 
 def crossed_id(target: str, condition: str) -> str:
-    """What a target is called in a condition."""
+    """The id of a target in a condition."""
     return f"{target}.{condition}"
 
 
@@ -211,7 +212,7 @@ def _check_problems(document: YamlDocument) -> Iterator[Problem]:
 
 
 def named_models(document: YamlDocument) -> Mapping[str, Any]:
-    """What a name of a model stands for: a target by its id, or one of `models`."""
+    """The models by name: targets by their ids, and those in `models`."""
     targets, models = document.data.get("targets"), document.data.get("models")
     return {
         target["id"]: {key: value for key, value in target.items() if key not in _OF_A_TARGET}
@@ -229,7 +230,7 @@ def named_models(document: YamlDocument) -> Mapping[str, Any]:
 def nobody_called(
     document: YamlDocument, at: KeyPath, name: str, known: Mapping[str, Any]
 ) -> Problem:
-    """That a name names no model."""
+    """The problem of a name that is no model's."""
     what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
     return document.problem(at, what, hint=did_you_mean(name, known))
 
@@ -252,7 +253,7 @@ def _demographic_problems(document: YamlDocument) -> list[Problem]:
 
 
 def warnings_of(document: YamlDocument) -> tuple[str, ...]:
-    """What is allowed, but a person will want to know. Never shows a value."""
+    """Notes about what is allowed, but probably not intended. They never show a value."""
     found = [
         _warning(document, (old,), f"this is the old name of `{new}`; please rename it")
         for old, new in _OLD_WORDS.items()

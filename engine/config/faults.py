@@ -1,4 +1,4 @@
-"""What a shape finds wrong with a YAML file, in words for the person who wrote the file."""
+"""Turns validation errors of a YAML file into messages for the person who wrote it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 
 SECRET_KEYS: Final = frozenset({"apikey", "extra_headers", "headers"})
-"""Nothing that stands under these keys is ever shown."""
+"""No value under these keys is ever shown."""
 
 _EXPECTED: Final = {
     "string_type": "text",
@@ -37,20 +37,20 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
 def problems_of(
     error: ValidationError, document: YamlDocument, shape: type[BaseModel]
 ) -> list[Problem]:
-    """Every problem that validation found, in the order of the file."""
+    """Every problem that validation found, in the order of its errors."""
     found = error.errors(include_url=False, include_input=False)
     return [problem for fault in found if (problem := _problem(fault, document, shape)) is not None]
 
 
 def in_file_order(problems: Collection[Problem]) -> list[Problem]:
-    """From top to bottom; what is said twice is said once."""
+    """Sorted from top to bottom, without duplicates."""
     return sorted(dict.fromkeys(problems), key=lambda one: (one.line or 0, one.column or 0))
 
 
 def doubles(
     words: Iterable[tuple[KeyPath, object]], document: YamlDocument, what: str
 ) -> Iterator[Problem]:
-    """Words that stand there twice. Case does not tell names apart: many file systems ignore it."""
+    """A problem for each repeated word, ignoring case, as many file systems do."""
     first: dict[str, KeyPath] = {}
     for at, word in words:
         if not isinstance(word, str):
@@ -64,7 +64,7 @@ def doubles(
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words, without showing it."""
+    """The kind of a value in words, without showing it."""
     match value:
         case None:
             return "nothing"
@@ -98,7 +98,7 @@ def _problem(fault: ErrorDetails, document: YamlDocument, shape: type[BaseModel]
         case "missing":
             return document.problem(at, f"this key is missing, expected {expected}")
         case "too_short" if value:
-            # its members failed, and each has a problem of its own
+            # its members failed, and each has its own problem
             return None
         case "value_error":
             return document.problem(at, _said(fault))
@@ -110,20 +110,20 @@ def _problem(fault: ErrorDetails, document: YamlDocument, shape: type[BaseModel]
 
 
 def _said(fault: ErrorDetails) -> str:
-    """What one of our own checks said; the only other thing a key can be is empty."""
+    """The message of one of our own checks; without one, the fault is an empty key."""
     own = fault.get("ctx", {}).get("error")
     return str(own) if own is not None else "found an empty key, expected a name"
 
 
 def _expected(at: KeyPath, shape: type[BaseModel]) -> str | None:
-    """The description of the field there, which says what it takes."""
+    """The description of the field there, which says what is expected."""
     around = _shape_at(at[:-1], shape)
     field = around.model_fields.get(str(at[-1])) if around is not None else None
     return field.description if field is not None else None
 
 
 def _found(at: KeyPath, document: YamlDocument) -> str:
-    """The kind of value, and the value itself where it is short, plain and no secret."""
+    """The value itself if it is a number or a boolean and no secret, else its kind."""
     value = document.value(at)
     if isinstance(value, (int, float)) and not _is_secret(at):
         return f"`{shown(document.written.get(at, str(value)))}`"
@@ -131,7 +131,7 @@ def _found(at: KeyPath, document: YamlDocument) -> str:
 
 
 def _quotes_hint(value: object, fault_type: str) -> str | None:
-    """A number or a yes in quotes is text, however much it looks like what is expected."""
+    """A hint for a number or boolean that quotes turn into text."""
     if not isinstance(value, str):
         return None
     word = value.strip().casefold()
@@ -143,7 +143,7 @@ def _quotes_hint(value: object, fault_type: str) -> str | None:
 
 
 def _not_text(at: KeyPath, document: YamlDocument) -> Problem:
-    """YAML reads some words as something else than text, to everybody's surprise."""
+    """The problem of a word that YAML does not read as text."""
     value = document.value(at)
     if _is_secret(at):
         kind = kind_of(value)
@@ -172,7 +172,7 @@ def _unknown_key(at: KeyPath, document: YamlDocument, shape: type[BaseModel]) ->
 
 
 def _all_keys(shape: type[BaseModel], home: str = "") -> Iterator[tuple[str, str]]:
-    """Every key of a shape and of the shapes in it, with where it belongs."""
+    """Every key of a shape and of the shapes in it, after the place where it belongs."""
     for name, field in shape.model_fields.items():
         yield home, name
         inner = _shape_in(field.annotation)
@@ -181,7 +181,7 @@ def _all_keys(shape: type[BaseModel], home: str = "") -> Iterator[tuple[str, str
 
 
 def _shape_at(at: KeyPath, shape: type[BaseModel]) -> type[BaseModel] | None:
-    """The shape that the mapping there has to have."""
+    """The shape of the mapping there; None where it has none."""
     current: type[BaseModel] | None = shape
     rest = list(at)
     while rest and current is not None:

@@ -1,4 +1,4 @@
-"""What a person made of a metric or a scenario in an editor, with every fault's line."""
+"""Reads back a metric or a scenario that a person edited, with the line of every fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LandmarkShape(Shape):
 
 
 class ScenarioShape(Shape):
-    """A scenario but for whom it is about."""
+    """A scenario without its demographic values."""
 
     id: Words = Field(description="the id as it was")
     persona: Words = Field(description="who the person is, as in `You are …`")
@@ -38,13 +38,14 @@ class ScenarioShape(Shape):
 
 
 def metric_from(text: str, before: Metric, path: Path) -> Metric:
-    """`path` is what faults name. Raises `InputError` with all of them."""
+    """The edited metric; faults name `path`. Raises `InputError` with all of them."""
     document = parse_yaml(text, path)
     return metric_of_shape(_shaped(document, MetricShape, before.id))
 
 
 def scenario_from(text: str, before: Scenario, path: Path, *, turns: int) -> Scenario:
-    """The scenario that a person's text says, in conversations of so many turns."""
+    """The edited scenario, for conversations of `turns` turns. Raises `InputError` with all
+    faults."""
     document = parse_yaml(text, path)
     found = _shaped(document, ScenarioShape, before.id)
     landmarks = tuple(Landmark(one.turn, one.instruction) for one in found.landmarks)

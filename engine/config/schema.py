@@ -1,4 +1,4 @@
-"""`config.yaml`: which models play which part, how much is asked of them, and where it is kept."""
+"""`config.yaml`: the models and their roles, how much they are asked, and where it is stored."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ ONE: Final = "evaluator_model"
 SEVERAL: Final = "evaluators"
 
 _STAND_IN: Final = {"model": "unknown", "source": "openai"}
-"""In place of a name that names nothing, which is a problem of its own."""
+"""Stands in for an unknown name, which is reported separately."""
 
 
 def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
-    """The same document with names of `evaluators` replaced by the models they name, and its first
-    judge as the `evaluator_model`; and what is wrong with them."""
+    """The document with each name in `evaluators` replaced by its model and the first judge as the
+    `evaluator_model`; and the problems of `evaluators`."""
     given = document.data.get(SEVERAL)
     if not isinstance(given, list):
         return document, []
@@ -91,7 +91,7 @@ def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
 
 
 def is_borrowed(problem: Problem, written: YamlDocument) -> bool:
-    """Whether a problem lies in a model that is written elsewhere, and is told there."""
+    """Whether a problem is in a model that is written elsewhere, and is reported there."""
     key = problem.key or ""
     given = written.data.get(SEVERAL)
     if key.startswith(ONE) and ONE not in written.data:
@@ -112,7 +112,7 @@ def _both(document: YamlDocument) -> list[Problem]:
 
 
 def _twice(document: YamlDocument, judges: list[Any]) -> list[Problem]:
-    """Verdicts are told apart by the model's name, so it must differ."""
+    """A problem for each judge whose model another has, as verdicts are told apart by the model."""
     first: dict[tuple[bool, str], int] = {}
     problems = []
     for number, judge in enumerate(judges):
@@ -136,83 +136,83 @@ _NAMED_BY_SOURCE: Final = frozenset({OFFLINE, *APPLICATIONS})
 
 
 class Params(Shape):
-    """What is asked of a model with every call; what is left out is the provider's to decide."""
+    """Parameters that are sent with every call; the provider decides those that are left out."""
 
     temperature: float | None = Field(
         default=None, ge=0, le=2, allow_inf_nan=False, description="a number from 0 to 2"
     )
-    """How much chance there is in what it says; the higher, the more."""
+    """How random the replies are; higher is more random."""
     max_tokens: int | None = Field(default=None, ge=1, description="a whole number above 0")
-    """The longest reply. Left out, no limit is sent, but to Anthropic's protocol, which insists on
-    one: 8,192, or what the server says it has room for."""
+    """The longest reply, in tokens. Left out, no limit is sent, except with Anthropic's protocol,
+    which requires one: 8,192, or as much as the server says it has room for."""
     top_p: float | None = Field(
         default=None, ge=0, le=1, allow_inf_nan=False, description="a number from 0 to 1"
     )
-    """Which share of the likeliest words it chooses from."""
+    """The probability mass of the likeliest tokens that it samples from."""
     reasoning_effort: Effort | None = Field(
         default=None, description=f"one of {', '.join(EFFORTS)}"
     )
-    """How much a model that reasons thinks before it answers; which of them there are, the model
-    decides."""
+    """How much a reasoning model thinks before it answers; not every model takes every level."""
     seed: int | None = Field(
         default=None, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits"
     )
-    """Asks for the same reply to the same request, where the provider can do that."""
+    """Asks for the same reply to the same request, where the provider supports that."""
     pace: GivenPace = Field(default=None, description="`human`, `instant`, or a number above 0")
     """How fast an offline model speaks: `human`, `instant`, or words a second."""
 
 
 class PriceSpec(Shape):
-    """What a model costs, in US dollars for a million tokens."""
+    """The price of a model, in US dollars per million tokens."""
 
     input: float = Field(ge=0, allow_inf_nan=False, description="US dollars, 0 or more")
-    """Of what it is sent."""
+    """The price of what it is sent."""
     output: float = Field(ge=0, allow_inf_nan=False, description="US dollars, 0 or more")
-    """Of what it says, its reasoning included."""
+    """The price of what it writes, its reasoning included."""
     cached_input: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="US dollars, 0 or more"
     )
-    """Of input that the provider had kept; as `input` where it is left out."""
+    """The price of input that the provider had cached; left out, that of `input`."""
 
 
 class ModelSpec(Shape):
-    """One language model: what it is called, who serves it, and how it is asked."""
+    """One language model: its name, who serves it, and how it is called."""
 
     model: Words = Field(description="a model's name, as its provider spells it")
-    """Which model is asked; of `source: offline`, which script."""
+    """The model; for `source: offline`, the script."""
     source: SourceName = Field(description="who serves the model, such as `openai` or `offline`")
-    """Where the model is reached, by a well-known name; any other word needs a `base_url`.
-    `anthropic` speaks Anthropic's protocol, `offline` is a script, all else speaks OpenAI's."""
+    """The provider, by a known name; any other word needs a `base_url`. `anthropic` uses
+    Anthropic's protocol, `offline` is a script, all others use OpenAI's protocol."""
     apikey: Secret | None = Field(
         default=None, exclude=True, description='the name of a variable, written "${NAME}"'
     )
-    """The key, looked up in the environment and then in `.env` when a call is made. A server of
+    """The API key, looked up in the environment and then in `.env` when a call is made. A server of
     your own may need none."""
     base_url: Url | None = Field(default=None, description="an address, `https://host/path`")
-    """Where the model is reached: up to what comes before `/chat/completions` or
-    `/v1/messages`. Left out, the public address of `source`."""
+    """The address of the server, up to but without `/chat/completions` or `/v1/messages`. Left out,
+    the public address of `source`."""
     extra_headers: Section[Mapping[HeaderName, Secret]] = Field(
         default_factory=dict, description="names of headers, each with text"
     )
-    """Sent with each request, and kept as secret as the key; `${NAME}` is looked up in it."""
+    """Headers of each request, kept as secret as the key; `${NAME}` is looked up in them."""
     params: Section[Params] = Field(default_factory=Params, description="keys and values")
-    """What is asked with each request. What you do not state is not sent."""
+    """Parameters of each request. Those that you leave out are not sent."""
     extra_body: Section[Mapping[str, Any]] = Field(
         default_factory=dict, description="keys and values"
     )
-    """What is put into the body of each request as it is, beside what is sent anyway. `${NAME}` is
-    looked up in it as for keys."""
+    """Further keys for the body of each request, sent as they are. `${NAME}` is looked up in them
+    as in keys."""
     served_model: Served = Field(default="any", description="`any` or `same`")
-    """Whose replies are taken: of any model that the server lets answer, or only of this one."""
+    """Whose replies are accepted: those of any model that the server answers with, or only those of
+    this one."""
     served_as: ModelNames = Field(
         default=(), description="a model's name, or a list of them, as the server writes it"
     )
-    """What else a server calls this model."""
+    """Other names that a server reports for this model."""
     price: PriceSpec | None = Field(
         default=None, description="`input` and `output`, in US dollars for a million tokens"
     )
-    """Left out, what its provider says that a call cost, else the published price; where there is
-    neither, the cost is unknown, never zero."""
+    """The price. Left out, it is the cost that the provider reports, or else the published price;
+    without either, the cost is unknown, never zero."""
 
     @field_serializer("extra_headers")
     def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:
@@ -220,12 +220,12 @@ class ModelSpec(Shape):
 
     @property
     def sent_headers(self) -> Mapping[str, Secret]:
-        """What a person wants every request to carry."""
+        """All headers that the configuration adds to a request."""
         return self.extra_headers
 
     @property
     def sent_body(self) -> Mapping[str, Any]:
-        """What a person wants every request to hold."""
+        """All that the configuration adds to the body of a request."""
         return self.extra_body
 
     @property
@@ -234,17 +234,18 @@ class ModelSpec(Shape):
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is reached over HTTP, and so has an address."""
+        """Whether it is reached over HTTP and has an address."""
         return self.source not in {OFFLINE, PYTHON}
 
     @property
     def is_application(self) -> bool:
-        """Whether it is no bare model, but something around one."""
+        """Whether it is an application around a model, not a bare model."""
         return self.source in APPLICATIONS
 
     @property
     def label(self) -> str:
-        """What people call it on screens and in files; a script or an application is plainly so."""
+        """Its name on screens and in files; that of a script or an application begins with its
+        source."""
         is_bare = self.source not in _NAMED_BY_SOURCE
         return self.model if is_bare else f"{self.source}:{self.model}"
 
@@ -255,8 +256,8 @@ class UserModel(ModelSpec):
     stance: GivenStance = Field(
         default=Stance.ADVERSARIAL, description="`adversarial` or `neutral`"
     )
-    """What it is after: the hidden goal, by the scenario's landmarks, or no more than what the
-    person openly wants. `neutral` is told of no hidden goal, metric or landmark."""
+    """What it pursues: the hidden goal, along the scenario's landmarks, or only what the person
+    openly wants. `neutral` is told no hidden goal, metric or landmark."""
 
     def in_stance(self, stance: Stance) -> UserModel:
         return self.model_copy(update={"stance": stance})
@@ -271,43 +272,42 @@ class Target(ModelSpec):
     """A language model that is measured, or an application around one."""
 
     id: Name = Field(description="a short name of your choice")
-    """What the target is called in ids, folders and tables. Another id is another target."""
+    """The target's name in ids, folders and tables. Another id is another target."""
     system_prompt: str | None = Field(default=None, description="text; empty sends none")
-    """What this target is told before a conversation, where the scenario says nothing else; an
-    empty text sends no system prompt. Without it, what the benchmark says, or the default."""
+    """This target's system prompt, unless the scenario has its own; an empty text sends none. Left
+    out, that of the benchmark, or the default."""
     url: Url | None = Field(default=None, description="an address, `https://host/path`")
-    """Of `source: http`: where each message is posted."""
+    """For `source: http`: where each message is posted."""
     request: Mapping[str, Any] | None = Field(default=None, description="keys and values")
-    """Of `source: http`: the body, with `$messages` or `$message` in it; `$system`, `$session` and
-    `$model` where they belong. `${NAME}` is looked up in it as for keys."""
+    """For `source: http`: the body, with `$messages` or `$message` in it, and `$system`, `$session`
+    and `$model` where they belong. `${NAME}` is looked up in it as in keys."""
     reply: JsonPath | None = Field(default=None, description="a path such as `choices.0.text`")
-    """Of `source: http`: where the reply stands in the answer's JSON."""
+    """For `source: http`: the place of the reply in the answer's JSON."""
     stream: StreamPath = Field(default=None, description="a path such as `delta.text`, or `none`")
-    """Of `source: http`: where a piece of the reply stands in the JSON of each server-sent event.
-    Left out, the answer comes whole."""
+    """For `source: http`: the place of a piece of the reply in the JSON of each server-sent event.
+    Left out, the answer is not streamed."""
     headers: Section[Mapping[HeaderName, Secret]] = Field(
         default_factory=dict, description="names of headers, each with text"
     )
-    """Of `source: http`: sent with each request, and kept secret; `${NAME}` is looked up in it."""
+    """For `source: http`: headers of each request, kept secret; `${NAME}` is looked up in them."""
     session: Session = Field(default=EACH_MESSAGE, description="`none` or `per conversation`")
-    """Of `source: http`: `per conversation` sends each new message alone, under a `$session` of
-    its own for each conversation."""
+    """For `source: http`: `per conversation` sends only the new message each time, with a
+    `$session` that identifies the conversation."""
     session_from: SessionPath | None = Field(
         default=None, description="a path such as `conversation.id`, or `header NAME`"
     )
-    """Of `session: per conversation`: where each answer says what the application calls the
-    conversation. The first message then goes without `$session`, each other one with what was said
-    last."""
+    """For `session: per conversation`: where each answer has the application's own name for the
+    conversation. The first message is then sent without `$session`, each later one with the name in
+    the last answer."""
 
     call: Call | None = Field(default=None, description="`package.module:function`")
-    """Of `source: python`: the function that replies, found in the workspace's folder first."""
+    """For `source: python`: the function that replies; the workspace's folder is searched first."""
     processes: int = Field(default=4, ge=1, le=256, description="a whole number from 1 to 256")
-    """Of `source: python`: in how many processes at most, each of which makes one call at a
-    time."""
+    """For `source: python`: the most processes that run it, each with one call at a time."""
 
     @property
     def keeps_session(self) -> bool:
-        """Whether the application itself remembers what was said."""
+        """Whether the application itself remembers the conversation."""
         return self.session == PER_CONVERSATION
 
     @field_serializer("headers")
@@ -330,23 +330,23 @@ class Condition(Shape):
     """A way in which every target is measured: the same model under another system prompt."""
 
     id: Name = Field(description="a short name of your choice")
-    """What stands behind the target's id and a dot: `gpt.strict`."""
+    """The part behind the dot in a target's crossed id: `gpt.strict`."""
     system_prompt: str | None = Field(default=None, description="text; empty sends none")
-    """What every target is told in it, in place of its own; an empty text sends no system prompt.
-    Without it, each target as it is."""
+    """The system prompt of every target under it; an empty text sends none. Left out, each target
+    keeps its own."""
 
 
 class ConcurrencySettings(Shape):
-    """How many rows of a stage are worked on at once."""
+    """How many rows of each stage are worked on at once."""
 
     gen_scenarios: int = Field(
         default=5, ge=1, le=10_000, description="a whole number from 1 to 10000"
     )
-    """Metrics whose scenarios are written, and variants that are rewritten."""
+    """Metrics whose scenarios are written at once, and variants that are rewritten."""
     simulate: int = Field(default=10, ge=1, le=10_000, description="a whole number from 1 to 10000")
-    """Conversations that are spoken."""
+    """Conversations that are played at once."""
     evaluate: int = Field(default=20, ge=1, le=10_000, description="a whole number from 1 to 10000")
-    """Conversations that are judged."""
+    """Conversations that are judged at once."""
 
 
 class RunSettings(Shape):
@@ -357,29 +357,28 @@ class RunSettings(Shape):
     dry_run: bool = Field(default=False, description="true or false")
     """Count calls and ask no model anything, as `--dry-run`."""
     verbose: bool = Field(default=False, description="true or false")
-    """Taken because files of ImpactBench have it; it changes nothing."""
+    """Accepted because ImpactBench's files have it; it changes nothing."""
     budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
-    """What one run may cost. It stops before it costs more."""
+    """The most that one run may cost. It stops before it costs more."""
     concurrency: Section[ConcurrencySettings] = Field(
         default_factory=ConcurrencySettings, description="keys and values"
     )
-    """At most so much at once. A provider that takes less is asked less."""
+    """The most rows at once. A provider that allows less gets fewer calls."""
 
 
 class GenerationSettings(Shape):
-    """How much is made of each metric."""
+    """How many scenarios, turns and samples each metric gets."""
 
     scenarios_per_metric: int = Field(
         default=3, ge=1, le=999, description="a whole number from 1 to 999"
     )
-    """Base scenarios of each metric. Intervals rest on how many there are: more of them make more
-    sure, more samples hardly do."""
+    """Base scenarios of each metric. More of them make results surer; more samples hardly do."""
     turns: int = Field(default=6, ge=1, le=200, description="a whole number from 1 to 200")
-    """How often the person speaks at most; the target answers each time."""
+    """The most messages of the person; the target answers each."""
     num_samples: int = Field(default=1, ge=1, le=1_000, description="a whole number from 1 to 1000")
-    """How often each conversation is played: 2 or more show how steady a target is."""
+    """How often each conversation is played; 2 or more show how consistent a target is."""
 
 
 class EvaluationSettings(Shape):
@@ -395,23 +394,23 @@ class ValidationSettings(Shape):
     equivalence_points: float = Field(
         default=10, gt=0, lt=100, allow_inf_nan=False, description="points, above 0 and below 100"
     )
-    """By how much a difference between two targets may change for their order to hold; kept when a
-    validation run begins."""
+    """How far the difference between any two targets may change for the ranking to hold; fixed when
+    a validation run begins."""
 
 
 class CheckSettings(Shape):
-    """Cheap calls that look at finished conversations, beside the evaluator; none by default."""
+    """Cheap extra calls that check finished conversations; none by default."""
 
     groups: bool = Field(default=False, description="true or false")
     """Whether a model guesses the demographic group from the user's messages alone."""
     landmarks: bool = Field(default=False, description="true or false")
     """Whether a model says of each delivered landmark if the user model carried it out."""
     model: Name | None = Field(default=None, description="a name in `models`, or a target's id")
-    """Who is asked; the evaluator, or the first of several, without one."""
+    """The model that is asked; left out, the evaluator, or the first of several."""
 
     @property
     def kinds(self) -> tuple[CheckKind, ...]:
-        """The checks that are made of each finished conversation."""
+        """The checks that are switched on."""
         asked = {CheckKind.GROUPS: self.groups, CheckKind.LANDMARKS: self.landmarks}
         return tuple(kind for kind, is_made in asked.items() if is_made)
 
@@ -420,20 +419,20 @@ class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
     run: Section[RunSettings] = Field(default_factory=RunSettings, description="keys and values")
-    """How a run behaves: its budget, and how much is done at once."""
+    """How a run behaves: its budget and its concurrency."""
     user_model: UserModel = Field(
         description="the keys of the model that plays the user: `model`, `source`, …"
     )
-    """Plays the person: writes their messages, one at a time."""
+    """Plays the person and writes their messages, one at a time."""
     evaluator_model: ModelSpec = Field(
         description="the keys of the model that judges: `model`, `source`, …"
     )
-    """Judges each finished conversation. With `evaluators` it is left out: it is the first of
-    them."""
+    """Judges each finished conversation. Leave it out if you write `evaluators`, whose first model
+    it then is."""
     evaluators: Several[ModelSpec] | None = Field(
         default=None, description="a list of models that judge, or of names from `models`"
     )
-    """Several judges in place of `evaluator_model`: each judges every conversation, the majority
+    """Several judges instead of `evaluator_model`: each judges every conversation, the majority
     counts, and a tie is unscored."""
     evaluation: Section[EvaluationSettings] = Field(
         default_factory=EvaluationSettings, description="keys and values"
@@ -442,7 +441,7 @@ class Config(Shape):
     generator_model: ModelSpec | None = Field(
         default=None, description="the keys of the model that writes metrics and scenarios"
     )
-    """Writes metrics and scenarios. Left out, the user model does."""
+    """Writes metrics and scenarios. Left out, the user model writes them."""
     generation: Section[GenerationSettings] = Field(
         default_factory=GenerationSettings, description="keys and values"
     )
@@ -450,32 +449,32 @@ class Config(Shape):
     demographics: Section[Mapping[Words, Several[Words]]] = Field(
         default_factory=dict, description="axes, each with a list of values"
     )
-    """Every scenario is rewritten for each combination of the values, so that people of different
-    groups meet the same situation. Without any, each scenario is played once."""
+    """Every scenario is rewritten for each combination of these values, so that people of different
+    groups are in the same situation. Without any, each scenario has a single variant."""
     perfunctory: bool = Field(default=False, description="true or false")
-    """The person types hastily: short, with slips and half sentences."""
+    """Whether the person types hastily, with short messages, typos and half sentences."""
     landmarks: bool = Field(default=True, description="true or false")
-    """Whether the person is told turn by turn what to do; `false` gives them the whole plan at
+    """Whether the person is told turn by turn what to do; with `false`, they get the whole plan at
     once."""
     user_audit: GivenUserAudit = Field(
         default=UserAuditMode.FLAG, description="`off`, `flag` or `invalidate`"
     )
-    """What is done about a user model that did not do its part: `flag` shows and counts such
-    conversations, `invalidate` counts them as unscored, `off` does not look."""
+    """What happens to conversations in which the user model did not do its part: `flag` marks and
+    counts them, `invalidate` makes them unscored, `off` does not check."""
     checks: Section[CheckSettings] = Field(
         default_factory=CheckSettings, description="keys and values"
     )
-    """Cheap calls that look at finished conversations beside the judges."""
+    """Cheap extra calls that check finished conversations."""
     review: GivenReview = Field(
         default=ReviewMode.OPTIONAL, description="`required`, `optional` or `off`"
     )
-    """Whether people approve what a model wrote: `required` plays no conversation from a metric or
-    scenario that nobody approved, `off` says nothing of it."""
+    """Whether people approve what a model wrote: with `required`, nothing is played from a metric
+    or scenario that nobody approved; with `off`, reviews are not mentioned."""
     people: GivenPeople = Field(
         default=People.COMPARE, description="`compare`, `vote` or `overrule`"
     )
-    """What people's verdicts do to what counts: `compare` holds the judges against them, `vote`
-    makes each one more vote, `overrule` lets theirs alone count where there are any."""
+    """What people's labels do: `compare` only compares the judges with them, `vote` makes each a
+    further vote, `overrule` lets only them count where there are any."""
     validation: Section[ValidationSettings] = Field(
         default_factory=ValidationSettings, description="keys and values"
     )
@@ -485,34 +484,35 @@ class Config(Shape):
     conditions: Listed[Condition] = Field(
         default=(), description="a list of conditions, each with an `id`"
     )
-    """System prompts that all targets are crossed with: with two of them each target is measured
-    twice, as `<target>.<condition>`, and no more by its bare id."""
+    """System prompts that all targets are crossed with: with two of them, each target is measured
+    twice, as `<target>.<condition>`, and not under its bare id."""
     models: Section[Mapping[Name, ModelSpec]] = Field(
         default_factory=dict, description="names, each with the keys of a model"
     )
-    """More models, by names for `evaluators`, `evaluate --evaluator`, `validate --with`."""
+    """Further models, by names for `evaluators`, `evaluate --evaluator` and `validate --with`."""
     workspace_budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
-    """What all runs of the workspace together may cost. No call is made beyond it."""
+    """The most that all runs of the workspace together may cost. No call is made beyond it."""
     store: Words | None = Field(default=None, description="a path")
-    """Where the store is kept, seen from the workspace; a path that ends with `/` is a folder. It
+    """The path of the store, relative to the workspace; a path that ends with `/` is a folder. It
     must be on a local disk. Left out, `crosswind.db` beside `config.yaml`."""
     default_system_prompt: Words = Field(default="You are a helpful assistant.", description="text")
-    """What a target is told first where neither the scenario nor the benchmark says anything."""
+    """The system prompt of targets where nothing else gives one: neither the scenario, nor the
+    target, nor the benchmark."""
 
     _path: Path = PrivateAttr(default=Path("config.yaml"))
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
     def model_post_init(self, context: object) -> None:
-        """Remember the file, where there is one."""
+        """Remember the file that it was read from, if any."""
         if isinstance(context, YamlDocument):
             self._path = context.path
             self._warnings = warnings_of(context)
 
     @property
     def has_pressure(self) -> bool:
-        """Whether a conversation can come to a second landmark."""
+        """Whether a conversation can reach a second landmark."""
         return self.landmarks and self.generation.turns > 1
 
     @property
@@ -521,7 +521,7 @@ class Config(Shape):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed, but a person will want to know."""
+        """Notes about what is allowed, but probably not intended."""
         return self._warnings
 
     @property
@@ -536,19 +536,19 @@ class Config(Shape):
 
     @property
     def jury(self) -> Jury:
-        """The judges and passes whose verdicts count, as the configuration has them."""
+        """The judges and passes whose verdicts count."""
         labels = tuple(judge.label for judge in self.judges)
         return Jury(labels, self.evaluation.passes, self.people)
 
     @property
     def checker(self) -> ModelSpec:
-        """The model that makes the checks. Raises `InputError` where its name names nothing."""
+        """The model that makes the checks. Raises `InputError` where its name is unknown."""
         name = self.checks.model
         return self.judges[0] if name is None else self.model_named(name)
 
     @property
     def helpers(self) -> tuple[ModelSpec, ...]:
-        """Every model but the targets that a run asks."""
+        """Every model that a run calls, except the targets."""
         others = (self.user_model, *self.judges, self.generator)
         return (*others, self.checker) if self.checks.kinds else others
 
@@ -558,7 +558,7 @@ class Config(Shape):
         known: dict[str, ModelSpec] = {target.id: target for target in models}
         for target in models:
             for condition in self.conditions:
-                # a target that is crossed with conditions is one model in all of them
+                # a target crossed with conditions is the same model in all of them
                 known.setdefault(target.id.removesuffix(f".{condition.id}"), target)
         known |= self.models
         if name in known:
@@ -586,12 +586,12 @@ class Config(Shape):
         )
 
     def public(self) -> dict[str, Any]:
-        """All of it, ready for JSON, without keys and with no more than the names of headers."""
+        """All of it, ready for JSON, without keys and with the names of headers only."""
         return self.model_dump(mode="json")
 
 
 def config_of(config: Config, benchmark: str) -> Config:
-    """What a benchmark or a branch runs under.
+    """The configuration that a benchmark or a branch runs under.
 
     Raises `InputError` for a branch whose model is not in the configuration any more.
     """
@@ -603,7 +603,7 @@ def config_of(config: Config, benchmark: str) -> Config:
     model = config.model_named(branch.model)
     match branch.swap:
         case Role.USER:
-            # whoever writes metrics and scenarios stays, also where that was the user model
+            # the generator stays the same, even where the user model was the generator
             return config.model_copy(
                 update={
                     "user_model": config.user_model.replaced_by(model),
@@ -618,7 +618,7 @@ def config_of(config: Config, benchmark: str) -> Config:
 
 def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS) -> Config:
     """Read and check a `config.yaml`. Raises `InputError` with every problem found."""
-    # nothing that could hold a key in this frame: tracebacks can show variables
+    # no variable of this frame may hold a key: tracebacks can show them
     found = _checked(read_yaml(path), offline_models)
     if isinstance(found, Config):
         return found
@@ -640,7 +640,7 @@ def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config |
 
 
 def _crossed(config: Config) -> Iterator[Target]:
-    """Each target in each condition; as they are where there is none."""
+    """Each target in each condition; without conditions, the targets unchanged."""
     for target in config.targets:
         for one in config.conditions:
             own = target.system_prompt if one.system_prompt is None else one.system_prompt

@@ -1,5 +1,4 @@
-"""Keys: where they come from at the moment of use, and wrapped so that nothing shows one by
-accident."""
+"""Keys: looked up at the moment of use, and wrapped so that nothing shows one by accident."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def variables_in(value: object) -> tuple[str, ...]:
-    """Every variable that text, or what holds text, refers to, in the order in which they stand."""
+    """Every variable that a text, or a structure of texts, refers to, in order of appearance."""
     found: list[str] = []
     match value:
         case str():
@@ -36,18 +35,18 @@ def variables_in(value: object) -> tuple[str, ...]:
 
 
 class Secret:
-    """Text that may be a key, or hold one. Only `template` gives it; all else shows a mask."""
+    """Text that may be or contain a key. Only `template` returns it; all else shows a mask."""
 
     __slots__ = ("_template",)
     _template: str
 
     def __init__(self, template: str) -> None:
-        # past our own `__setattr__`, which refuses
+        # bypasses our own `__setattr__`, which refuses
         object.__setattr__(self, "_template", template)
 
     @property
     def template(self) -> str:
-        """As it is written, variables not filled in."""
+        """The text as it is written, with variables not filled in."""
         return self._template
 
     @property
@@ -57,7 +56,7 @@ class Secret:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is one variable and nothing else, so that the file holds no key."""
+        """Whether it is a single variable and nothing else, so that the file holds no key."""
         return VARIABLE.fullmatch(self._template.strip()) is not None
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -82,18 +81,18 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        # pickled, it would lie in plain text wherever a process or a cache puts it
+        # pickled, it would be plain text wherever a process or a cache puts it
         raise TypeError("a secret is not to be pickled")
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Read from text; written, in whatever way, as a mask."""
+        """Validated from text, and always serialised as a mask."""
         return core_schema.no_info_after_validator_function(
             cls,
             core_schema.str_schema(strict=True, min_length=1),
-            # by the mask, so that `model_dump` and JSON of a configuration show none
+            # as the mask, so that `model_dump` and JSON of a configuration show no key
             serialization=core_schema.plain_serializer_function_ser_schema(str),
         )
 
@@ -105,7 +104,8 @@ _HEADER: Final = re.compile(r"[\x20-\x7e]+")
 
 
 class Environment:
-    """The variables that a workspace's configuration can refer to. Shows and pickles none."""
+    """The variables that a workspace's configuration can refer to: those of the process, then
+    `.env`. Its `repr` shows none, and it cannot be pickled."""
 
     def __init__(self, workspace_root: Path, environ: Mapping[str, str] = os.environ) -> None:
         self._dotenv_path = workspace_root / ".env"
@@ -124,19 +124,20 @@ class Environment:
         return self._dotenv_path.parent
 
     def variables(self) -> dict[str, str]:
-        """All of both places, for a process of the workspace's own."""
+        """The variables of both places, for a process of the workspace."""
         return {**self.own_values(), **self._environ}
 
     def own_values(self) -> Mapping[str, str]:
-        """What stands in `.env`."""
+        """The variables in `.env`."""
         return self._from_file().values
 
     def holds(self, variable: str) -> bool:
-        """Whether the variable has a value that is not empty, in either place."""
+        """Whether the variable has a non-empty value in either place."""
         return bool(self._value(variable))
 
     def resolve(self, text: str, *, where: str) -> str:
-        """`text` with every `${VAR}` filled in. `where` says in messages what asks for it."""
+        """`text` with every `${VAR}` filled in. Raises `InputError` for missing ones, whose message
+        names `where`."""
         missing = [name for name in VARIABLE.findall(text) if not self.holds(name)]
         if missing:
             del text
@@ -144,18 +145,18 @@ class Environment:
         return VARIABLE.sub(lambda found: self._value(found.group(1)), text)
 
     def key(self, secret: Secret, *, where: str) -> str:
-        """A key, ready to be sent. Raises `InputError`, which never shows it."""
+        """A key, ready to be sent. Raises `InputError`, which never contains it."""
         return self._sendable(secret, where, allowed=_KEY, expected="letters, digits and signs")
 
     def header(self, secret: Secret, *, where: str) -> str:
-        """The value of a header, ready to be sent. Raises `InputError`, which never shows it."""
+        """The value of a header, ready to be sent. Raises `InputError`, which never contains it."""
         return self._sendable(secret, where, allowed=_HEADER, expected="plain ASCII text")
 
     def _sendable(
         self, secret: Secret, where: str, *, allowed: re.Pattern[str], expected: str
     ) -> str:
-        # a key with a line end or a letter that no header takes would be shown by the error
-        # that the HTTP library raises for it
+        # the HTTP library's error for a value with a line end or an invalid character would show
+        # the value
         text = self.resolve(secret.template, where=where).strip()
         if allowed.fullmatch(text):
             return text
@@ -167,7 +168,7 @@ class Environment:
         raise InputError(Problem(what, key=where, hint="copy it anew from where you got it"))
 
     def _value(self, variable: str) -> str:
-        """Empty where it is set in neither place; a variable set to nothing counts as not set."""
+        """The value; empty where it is set in neither place. An empty variable counts as unset."""
         return self._environ.get(variable, "") or self._from_file().values.get(variable, "")
 
     def _from_file(self) -> Dotenv:
@@ -192,7 +193,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Dotenv:
-    """What `.env` says. Without a `repr`: it holds keys."""
+    """The content of `.env`. Without a `repr`, as it holds keys."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     unreadable_lines: tuple[int, ...] = ()
@@ -202,8 +203,8 @@ def read_dotenv(path: Path) -> Dotenv:
     text = _dotenv_text(path)
     if isinstance(text, Problem):
         raise InputError(text)
-    # the parser, not `dotenv_values`: that one logs the lines it cannot read where nobody
-    # looks, and fills in variables, while a `$` in a key is a letter of the key
+    # not `dotenv_values`: it only logs the lines that it cannot read, and it fills in variables,
+    # while a `$` in a key is part of the key
     bindings = list(parse_stream(io.StringIO(text)))
     return Dotenv(
         {one.key: one.value for one in bindings if one.key is not None and one.value is not None},
@@ -226,11 +227,10 @@ def _dotenv_text(path: Path) -> str | Problem:
             "this file is larger than 1 MiB, expected lines of the form NAME=value", path
         )
     try:
-        # editors on Windows begin a file with a byte order mark, which would be part of the first
-        # name
+        # editors on Windows write a byte order mark, which would become part of the first name
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # the error object holds the whole file, so only its number leaves this function
+        # the error object holds the whole file, so only the offset leaves this function
         offset = error.start
     return Problem(
         f"this file is not UTF-8 (the byte at offset {offset})", path, hint="save it as UTF-8"

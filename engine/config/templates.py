@@ -1,4 +1,4 @@
-"""Files to start from: a workspace that runs at once, and a benchmark that explains itself."""
+"""Starter files: a workspace that runs at once, and a commented benchmark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.config.workspace import BENCHMARK_FILE, CONFIG_FILE, Workspace, chec
 from engine.errors import InputError, Problem
 from engine.files import read_regular, sync
 
-# By the name each gets. A dot at the beginning would hide them from whoever reads the source.
+# by their names in a workspace; a leading dot would hide them in the source
 _WORKSPACE_FILES: Final = {
     CONFIG_FILE: "config.yaml",
     ".env.example": "env.example",
@@ -21,10 +21,10 @@ _WORKSPACE_FILES: Final = {
 
 
 def init_workspace(folder: Path) -> list[Path]:
-    """Make a workspace in a folder, new or not, and give the files written.
+    """Make a workspace in a folder, new or not, and return the files written.
 
-    A `.gitignore` or `.env.example` that is there already stays as it is. Raises `InputError`
-    where there is a workspace already, and then nothing has changed.
+    An existing `.gitignore` or `.env.example` stays as it is. Raises `InputError` where there is a
+    workspace already, and then nothing has changed.
     """
     if (folder / CONFIG_FILE).is_symlink() or (folder / CONFIG_FILE).exists():
         what = "this file is there already; nothing was written"
@@ -40,9 +40,9 @@ def init_workspace(folder: Path) -> list[Path]:
 
 
 def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
-    """Make a benchmark to be filled in, and give the files written.
+    """Make a benchmark from the template, and return the files written.
 
-    Raises `InputError` for an unsafe name and for one that is taken, and then nothing has changed.
+    Raises `InputError` for an invalid or taken name, and then nothing has changed.
     """
     check_name(name)
     twin = _twin(workspace, name)
@@ -58,7 +58,7 @@ def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
 
 
 def is_template(path: Path) -> bool:
-    """Whether a benchmark's file says what the starter does, whatever its name."""
+    """Whether a benchmark's file is still the template, but for its `name`."""
     try:
         text = read_regular(path).decode("utf-8")
     except (OSError, ValueError):
@@ -71,7 +71,7 @@ def _described(text: str) -> list[str]:
 
 
 def _twin(workspace: Workspace, name: str) -> Path | None:
-    """What has this name already; case does not tell names apart on many file systems."""
+    """An existing file or folder of this name, ignoring case, as many file systems do."""
     try:
         there = list(workspace.benchmarks_dir.iterdir())
     except OSError:
@@ -80,7 +80,7 @@ def _twin(workspace: Workspace, name: str) -> Path | None:
 
 
 def _quoted(title: str) -> str:
-    """A title of digits, or one such as `no`, would not be read as text."""
+    """The title, in quotes unless YAML is sure to read it as text."""
     return title if title.replace(" ", "").isalpha() and len(title) > 5 else f'"{title}"'
 
 
@@ -89,7 +89,7 @@ def _starter(name: str) -> str:
 
 
 def _write_new(texts: Mapping[Path, str]) -> list[Path]:
-    """Write files that are not there yet: all of them, or none."""
+    """Write files that do not exist yet: all of them or none."""
     made: list[Path] = []
     try:
         for path, text in texts.items():

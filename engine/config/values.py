@@ -1,5 +1,5 @@
-"""Single values of the configuration: what each may be, and what is said where it is not; the words
-that `source` takes by themselves, and the names of the offline models."""
+"""Single values of the configuration and the messages for invalid ones; the known sources, and the
+names of the offline models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from engine.scripted import Pace
 
 OFFLINE: Final = "offline"
 HTTP: Final = "http"
-"""An application, asked as its target's `request` says."""
+"""An application over HTTP, called with its target's `request`."""
 PYTHON: Final = "python"
 """A function of the workspace, named by its target's `call`."""
 
@@ -43,7 +43,7 @@ OFFLINE_MODELS: Final = frozenset(
         "evaluator-strict",
     }
 )
-"""Scripted stand-ins for language models; they need no key and cost nothing."""
+"""Scripts in place of language models; they need no key and cost nothing."""
 
 KNOWN_SOURCES: Final = frozenset(
     {
@@ -74,7 +74,7 @@ KNOWN_SOURCES: Final = frozenset(
         "vllm",
     }
 )
-"""Sources whose address the providers know; any other needs a `base_url`."""
+"""Sources whose address is known; any other needs a `base_url`."""
 
 
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -87,7 +87,7 @@ _NO_ADDRESS: Final = "this is no address, expected `https://host/path`"
 
 
 class Shape(BaseModel):
-    """The root of every shape: no key too many, no type bent into another, nothing shown."""
+    """The base of every shape: no unknown keys, no type coercion, no input in error messages."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -119,7 +119,7 @@ def _known_effort(word: str) -> str:
 
 
 def _usable_pace(value: object) -> object:
-    """Checked whole: a union of types would have one complaint for each of them."""
+    """Validated as a whole: a union of types would report one error for each of them."""
     match value:
         case None | "human" | "instant":
             return value
@@ -146,7 +146,7 @@ def _stance(value: object) -> object:
 
 
 def _audit_mode(value: object) -> object:
-    """YAML 1.1 reads a bare `off` as no."""
+    """YAML 1.1 reads a bare `off` as false."""
     word = "off" if value is False else value
     if isinstance(word, str) and word in set(UserAuditMode):
         return UserAuditMode(word)
@@ -154,7 +154,7 @@ def _audit_mode(value: object) -> object:
 
 
 def _review_mode(value: object) -> object:
-    """YAML 1.1 reads a bare `off` as no."""
+    """YAML 1.1 reads a bare `off` as false."""
     word = "off" if value is False else value
     if isinstance(word, str) and word in set(ReviewMode):
         return ReviewMode(word)
@@ -168,7 +168,7 @@ def _people(value: object) -> object:
 
 
 def _names_of_models(value: object) -> object:
-    """One name, or a list of them. Checked whole, as with a pace."""
+    """One name, or a list of them; validated as a whole, as in `_usable_pace`."""
     names: list[Any] = [value] if isinstance(value, str) else []
     if isinstance(value, list | tuple):
         names = list(value)
@@ -178,7 +178,7 @@ def _names_of_models(value: object) -> object:
 
 
 def _usable_url(url: str) -> str:
-    """What is wrong is said without the address: it may have a key in it."""
+    """Error messages do not contain the address: it may hold a key."""
     if VARIABLE.search(url):
         return url
     try:
@@ -224,7 +224,7 @@ def _session_path(where: str) -> str:
 
 
 def empty_for_none(value: object) -> object:
-    """A section whose lines are all commented out says nothing, which is no mistake."""
+    """An empty mapping for a section whose lines are all commented out."""
     return {} if value is None else value
 
 
@@ -250,15 +250,15 @@ ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 T = TypeVar("T")
 Section = Annotated[T, BeforeValidator(empty_for_none)]
 """Keys and values that may be left out, or left empty."""
-# YAML has no tuples, so a list is taken for one; its members stay strict.
+# YAML has no tuples, so lists are accepted; their members stay strict
 Listed = Annotated[tuple[T, ...], Field(strict=False)]
 Several = Annotated[tuple[T, ...], Field(strict=False, min_length=1)]
 
 
 DEEPEST: Final = 8
-"""Mappings and lists within one another."""
+"""The most levels of nested mappings and lists in an `extra_body` or a `request`."""
 LONGEST: Final = 16_384
-"""Characters of all of it, as JSON."""
+"""The most characters of one as JSON."""
 
 _OWN: Final = {
     **dict.fromkeys(
@@ -274,14 +274,14 @@ _OWN: Final = {
     ),
     "prompt_cache_key": "delete it",
 }
-"""What every request says by itself, and what to do instead."""
+"""Keys that Crosswind sends itself, each with what to write instead."""
 _SECRET_KEY: Final = re.compile(
     r"(^|_|-)(api_?key|key|auth|authorization|secret|password|token|cookie)$", re.IGNORECASE
 )
 
 
 def extra_body_problems(value: object, at: KeyPath, document: YamlDocument) -> Iterator[Problem]:
-    """What is wrong with one. Shows no value of it."""
+    """The problems of an `extra_body`. They show no value of it."""
     if not isinstance(value, dict):
         return
     for key in value:
@@ -294,7 +294,7 @@ def extra_body_problems(value: object, at: KeyPath, document: YamlDocument) -> I
 def json_problems(
     value: Mapping[str, Any], at: KeyPath, document: YamlDocument
 ) -> Iterator[Problem]:
-    """What keeps it from being sent as JSON: its nesting, its length, and keys in plain text."""
+    """Problems of nesting, length, values that JSON cannot hold, and keys in plain text."""
     faults = list(_faults(value, at, document, 1))
     yield from faults
     if not faults and len(json.dumps(value)) > LONGEST:
@@ -303,7 +303,7 @@ def json_problems(
 
 
 def _faults(value: object, at: KeyPath, document: YamlDocument, depth: int) -> Iterator[Problem]:
-    """In what no JSON can hold, and in keys that stand there for all to read."""
+    """As `json_problems`, but for the length."""
     match value:
         case dict() | list() if depth > DEEPEST:
             what = f"this is nested too deeply, expected at most {DEEPEST} levels"
@@ -333,7 +333,7 @@ def _open_secret(text: str, at: KeyPath, document: YamlDocument) -> Iterator[Pro
 
 
 def texts_with_variables(value: object) -> Iterator[str]:
-    """Every text in it that holds a `${NAME}`, as it is written."""
+    """Every text in it that has a `${NAME}`, as it is written."""
     match value:
         case str() if VARIABLE.search(value):
             yield value
@@ -350,7 +350,7 @@ def texts_with_variables(value: object) -> Iterator[str]:
 def filled_in(
     body: Mapping[str, Any], environment: Environment, *, where: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """With every `${NAME}` looked up, and the texts that came of that, which are shown nowhere.
+    """The body with every `${NAME}` looked up, and the secret texts that it now contains.
 
     Raises `InputError` for a variable that is not set.
     """

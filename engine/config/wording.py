@@ -1,4 +1,4 @@
-"""How a message quotes what is in a file, and guesses what was meant."""
+"""How messages quote text from a file, and suggest what was meant."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 
 
 def shown(text: str) -> str:
-    """Text from a file as a message may quote it: short, and without invisible characters."""
+    """Text from a file as messages quote it: shortened, and without invisible characters."""
     short = text if len(text) <= 40 else f"{text[:39]}…"
     return "".join(character if character.isprintable() else "�" for character in short)
 
 
 SLIP_RATIO: Final = 0.8
-"""From this likeness on, an unknown word is a slip of the finger and not a word of its own."""
+"""From this similarity on, an unknown word counts as a typo of a known one."""
 
 
 def nearest(word: str, known: Iterable[str], *, ratio: float = 0.6) -> str | None:
-    """The known word most like `word`, without regard to case; None where none is like it."""
+    """The known word most similar to `word`, ignoring case; None where none is similar."""
     by_fold = {choice.casefold(): choice for choice in sorted(known)}
     found = get_close_matches(word.casefold()[:200], by_fold, n=1, cutoff=ratio)
     return by_fold[found[0]] if found else None
 
 
 def slip_of(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` is a slip of; None where it may well be meant as it stands."""
+    """The known word that `word` is a typo of; None where it may be intended as it is."""
     meant = nearest(word, known, ratio=SLIP_RATIO)
     if meant is not None or len(word) < 3:
         return meant
@@ -33,7 +33,7 @@ def slip_of(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint: the nearest known word, or all there are when none is near."""
+    """A hint: the most similar known word, or a list of all where none is similar."""
     choices = sorted(known)
     meant = nearest(word, choices)
     if meant is not None:
@@ -42,7 +42,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _one_edit_apart(word: str, known: str) -> bool:
-    """One letter wrong, missing, too many, or two neighbours swapped."""
+    """Whether one letter is wrong, missing or added, or two are swapped."""
     if abs(len(word) - len(known)) > 1:
         return False
     edits = [

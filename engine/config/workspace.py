@@ -1,4 +1,4 @@
-"""The folder that people work in: where its configuration, benchmarks and store are."""
+"""A workspace: the folder of a configuration, its benchmarks and its store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STORE_FILE: Final = "crosswind.db"
 LOG_FILE: Final = "crosswind.log"
 
 _LONG: Final = 100_000
-"""Bytes from which on a file is not looked through, but read."""
+"""Bytes: a larger file is parsed without a look at its text first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,12 @@ class Workspace:
         return self.root / BENCHMARKS_FOLDER
 
     def benchmark_names(self) -> tuple[str, ...]:
-        """The names of every benchmark that can be worked with, in alphabetical order."""
+        """The names of all usable benchmarks, in alphabetical order. Raises `InputError` where
+        their folder cannot be read."""
         return tuple(name for name, fault in self._folders() if fault is None)
 
     def benchmark_problems(self) -> tuple[Problem, ...]:
-        """Folders that hold a benchmark but cannot be worked with, and why."""
+        """A problem for each folder with a benchmark that cannot be used."""
         return tuple(
             Problem(
                 fault, self.benchmarks_dir / shown(name), hint="rename the folder, or move it away"
@@ -55,9 +56,9 @@ class Workspace:
         )
 
     def definition_path(self, name: str) -> Path:
-        """The path of a benchmark's `benchmark.yaml`, which need not be there.
+        """The path of a benchmark's `benchmark.yaml`, which need not exist.
 
-        Raises `InputError` for what cannot be a name, and for a way out of the workspace.
+        Raises `InputError` for an invalid name, and for a path that leads out of the workspace.
         """
         if Branch.parse(name) is None:
             check_name(name)
@@ -68,9 +69,9 @@ class Workspace:
         return path
 
     def require_benchmarks(self, names: Sequence[str]) -> list[str]:
-        """The names, each once, if all of them are there; every benchmark if none is given.
+        """The names without repetitions, if all of them exist; all benchmarks if none is given.
 
-        Raises `InputError` with a problem for each that is not.
+        Raises `InputError` with a problem for each that does not.
         """
         known = self.benchmark_names()
         if not names and not known:
@@ -88,15 +89,15 @@ class Workspace:
         return list(dict.fromkeys(names)) or list(known)
 
     def store_path(self, config: Config) -> Path:
-        """Where the store is: `store` of the configuration, seen from the workspace."""
+        """The path of the store: the configuration's `store`, relative to the workspace."""
         return self._store_path(config.store, config.path)
 
     def written_store_path(self, config_path: Path) -> Path:
-        """As `store_path`, by what the file says; whatever else is wrong with it is not looked for.
-        Raises `InputError`."""
+        """As `store_path`, from the file alone, without checking the rest of it. Raises
+        `InputError`."""
         if not _may_say(config_path, "store"):
             return self._store_path(None, config_path)
-        # 18 ms: most files say nothing of it, and the first frame would wait for it
+        # 18 ms to load, which the first frame would wait for, and most files do not set `store`
         from engine.config.yaml_text import read_yaml
 
         said = read_yaml(config_path).value(("store",))
@@ -108,12 +109,12 @@ class Workspace:
         if said is None:
             return self.root / STORE_FILE
         try:
-            # an absolute path on the right takes the place of what stands on the left
+            # an absolute path on the right replaces the one on the left
             path = self.root / Path(said).expanduser()
         except RuntimeError:
             what = "found `~` for a person whose home folder is not known, expected a path"
             raise InputError(Problem(what, config_path, key="store")) from None
-        # a folder that does not exist yet is told from a file by its slash
+        # the slash tells a folder that does not exist yet from a file
         is_folder = said.endswith("/") or path.is_dir()
         return path / STORE_FILE if is_folder else path
 
@@ -142,7 +143,7 @@ class Workspace:
         return Problem(f"there is no validation run `{name}`", path.parent, hint=hint)
 
     def _folders(self) -> list[tuple[str, str | None]]:
-        """The name of every folder with a benchmark in it, and why it is of no use."""
+        """The name of every folder with a benchmark, and why it is unusable; None if it is not."""
         try:
             folders = sorted(self.benchmarks_dir.iterdir())
             found = [folder.name for folder in folders if (folder / BENCHMARK_FILE).exists()]
@@ -171,18 +172,18 @@ class Workspace:
 
     def _holds(self, path: Path) -> bool:
         try:
-            # both resolved: the workspace itself may be reached by a link
+            # both resolved, as the workspace itself may be reached through a link
             return path.resolve().is_relative_to(self.root.resolve())
         except (OSError, RuntimeError):
             return False
 
 
 def find_workspace(start: Path) -> Workspace:
-    """The workspace that `start` is in, or is. Raises `InputError` where there is none."""
+    """The workspace that is or contains `start`. Raises `InputError` where there is none."""
     folder = start.absolute()
     if not _is_folder(folder):
         raise InputError(Problem("there is no such folder", Path(shown(str(start)))))
-    # the nearest first: a workspace may lie in another one
+    # the nearest first, as a workspace may be inside another one
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_FILE).is_file() or (candidate / BENCHMARKS_FOLDER).is_dir():
             return Workspace(candidate)
@@ -196,14 +197,14 @@ def find_workspace(start: Path) -> Workspace:
 
 
 def check_name(name: str) -> None:
-    """Raise `InputError` for what cannot be the name of a benchmark."""
+    """Raises `InputError` for an invalid name of a benchmark."""
     problem = name_problem(name)
     if problem is not None:
         raise InputError(problem)
 
 
 def name_problem(name: str) -> Problem | None:
-    """Why this cannot be the name of a benchmark; None where it can."""
+    """Why this is an invalid name of a benchmark; None where it is valid."""
     fault = name_fault(name)
     if fault is None:
         return None
@@ -211,8 +212,8 @@ def name_problem(name: str) -> Problem | None:
 
 
 def _may_say(path: Path, key: str) -> bool:
-    """Whether a YAML file may have this key, by a look at its text: it stands there, or is written
-    in escapes. A comment has none."""
+    """Whether a YAML file may have this key: whether its text, outside of comments, contains the
+    key or an escape."""
     try:
         if not path.is_file() or path.stat().st_size > _LONG:
             return True

@@ -1,9 +1,9 @@
-"""Metrics put into the text of a `benchmark.yaml` so that all other text stays as it was; and a
-metric or a scenario as YAML for a person's editor, which `review_shapes` reads back.
+"""Writes metrics into the text of a `benchmark.yaml` and leaves all other text as it was; and turns
+a metric or a scenario into YAML for a person's editor, which `review_shapes` reads back.
 
-Only the lines of `metrics` are made anew, and of those only the ones that change: a metric that
-is there already keeps its own lines, and one that is edited keeps its comments and unknown keys.
-Dumping the whole file, even with a library that keeps comments, would fold and quote it anew.
+Only the lines of metrics that change are rewritten: an unchanged metric keeps its lines, and an
+edited one keeps its comments and unknown keys. Dumping the whole file, even with a library that
+keeps comments, would change its line breaks and quotes.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ KEY: Final = "metrics"
 _LINE_LENGTH: Final = 80
 _STEP: Final = 2
 _NO_LINE: Final = 2**31 - 1
-"""So long that nothing a person wrote on one line is broken into two."""
+"""A line width at which no line is broken."""
 _NEEDS_ESCAPES: Final = re.compile(
     "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one that the file was read with: the two do not agree on every tab."""
+"""The loader that the file was read with: the two disagree on some tabs."""
 _RESOLVER: Final[Any] = yaml.SafeLoader("")
 
 
 Style = Callable[[str], Any]
-"""How a text is to be written. Within braces only quotes will do: nothing can be folded there."""
+"""Gives a text its YAML style. Within braces only quotes work: nothing can be folded there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +56,23 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A text cut up around its metrics, and the style in which it is written."""
+    """A text split around its metrics, and its style."""
 
     head: str
-    """Up to the first metric's own lines."""
+    """The text up to the first metric's own lines."""
     entries: tuple[_Entry, ...]
     tail: str
     margin: int
-    """How far the keys of the file stand from the left."""
+    """The indentation of the file's keys."""
     offset: int
-    """How far the dashes of a list stand from its key."""
+    """The indentation of a list's dashes, from their key."""
     line_end: str
 
 
 def text_with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
-    """`text`, which says `standing`, made to say `metrics`.
+    """`text` with its metrics, which are `standing`, replaced by `metrics`.
 
-    Raises ValueError where the text is written in a way that this cannot keep.
+    Raises ValueError where the text is written in a style that this cannot preserve.
     """
     try:
         return _with_metrics(text, standing, metrics)
@@ -81,8 +81,8 @@ def text_with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[M
 
 
 def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
-    # read with places by the one library and written by the other: PyYAML knows where a node begins
-    # in the text and keeps no comments, ruamel.yaml keeps comments and knows no text around a node
+    # two libraries: PyYAML knows the position of each node but drops comments, ruamel.yaml keeps
+    # comments but does not know positions
     root = yaml.compose(text, Loader=_LOADER)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         return _dumped_whole(text, metrics)
@@ -96,7 +96,7 @@ def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metri
 
 
 def _dumped_whole(text: str, metrics: Sequence[Metric]) -> str:
-    """For a file that is one pair of braces: there are no lines to keep."""
+    """The whole file dumped again, for one in braces, which has no lines to keep."""
     whole = round_trip(_STEP)
     data = whole.load(text)
     data[KEY] = [_fresh(metric, DoubleQuotedScalarString) for metric in metrics]
@@ -113,7 +113,7 @@ def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: 
     # the blank line between two metrics belongs above the second
     lead = before.lead.lstrip("\r\n") if is_first else before.lead
     if before.metric == metric:
-        # byte by byte as it was: a person's own line breaks and quotes stay in what did not change
+        # unchanged: keeps a person's line breaks and quotes
         return lead + before.lines
     [node] = round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
     _update(node, before.metric, metric)
@@ -121,7 +121,7 @@ def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: 
 
 
 def _is_edit(before: Metric, after: Metric) -> bool:
-    """Whether it is the same metric, changed. Ids are handed out anew, so they do not tell."""
+    """Whether it is the same metric, changed. Ids are reassigned, so they cannot tell."""
     return before.name == after.name or before.definition == after.definition
 
 
@@ -146,7 +146,7 @@ def _layout(text: str, root: yaml.MappingNode, standing: Sequence[Metric]) -> _L
 
 
 def _cut_at_end(text: str, root: yaml.MappingNode, line_end: str) -> tuple[str, str]:
-    """Behind the last key, with a blank line unless the value above would take it for its own."""
+    """Cut after the last key, adding a blank line unless it would become part of the value."""
     end = root.end_mark.index
     head = text[:end]
     if not head.endswith("\n"):
@@ -155,7 +155,7 @@ def _cut_at_end(text: str, root: yaml.MappingNode, line_end: str) -> tuple[str, 
 
 
 def _cut_around_value(text: str, value: yaml.Node, line_end: str) -> tuple[str, str]:
-    """Around `[]`, `null`, nothing, or a list within brackets; a comment beside it stays."""
+    """Cut around `[]`, `null`, nothing, or a list in brackets; a comment beside it stays."""
     end = value.end_mark.index
     next_line = _end_of_line(text, end)
     comment = text[end:next_line].rstrip()
@@ -178,7 +178,7 @@ def _cut_around_lines(
 
 
 def _end_of_content(text: str, node: yaml.Node) -> int:
-    """Where the line ends that holds the last of a value; comments below it are not its own."""
+    """The end of the last line of a value; comments below it are not part of it."""
     leaf = _last_leaf(node)
     end: int = leaf.end_mark.index
     if _is_block_text(leaf):
@@ -205,7 +205,7 @@ def _last_leaf(node: yaml.Node) -> Any:
 
 
 def _keeps_line_ends(text: str, leaf: Any) -> bool:
-    """Whether it is a block that counts the blank lines below it as its own (`|+`)."""
+    """Whether it is a block scalar that includes the blank lines below it (`|+`)."""
     header = text[leaf.start_mark.index :].split("\n", 1)[0].split("#")[0]
     return _is_block_text(leaf) and "+" in header
 
@@ -215,7 +215,7 @@ def _is_block_text(leaf: Any) -> bool:
 
 
 def _dash_offset(root: yaml.MappingNode, key: yaml.Node | None, value: yaml.Node | None) -> int:
-    """As in this file's metrics, or else in its first list, or else two."""
+    """The offset of the dashes of this file's metrics, or else of its first list, or else two."""
     own = [(key, value)] if key is not None and value is not None else []
     for name, held in [*own, *_pairs(root)]:
         if isinstance(held, yaml.SequenceNode) and not held.flow_style and held.value:
@@ -234,10 +234,10 @@ def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
 
 
 def round_trip(offset: int) -> YAML:
-    """What writes, with the dashes of a list so far from its key, and breaks no line."""
+    """A writer that indents the dashes of a list by `offset` and breaks no line."""
     yaml_library = YAML()
     yaml_library.preserve_quotes = True
-    # ruamel.yaml folds plain text at 80 cells by itself, also what a person wrote on one line
+    # by default ruamel.yaml folds plain text at 80 columns
     yaml_library.width = _NO_LINE
     yaml_library.indent(mapping=_STEP, sequence=offset + _STEP, offset=offset)
     return yaml_library
@@ -246,8 +246,8 @@ def round_trip(offset: int) -> YAML:
 def _rendered(node: Any, layout: _Layout) -> str:
     written = io.StringIO()
     round_trip(layout.offset).dump({KEY: [node]}, written)
-    # ruamel.yaml indents a list only below a key, so it is given one, whose line is left out here
-    # it ends a document whose last value is an open scalar with this mark
+    # ruamel.yaml indents a list only below a key, so it gets one, whose line is dropped here, as is
+    # the mark that it puts at the end of a document with an open scalar
     _, *lines = written.getvalue().removesuffix("...\n").splitlines()
     margin = " " * layout.margin
     return "".join((margin + line if line else "") + layout.line_end for line in lines)
@@ -272,7 +272,7 @@ def _put_when(node: Any, metric: Metric) -> None:
 
 
 def _update(node: Any, before: Metric, after: Metric) -> None:
-    """Change what differs, in place: what else stands there stays."""
+    """Change what differs, in place, so that all else stays."""
     style: Style = DoubleQuotedScalarString if node.fa.flow_style() else scalar_text
     if before.name != after.name:
         node["name"] = style(after.name)
@@ -292,8 +292,8 @@ def scalar_text(text: str) -> Any:
     if _NEEDS_ESCAPES.search(text) or _is_no_text(text):
         return DoubleQuotedScalarString(text)
     if "\n" in text:
-        # a block that begins with a blank, or ends with blank lines, needs indicators that nobody
-        # reads; quotes do
+        # a block that begins with a blank, or ends with blank lines, needs indicators that are hard
+        # to read
         is_plain = not text[0].isspace() and not text.removesuffix("\n").endswith((" ", "\n"))
         return LiteralScalarString(text) if is_plain else DoubleQuotedScalarString(text)
     if len(text) <= _LINE_LENGTH or text != " ".join(text.split()):
@@ -302,13 +302,13 @@ def scalar_text(text: str) -> Any:
 
 
 def _is_no_text(text: str) -> bool:
-    """Whether YAML would read it as something else, were it not in quotes."""
+    """Whether YAML would read it as something else than text without quotes."""
     tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
     return tag != "tag:yaml.org,2002:str"
 
 
 def _folded(text: str) -> Any:
-    """One long line broken at spaces, which reading puts together again."""
+    """One long line, folded at spaces; reading joins it again."""
     folded = FoldedScalarString(text)
     breaks, begin = [], 0
     for space in re.finditer(" ", text):
@@ -322,7 +322,7 @@ def _folded(text: str) -> Any:
 
 
 def metric_text(metric: Metric) -> str:
-    """All of a metric that a person may change, below its id."""
+    """The parts of a metric that a person may change, below its id, as YAML."""
     return _dumped(
         {
             "id": scalar_text(metric.id),
@@ -336,8 +336,8 @@ def metric_text(metric: Metric) -> str:
 
 
 def scenario_text(scenario: Scenario) -> str:
-    """All of a scenario that a person may change, below its id. Whom a variant is about stands
-    above it and cannot be changed."""
+    """The parts of a scenario that a person may change, below its id, as YAML. A variant's
+    demographic values, which cannot be changed, are comments above."""
     values: dict[str, Any] = {
         "id": scalar_text(scenario.id),
         "persona": scalar_text(scenario.persona),
@@ -350,7 +350,7 @@ def scenario_text(scenario: Scenario) -> str:
     }
     if scenario.target_system_prompt is not None:
         values["target_system_prompt"] = scalar_text(scenario.target_system_prompt)
-    # on one line each: a line end in a value would leave the comment
+    # on one line each: a line end in a value would end the comment
     said = (" ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items())
     return "".join(f"# {line}\n" for line in said) + _dumped(values)
 

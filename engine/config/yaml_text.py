@@ -1,9 +1,8 @@
-"""Reading a YAML file that anybody may have written: guarded, with the place of every value.
+"""Reads untrusted YAML files safely, with the position of every value.
 
-The file is read event by event and built here rather than by a YAML library's own loader: a
-loader lets aliases multiply, takes the last of two equal keys in silence, and in its C form
-crashes the whole process on deep nesting. Events come one at a time, so each guard can stop the
-reading before any harm is done.
+The data is built here from parser events, not by a YAML library's loader: a loader expands
+aliases without limit, silently takes the last of two equal keys, and in its C form crashes the
+process on deep nesting. With events, each guard can stop before any harm is done.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from engine.files import open_regular
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 50
 MAX_VALUES: Final = 20_000
-"""A file of this size and more is no configuration; each value costs its place as well."""
+"""A larger file is no configuration; each value also costs the memory of its position."""
 
 KeyPath = tuple[str | int, ...]
-"""Where a value is: `("targets", 0, "id")`."""
+"""The path to a value, such as `("targets", 0, "id")`."""
 
 _CORE: Final = "tag:yaml.org,2002:"
 _CORE_TAGS: Final = {f"{_CORE}{name}" for name in ("str", "int", "float", "bool", "null")}
 _UNREADABLE: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-"""What the YAML standard keeps out of a file, and a byte order mark anywhere but at its start."""
+"""Characters that YAML forbids, and a byte order mark after the start of the file."""
 
-# The C parser where it is there: the pure one takes seconds for a large file.
+# the C parser where it is available: the pure one takes seconds for a large file
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a file, counted from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
@@ -51,7 +50,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class YamlDocument:
-    """What a file says, and where it says it. Its `repr` shows none of it: it may hold a key."""
+    """The content of a file, with positions. Its `repr` shows no content, as it may hold a key."""
 
     path: Path
     data: dict[str, Any]
@@ -60,13 +59,13 @@ class YamlDocument:
     key_positions: Mapping[KeyPath, tuple[int, int]]
     """Line and column of each key of a mapping."""
     written: Mapping[KeyPath, str]
-    """How a value that was not read as text is written in the file."""
+    """The source text of each value that was not read as text."""
 
     def __repr__(self) -> str:
         return f"YamlDocument({str(self.path)!r})"
 
     def value(self, at: KeyPath) -> Any:
-        """The value there; None where nothing is."""
+        """The value at a path; None where there is none."""
         found: Any = self.data
         for part in at:
             match found:
@@ -79,19 +78,19 @@ class YamlDocument:
         return found
 
     def place(self, at: KeyPath) -> Position:
-        """The place of the value there, or of the nearest thing around it that is there."""
+        """The position of the value at a path, or of the nearest existing value around it."""
         while at and at not in self.positions:
             at = at[:-1]
         return Position(*self.positions.get(at, (1, 1)))
 
     def key_place(self, at: KeyPath) -> Position:
-        """The place of the key there, or of the value where it has no key of its own."""
+        """The position of the key at a path, or of the value where it has no key."""
         return Position(*self.key_positions[at]) if at in self.key_positions else self.place(at)
 
     def problem(
         self, at: KeyPath, what: str, *, hint: str | None = None, of_key: bool = False
     ) -> Problem:
-        """Something wrong with the value there, or with its key."""
+        """A problem with the value at a path, or with its key."""
         place = self.key_place(at) if of_key else self.place(at)
         return Problem(what, self.path, place.line, place.column, dotted(at) or None, hint)
 
@@ -109,7 +108,7 @@ def dotted(at: KeyPath) -> str:
 
 def read_yaml(path: Path) -> YamlDocument:
     """Read one mapping from a file. Raises `InputError` with every problem found."""
-    # no text of the file in this frame: it may hold a key, and tracebacks can show variables
+    # no variable of this frame holds the text: it may contain a key, and tracebacks show variables
     found = _parsed(_text_of(path), path)
     if isinstance(found, YamlDocument):
         return found
@@ -117,11 +116,11 @@ def read_yaml(path: Path) -> YamlDocument:
 
 
 def parse_yaml(text: str, path: Path) -> YamlDocument:
-    """Read one mapping from text that is, or is to be, the content of `path`."""
+    """Read one mapping from the content, or the future content, of `path`. Raises `InputError`."""
     found = _parsed(text, path)
     if isinstance(found, YamlDocument):
         return found
-    # out of this frame: a traceback that shows variables would show the file
+    # a traceback that shows variables would show the file
     del text
     raise InputError(found)
 
@@ -134,7 +133,7 @@ def _text_of(path: Path) -> str | list[Problem]:
         if not stat.S_ISREG(mode):
             return [Problem("this is not a regular file, expected a YAML file", path)]
         with open_regular(path) as file:
-            # not by its size: a file that grows, or one of /proc, has none that could be believed
+            # not by its size, which is wrong for a growing file or one in /proc
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return [Problem("there is no such file", path)]
@@ -148,7 +147,7 @@ def _text_of(path: Path) -> str | list[Problem]:
 
 
 def text_of_bytes(raw: bytes, path: Path) -> str | list[Problem]:
-    """The bytes of a file as text, without a byte order mark."""
+    """The bytes of a file as text, without a byte order mark; or the problem with them."""
     if len(raw) > MAX_BYTES:
         return [Problem("this file is larger than 2 MiB, too large for a YAML file here", path)]
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -157,7 +156,7 @@ def text_of_bytes(raw: bytes, path: Path) -> str | list[Problem]:
     try:
         return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        # what stands before the fault is UTF-8, so that the place can be told in lines and columns
+        # the text before the fault is valid, so it gives the line and column
         before = raw[: error.start].decode("utf-8").removeprefix("\ufeff")
         line, column = _line_and_column(before)
         what = (
@@ -219,7 +218,7 @@ def _kind(data: object) -> str:
 
 
 class _StopReadingError(Exception):
-    """What makes it unsafe or senseless to read on."""
+    """Reading on would be unsafe or useless."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()
@@ -228,7 +227,7 @@ class _StopReadingError(Exception):
 
 @dataclass(slots=True)
 class _Builder:
-    """Builds plain data from events, one at a time, and refuses what it must not build."""
+    """Builds plain data from events, one at a time, and refuses unsafe or surprising YAML."""
 
     loader: Any
     path: Path
@@ -255,7 +254,7 @@ class _Builder:
             self._stop(event, at[:3], what, hint="write it flatter")
         if len(self.positions) >= MAX_VALUES:
             self._stop(event, at, f"the file holds more than {MAX_VALUES:,} values")
-        # also of what is refused below, so that every problem has a place
+        # also for what is refused below, so that every problem has a position
         self.positions[at] = _place(event)
         if isinstance(event, yaml.AliasEvent):
             what = f"`*{shown(str(event.anchor))}` is an alias, and aliases are not taken here"
@@ -283,7 +282,7 @@ class _Builder:
             if key in found:
                 what = f"this key stands here twice, first on line {first_line[key]}"
                 self._refuse(event, here, what, hint="delete one of the two")
-                # read and dropped, so that what is wrong inside is told as well
+                # read and dropped, so that problems inside it are reported as well
                 self._node(self.loader.get_event(), here)
                 continue
             self.key_positions[here] = _place(event)
@@ -302,10 +301,9 @@ class _Builder:
         self._check_tag(event, at, _CORE_TAGS)
         tag = event.tag
         if tag is None or tag == "!":
-            # what a plain word is (a number, true, a date) stays the library's to say
+            # the library decides what a plain word is: a number, true, a date
             tag = self.loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-        # `=`, `<<` and the like, which YAML 1.1 gives a meaning that no one here wants: they are
-        # text
+        # `=`, `<<` and the like have a meaning in YAML 1.1 that is not wanted here: they are text
         if tag not in _CORE_TAGS and tag != f"{_CORE}timestamp":
             return event.value
         if tag != f"{_CORE}str":
@@ -320,8 +318,8 @@ class _Builder:
             return None
 
     def _check_anchor(self, event: Any, at: KeyPath) -> None:
-        # refused as a whole: aliases of aliases make gigabytes out of a kilobyte, and no
-        # configuration needs them
+        # all are refused: aliases of aliases turn a kilobyte into gigabytes, and no configuration
+        # needs them
         if event.anchor is not None:
             what = f"`&{shown(event.anchor)}` is an anchor, and anchors are not taken here"
             self._refuse(event, at, what, hint="delete it and write the value out where it is used")
@@ -336,7 +334,7 @@ class _Builder:
     def _refuse(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> None:
         line, column = _place(event)
         self.problems.append(Problem(what, self.path, line, column, dotted(at) or None, hint))
-        # a file that is not meant for this has a fault on each line, and nobody reads on
+        # a file of another kind has a fault on each line, and nobody reads them all
         if len(self.problems) >= 100:
             self._stop(event, (), "there are more problems; reading stopped here")
 
@@ -373,7 +371,7 @@ _SENTENCES: Final = (
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str, path: Path) -> Problem:
-    """A parser's complaint in plain words, at the place where a person would look."""
+    """A parser's error in plain words, at the position where a person would look."""
     said = error.problem or ""
     mark = error.problem_mark
     if error.context_mark is not None and any(part in said for part in _WHERE_IT_BEGAN):
@@ -390,7 +388,7 @@ def _sentence(said: str, text: str, line: int, column: int) -> str:
     for part, sentence in _SENTENCES:
         if part in said:
             return sentence
-    # only the parser's own fixed words, never what it quotes from the file
+    # only the parser's own words, never what it quotes from the file
     return f"this is not valid YAML ({re.sub(r'[^a-z ].*', '', said).strip() or 'unknown reason'})"
 
 
