@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from engine.benchmark import ConversationKey, Speaker, Stage, StopReason, Track
 from engine.display import one_line, percent, span
 from engine.progress import TrackScore
-from tui.text.ink import MEANINGFUL, told_apart
+from tui.text.ink import TOLD_APART, told_apart
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -99,13 +99,22 @@ def interval_rate(known: Rate, track: Track) -> str:
 
 
 def conversation_id(key: ConversationKey, targets: Sequence[str], width: int) -> str:
-    """Where it is too long its target gives way, as targets are what such ids differ in; `targets`
-    are those that are shown with it."""
+    """Where it is too long its target gives way, told apart from the `targets` that are shown with
+    it. Where that is not enough either, `m1s1v1 st…st s1`: without zeros and underscores."""
     text, target = one_line(str(key)), one_line(key.target_id)
     room = width - cell_len(text) + cell_len(target)
-    if cell_len(text) <= width or room < MEANINGFUL:
+    if cell_len(text) <= width:
         return text
-    return text.replace(target, told_apart((*targets, target), room)[target])
+    if room >= TOLD_APART:
+        return text.replace(target, told_apart((*targets, target), room)[target])
+    scenario = one_line(key.scenario_id)
+    numbered = [part for part in scenario.split("_") if part[1:].isdecimal()]
+    if "_".join(numbered) != scenario:  # not made by us: it may hold anything
+        return text
+    short = "".join(f"{part[0]}{int(part[1:])}" for part in numbered)
+    sample = f" s{key.sample}" if key.sample else ""
+    room = width - cell_len(f"{short} {sample}")
+    return f"{short} {told_apart((*targets, target), room)[target]}{sample}" if room > 2 else text
 
 
 def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a switch)

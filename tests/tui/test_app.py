@@ -25,6 +25,7 @@ from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.services.engine_control import Backend
 from tui.services.palette import commands, matching
+from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
@@ -457,3 +458,12 @@ class LaggingApp(CrosswindApp):
 
     def backlog(self) -> int:
         return self.waiting
+
+
+@pytest.mark.parametrize("key", "123456")
+def test_the_footer_stands_on_the_last_row_of_a_tiny_terminal(theatre: Theatre, key: str) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.open(pilot, key)
+        assert pilot.app.screen.query_one(KeyLine).region.bottom == 5
+
+    theatre.perform(script, (20, 5))

@@ -911,3 +911,17 @@ def test_a_target_says_at_once_that_another_model_answers_for_it(
         assert "\x1b" not in on_screen(pilot)
 
     theatre.perform(script, size)
+
+
+def test_in_a_tiny_terminal_the_end_of_a_run_says_what_is_next(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.note(NoteKind.RUN_ENDED)
+        theatre.link.state = EngineState.STOPPED
+        await theatre.open(pilot, "2")
+        await theatre.tick(pilot, 10)
+        rows = on_screen(pilot).splitlines()
+        assert "what is" in rows[2]
+
+    theatre.perform(script, (20, 5))

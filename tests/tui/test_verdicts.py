@@ -639,3 +639,18 @@ def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(theatre: Theatre) 
         assert detail.top == top
 
     theatre.perform(script)
+
+
+def test_in_a_tiny_terminal_no_two_ids_look_alike(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        for number in (1, 2, 3):
+            for target in ("steadfast", "pushover"):
+                await theatre.judge(await theatre.play(number, target), passed=number > 1)
+        await theatre.open(pilot, "3")
+        shown = table(pilot)
+        lines = ["".join(piece.text for piece in shown.row(place)) for place in range(6)]
+        assert len(set(lines)) == 6
+        assert lines[1].strip() == "✗ m1s1v1 ste…ast"
+
+    theatre.perform(script, (20, 5))

@@ -140,7 +140,7 @@ def test_a_display_that_stands_still_draws_what_it_held_when_it_moves_again(
 
 def test_what_is_sorted_by_is_said_where_no_heading_says_it() -> None:
     state = VerdictsState("out:fail")
-    columns = state.columns(())
+    columns = state.columns((), 120)
     assert text(state.filter_words(columns)) == " out:fail  \\ clears"
     state.sorting = Sorting(Column.AT, backwards=True)
     assert text(state.filter_words(columns)) == " out:fail  \\ clears  by when ▾"
@@ -151,6 +151,7 @@ def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
 ) -> None:
     async def script() -> None:
         state = VerdictsState()
+        state.has_stars = True
         await theatre.prepare()
         take = await theatre.play(1)
         await theatre.judge(take)
@@ -159,11 +160,11 @@ def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
         star = Subject(BENCHMARK, take.key)
         for benchmarks in ([info], [info, info]):
             several = len(benchmarks) > 1
-            names = KnownNames([], [], state.id_width)
+            names = KnownNames([], [], state.id_width(120))
             [row] = cells(
                 rows, several=several, stars=[star], stale={}, read=(), names=names
             ).values()
-            assert len(row) == len(state.columns(benchmarks))
+            assert len(row) == len(state.columns(benchmarks, 120))
             assert text(row).count(BENCHMARK) == several
             assert f"★ {take.key}" in text(row)
 
@@ -180,15 +181,15 @@ def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_colu
         browser = Browser(theatre.watch.reader)
         [take] = read(theatre, state)
         assert browser.has_groups()
-        before = state.id_width
+        before = state.id_width(120)
         state.mark_stale({take: "the definition changed"})
         for has_groups in (True, False):
             found = browser.find(state.wanted, state.sorting)
             state.find(found, None, browser.longest_id(), has_groups=has_groups)
-            assert state.id_width == before + len("~ ")
-            columns = [heading.title for heading in state.columns(theatre.watch.benchmarks)]
+            assert state.id_width(120) == before + len("~ ")
+            columns = [heading.title for heading in state.columns(theatre.watch.benchmarks, 120)]
             assert ("who" in columns) is has_groups
-            names = KnownNames([], [], state.id_width, has_groups)
+            names = KnownNames([], [], state.id_width(120), has_groups=has_groups)
             [row] = cells(
                 browser.rows([take]),
                 several=False,

@@ -10,7 +10,7 @@ from engine.facts import Speech
 from engine.progress import TrackScore
 from engine.statistics.distributions import Interval
 from engine.statistics.rates import Rate
-from tui.format import amount, bar, duration, interval_rate, money, rate, verdict
+from tui.format import amount, bar, conversation_id, duration, interval_rate, money, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, PollTimer, hertz
 from tui.state.board import trend
 from tui.state.follower import DWELL, SILENCE, Follower, FollowMode
@@ -137,3 +137,19 @@ def test_sixteen_colours_have_a_theme_of_their_own() -> None:
 )
 def test_a_trend_is_measured_by_its_highest(speeds: list[float], shown: str) -> None:
     assert trend(speeds) == shown
+
+
+def test_ids_in_little_room_keep_what_differs() -> None:
+    targets = ["steadfast", "pushover"]
+    keys = [
+        ConversationKey(f"m01_s00{scenario}_v0{variant}", target, sample)
+        for scenario in (1, 2)
+        for variant in (1, 2)
+        for target in targets
+        for sample in (0, 1)
+    ]
+    for width in (15, 20, 24, 40):
+        shown = [conversation_id(key, targets, width) for key in keys]
+        assert len(set(shown)) == len(keys)
+        assert max(map(len, shown)) <= width
+    assert conversation_id(keys[1], targets, 15) == "m1s1v1 st…st s1"

@@ -21,6 +21,7 @@ from tui.services.ticker import begin
 from tui.state.live import LiveState
 from tui.state.related import Subject
 from tui.state.run_status import Instant
+from tui.widgets.base import NOT_TINY
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
@@ -180,7 +181,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             begin(self, partial(scores.read, info.name, seconds), "scores")
 
     def _draw_talk(self) -> None:
-        pane, update = self._talk, self._state.pane()
+        tiny = self.size.height < NOT_TINY
+        pane, update = self._talk, self._state.pane(tiny=tiny)
         if update is not None and update.another:
             pane.show_another(update.blocks, follow=update.follow)
         elif update is not None:

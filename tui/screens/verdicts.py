@@ -28,7 +28,7 @@ from tui.state.headline import group_words, metric_in, metric_line, shown_words,
 from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
-from tui.state.verdicts import SORTS, KnownNames, VerdictsState, cells
+from tui.state.verdicts import NARROW, SORTS, KnownNames, VerdictsState, cells
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink
 from tui.text.wrap import Cells
@@ -142,8 +142,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self.action_merge()
 
     def on_resize(self) -> None:
-        self._draw_headings()
-        self._draw_metric()
+        if self._state.found is not None:
+            self._show_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
@@ -171,7 +171,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             return
         if self._stars != self.shell.preferences.views.stars:
             self._stars = self.shell.preferences.views.stars
+            self._state.has_stars = bool(self._stars)
             self._table.renew_all()
+            self._show_rows()
         if (
             self._state.found is not None
             and self._read_before is not self.shell.preferences.views.read
@@ -453,7 +455,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _show_rows(self) -> None:
         found = self._state.found
         rows = self._table.rows if found is None else found.takes
-        columns = self._state.columns(self.watched.benchmarks)
+        columns = self._state.columns(self.watched.benchmarks, self.size.width)
         self._table.show(rows, columns, self._state.empty())
         self._draw_headings()
         self._draw_detail()
@@ -472,7 +474,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         jury = self.watched.jury
         targets = {one_line(each.id) for info in self.watched.benchmarks for each in info.targets}
         judges = () if jury is None else tuple(map(one_line, jury.judges))
-        names = KnownNames(sorted(targets), judges, state.id_width, state.has_groups)
+        width = self.size.width
+        names = KnownNames(
+            sorted(targets), judges, state.id_width(width), width < NARROW, state.has_groups
+        )
         return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
 
     def _draw_headings(self) -> None:
@@ -482,7 +487,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _draw_lines(self) -> None:
         state, table = self._state, self._table
         self._header.show(*heading(self, "Verdicts", state.header()))
-        columns = state.columns(self.watched.benchmarks)
+        columns = state.columns(self.watched.benchmarks, self.size.width)
         self._told.show(state.filter_words(columns), state.count_words(len(table.marked)))
 
     def _draw_detail(self) -> None:

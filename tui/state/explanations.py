@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Final
 
 from engine.benchmark import Metric, Stage, State
@@ -52,15 +53,17 @@ _BROKEN_OFF: Final = {RunPhase.LOST, RunPhase.CUT_OFF}
 _WRITING: Final = {RunPhase.METRICS: Stage.GEN_METRICS, RunPhase.SCENARIOS: Stage.GEN_SCENARIOS}
 
 
-def explain(status: RunStatus, watch: Watch, info: BenchmarkInfo | None) -> list[Block]:
-    """What stands in the pane in place of a conversation: nothing of what stands above it, how far
-    the run came and how each target did."""
-    top = Passage("top", "", "", close=True)
+def explain(
+    status: RunStatus, watch: Watch, info: BenchmarkInfo | None, *, tiny: bool = False
+) -> list[Block]:
+    """What the pane shows in place of a conversation; it repeats nothing of what stands above it:
+    how far the run came and how each target did. In a `tiny` terminal it begins at once."""
+    top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
-        return [top, _say("nothing", "There is no benchmark to show.")]
+        return [*top, _say("nothing", "There is no benchmark to show.")]
     if status.phase is RunPhase.ENDED:
-        return [top, *_next_steps(status, watch)]
-    blocks: list[Block] = [top, _say("text", _TEXTS[status.phase])]
+        return [*top, *_next_steps(status, watch, labelled=not tiny)]
+    blocks: list[Block] = [*top, _say("text", _TEXTS[status.phase])]
     if status.problem is not None:
         blocks.append(Passage("problem", "problem", drawn(status.problem), Ink.BAD, Ink.STRONG))
     stage = _WRITING.get(status.phase)
@@ -109,7 +112,7 @@ def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     ]
 
 
-def _next_steps(status: RunStatus, watch: Watch) -> list[Block]:
+def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> list[Block]:
     """Keys, and what each leads to."""
     any_verdict = any(
         score.scored
@@ -128,9 +131,10 @@ def _next_steps(status: RunStatus, watch: Watch) -> list[Block]:
     if status.failed:
         steps.append(("5", "what failed, why, and what to do"))
     steps.append(("q", "leaves; everything is stored"))
+    labels = chain(["next"] if labelled else [], repeat(""))
     return [
-        Passage(("next", keys), "" if place else "next", f"{pad(keys, 5)}{leads}", close=True)
-        for place, (keys, leads) in enumerate(steps)
+        Passage(("next", keys), label, f"{pad(keys, 5)}{leads}", close=True)
+        for label, (keys, leads) in zip(labels, steps, strict=False)
     ]
 
 

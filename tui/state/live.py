@@ -251,8 +251,9 @@ class LiveState:
         self.feed = VerdictFeed(self._watch.reader, benchmark)
         return self.feed
 
-    def pane(self) -> PaneUpdate | None:
-        """What the pane is to show now; None where it shows it already."""
+    def pane(self, *, tiny: bool = False) -> PaneUpdate | None:
+        """What the pane is to show now, in a terminal that may be `tiny`; None where it shows it
+        already."""
         dialogue = self.dialogue
         # before the follower looks: whether the conversation has ended decides where it goes
         if dialogue is not None and self._spoken > self._read:
@@ -261,7 +262,7 @@ class LiveState:
         ended = [before] if before is not None and self.has_ended else []
         shown = self.follower.look(speaking, ended, self.seconds, awaited=self._verdict_is_awaited)
         if shown is None or self._may_explain:
-            return self._explanation()
+            return self._explanation(tiny=tiny)
         return self._conversation(shown)
 
     def as_held(self) -> Sequence[Block] | None:
@@ -291,16 +292,16 @@ class LiveState:
             return False
         return self.follower.rested(self.seconds) or not self.has_ended
 
-    def _explanation(self) -> PaneUpdate | None:
+    def _explanation(self, *, tiny: bool) -> PaneUpdate | None:
         self.dialogue, self._above = None, []
         info = self.info
         # how the run stands belongs to the subject: another state is another text, read from its
         # top
         subject = self.status, None if info is None else info.name
-        another = self._compare(subject, self._moved)
+        another = self._compare(subject, (self._moved, tiny))
         if another is None:
             return None
-        blocks = explain(self.status, self._watch, info)
+        blocks = explain(self.status, self._watch, info, tiny=tiny)
         return PaneUpdate(blocks, another, follow=False)
 
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:

@@ -30,8 +30,13 @@ AGAIN_AFTER: Final = 1.0
 """Seconds between two looks for new rows while verdicts come."""
 ID_WIDTH: Final = (20, 48)
 """Cells of a conversation's id, at least and at most."""
+NARROW: Final = 40
+"""Cells of the screen below which an outcome is its sign alone."""
 JUDGE_WIDTH: Final = 24
 _STALE_MARK: Final = "~ "
+_STAR_MARK: Final = "★ "
+_BESIDE_ID: Final = 6
+"""Cells beside an id in a narrow table: its mark, the sign, two blanks, the scroll bar."""
 SORTS: Final = (
     ("i", Column.ID, "by conversation"),
     ("o", Column.OUTCOME, "fails, passes, unscored"),
@@ -72,6 +77,8 @@ class VerdictsState:
         """Cells of the longest id that there is; 0 until the store was read."""
         self.has_groups = True
         """Whether anybody speaks as somebody in particular."""
+        self.has_stars = False
+        """Whether any conversation has a star."""
         self.missed: UnseenCounts | None = None
         """What came since the display stands still; None while it moves."""
         self.unseen: set[int] = set()
@@ -191,18 +198,21 @@ class VerdictsState:
         held, self._held = self._held, set()
         return held
 
-    @property
-    def id_width(self) -> int:
+    def id_width(self, width: int) -> int:
+        """Cells of an id on a screen of so many."""
         low, high = ID_WIDTH
-        mark = len(_STALE_MARK) if self._stale_found else 0
-        return max(min(self.longest_id + mark, high), low)
+        mark = len(_STALE_MARK) * bool(self._stale_found) + len(_STAR_MARK) * self.has_stars
+        wanted = max(min(self.longest_id + mark, high), low)
+        return wanted if width >= NARROW else max(min(wanted, width - _BESIDE_ID), 1)
 
-    def columns(self, benchmarks: Sequence[BenchmarkInfo]) -> list[Heading]:
-        """The columns, as wide as what is in them needs; several benchmarks have one more."""
+    def columns(self, benchmarks: Sequence[BenchmarkInfo], width: int) -> list[Heading]:
+        """The columns on a screen of so many cells, as wide as what is in them needs; several
+        benchmarks have one more."""
         turns = max((info.turns for info in benchmarks), default=0)
+        narrow = width < NARROW
         columns = [
-            Heading(Column.OUTCOME, "outcome", 10),
-            Heading(Column.ID, "conversation", self.id_width, in_middle=True),
+            Heading(Column.OUTCOME, "" if narrow else "outcome", 1 if narrow else 10),
+            Heading(Column.ID, "conversation", self.id_width(width), in_middle=True),
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
             Heading(Column.END, "ended", 10),
@@ -278,6 +288,8 @@ class KnownNames(NamedTuple):
     judges: Sequence[str]
     id_width: int
     """Cells for a conversation's id."""
+    narrow: bool = False
+    """Whether an outcome is its sign alone."""
     has_groups: bool = True
     """Whether there is a column for whom the person speaks as."""
 
@@ -327,10 +339,11 @@ def _cells(
     why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
     if stale is not None:
         why = f"stale, {stale}: {why}"
-    marks = ("★ " if star else "") + (_STALE_MARK if stale is not None else "")
+    marks = (_STAR_MARK if star else "") + (_STALE_MARK if stale is not None else "")
     end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
+    said = verdict(given.passed)
     cells = [
-        Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
+        Piece(said[:1] if names.narrow else said, VERDICT_INKS[given.passed]),
         Piece(
             marks + conversation_id(given.key, names.targets, names.id_width - len(marks)),
             (Ink.MUTED if read else Ink.TEXT) if row.counts else Ink.FAINT,

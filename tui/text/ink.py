@@ -61,8 +61,8 @@ Line = Sequence[Piece]
 
 MEANINGFUL: Final = 10
 """A line cut shorter than this says too little."""
-_LEAST: Final = 6
-"""Cells in which names can be told apart."""
+TOLD_APART: Final = 6
+"""Cells from which on names can be told apart."""
 _BLANK: Final = Piece(" ")
 
 
@@ -111,7 +111,7 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
     would look alike keep the place where they differ instead, or else get a number, where there
     is room for more than that."""
     found = {name: shorten_middle(name, width) for name in names}
-    if width < _LEAST:
+    if width < TOLD_APART:
         return found
     for alike in _alike(found):
         before = _in_common(alike)
