@@ -60,10 +60,10 @@ format: $(STAMP) ## put the code into shape
 	$(BIN)/ruff format $(TREE)
 
 synthetic: $(STAMP) ## make a workspace of 30,240 conversations in DIR=… to measure with
-	@$(BIN)/python -m tests.benchmarks.synthetic $(or $(DIR),$(error say where: make synthetic DIR=...)) --store-only
+	@$(BIN)/python -m tests.benchmarks synthetic $(or $(DIR),$(error say where: make synthetic DIR=...)) --store-only
 
-bench: $(STAMP) ## measure everything that has a figure, as a Markdown table; takes some minutes
-	@$(BIN)/python -m tests.benchmarks $(PARTS)
+bench: $(STAMP) ## measure everything that has a figure, as Markdown tables; takes long
+	@$(BIN)/python -m tests.benchmarks all
 
 docs: $(STAMP) ## build the manual into build/manual/site, strictly
 	@$(BIN)/python -m docs.manual

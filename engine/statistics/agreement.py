@@ -17,7 +17,7 @@ _ROUNDING: Final = 1e-9
 @dataclass(frozen=True, slots=True)
 class _Limit:
     """Limits of a coefficient's interval besides the jackknife, chosen by
-    `python -m tests.benchmarks.coverage`."""
+    `python -m tests.benchmarks coverage`."""
 
     most: float
     """The most effective things, as a multiple of what independent things are worth."""

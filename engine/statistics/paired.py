@@ -26,7 +26,7 @@ _EXPECTED_FREEDOM: Final = 6
 """The weight of the expected variance (`expected_variance`) in the error, in degrees of freedom."""
 FAR_OUT: Final = 2
 """The degrees of freedom that it adds for quantiles beyond 95%: there it matters more that the true
-variance may be another one (`python -m tests.benchmarks.coverage --claims`)."""
+variance may be another one (`python -m tests.benchmarks claims`)."""
 _EXPECTED_LIKENESS: Final = 0.5
 """The fraction of the observed intra-class correlation that is expected: in few clusters much of it
 is chance."""
@@ -60,7 +60,7 @@ class Difference:
         """The unadjusted 95% interval; None where there is no error.
 
         Student's t on the degrees of the clusters and of the expected variance together, which has
-        its coverage at this quantile (`python -m tests.benchmarks.coverage`); `interval_at` is for
+        its coverage at this quantile (`python -m tests.benchmarks coverage`); `interval_at` is for
         quantiles further out.
         """
         return self._within(self.quantile)
@@ -115,7 +115,7 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     that differs, over the squared effective number of pairs (n / deff), as even rates that never
     differ are uncertain: D. G. Bonett and R. M. Price, Journal of Educational and Behavioral
     Statistics 37 (2012) 479-488, add a whole one. The weights were chosen by
-    `python -m tests.benchmarks.coverage`.
+    `python -m tests.benchmarks coverage`.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]

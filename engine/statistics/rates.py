@@ -2,7 +2,7 @@
 benchmarks combined with equal weights.
 
 All intervals of rates put an effective number of independent rows into Wilson's interval with
-Student's t. `python -m tests.benchmarks.coverage` shows that they have their coverage from 3
+Student's t. `python -m tests.benchmarks coverage` shows that they have their coverage from 3
 scenarios on, where plain Wilson on n / deff with z does not.
 
 Intervals for the scenarios of several benchmarks rest on the intervals and errors of each

@@ -1,49 +1,76 @@
-"""Every figure that Crosswind states, on this machine, as one Markdown table: `make bench`, or
-`python -m tests.benchmarks [PART ...]`.
+"""Everything that has a figure: `python -m tests.benchmarks NAME [ARGUMENT ...]`.
 
 What is compared runs in turns, so that whatever else the machine does hits both alike; of what is
-short the median of five is stated. Quote ratios: absolute times are the machine's.
+short the median of several is stated. Quote ratios: absolute times are the machine's.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from datetime import date
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
-from tests.benchmarks import at_size, engine_run
-from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED, Cost
-from tests.benchmarks.engine_run import CASES, ENGINE, INSPECT, Case
+from tests.benchmarks.frame import Run, command, rows, say
 
-Row = tuple[str, str, str]
-"""What, how much, and how much it may be."""
 
-PACKAGES: Final = ("crosswind", "httpx2", "aiohttp", "openai", "pydantic", "textual")
-SCRIPTS: Final = {
-    "calls": ("tests.benchmarks.providers",),
-    "transports": ("tests.benchmarks.transports",),
-    "offline": ("tests.benchmarks.offline_run",),
-    "text": ("tests.benchmarks.live_text",),
-    "watching": ("tests.benchmarks.watching",),
-    "statistics": ("tests.benchmarks.aggregate",),
-    "house": ("tests.benchmarks.house",),
-    "inspect": ("tests.benchmarks.inspect_logs",),
+class Benchmark(NamedTuple):
+    module: str
+    function: str
+    about: str
+    by_name_only: bool = False
+    """It takes an hour or more, or is no figure: not one of `all`."""
+
+    def run(self) -> Run:
+        found: Run = vars(import_module(f"tests.benchmarks.{self.module}"))[self.function]
+        return found
+
+
+BENCHMARKS: Final = {
+    "engine": Benchmark("engine_run", "engine", "a whole run beside clients that only call"),
+    "offline": Benchmark("offline_run", "offline", "1,000 conversations beside bare commits"),
+    "calls": Benchmark("providers", "calls", "a call beside bare loops and the official clients"),
+    "transports": Benchmark("transports", "transports", "our HTTP client beside two others"),
+    "cluster": Benchmark("cluster", "cluster", "a run with worker processes beside one without"),
+    "cluster-cost": Benchmark("cluster_calls", "cost", "the engine's CPU of a call with workers"),
+    "cluster-core": Benchmark("cluster_calls", "core", "what one core takes over TLS, and workers"),
+    "cluster-many": Benchmark("cluster_calls", "many", "ten thousand calls at once"),
+    "kills": Benchmark("kills", "kills", "what engines lose that are killed at random moments"),
+    "lag": Benchmark("lag", "lag", "how late the engine's loop wakes while it is watched"),
+    "text": Benchmark("live_text", "text", "how soon a watcher sees what is said and stored"),
+    "watching": Benchmark("watching", "watching", "what the app costs while many speak"),
+    "transcript": Benchmark("transcript", "transcript", "long transcripts: open, page, find"),
+    "first-frame": Benchmark("first_frame", "first_frame", "how soon the app shows something"),
+    "keys": Benchmark("keys", "keys", "each key of a walk through the app on a large store"),
+    "labelling": Benchmark("labelling", "labelling", "60 blind labels in a terminal"),
+    "verdicts": Benchmark("verdict_table", "verdicts", "the table of verdicts of a large store"),
+    "size": Benchmark("at_size", "size", "what screens and commands ask of a large store"),
+    "round-trip": Benchmark("round_trip", "round_trip", "out into files and back, fact by fact"),
+    "inspect": Benchmark("inspect_logs", "inspect", "a log of Inspect of 2,000 samples"),
+    "statistics": Benchmark("aggregate", "statistics", "14 x 30,240 verdicts summed up"),
+    "house": Benchmark("house", "house", "how the code is kept: lines, files, circles, names"),
+    "coverage": Benchmark("coverage", "coverage", "how often each interval holds the truth", True),
+    "claims": Benchmark("false_claims", "claims", "how often anything false is marked", True),
+    "overall": Benchmark(
+        "overall_claims", "overall_claims", "what is said of several benchmarks", True
+    ),
+    "power": Benchmark("power", "power", "how often a difference of the plan is marked", True),
+    "validation": Benchmark(
+        "validation_claims", "validation", "how often such runs say what is not so", True
+    ),
+    "labels": Benchmark("label_coverage", "labels", "how well labels say how a judge does", True),
+    "synthetic": Benchmark("synthetic", "synthetic", "make a workspace to measure with", True),
 }
-"""Those that say what they found in their own words."""
-
-CPU_BUDGET: Final = {"floor": "2 x"}
-WALL_BUDGETS: Final = dict.fromkeys(("paced-100", "paced-200", "slow-40", "slow-200"), "1.15 x")
-MEMORY_BUDGETS: Final = {"floor": "130 MB", "thousand": "250 MB"}
+PACKAGES: Final = ("crosswind", "httpx2", "aiohttp", "openai", "pydantic", "textual")
+ALL: Final = "all"
 
 
 def machine() -> str:
@@ -66,64 +93,58 @@ def _processor() -> str:
     return next(names, "an unknown processor")
 
 
-def engine() -> Iterator[Row]:
-    for name, case in CASES.items():
-        found = engine_run.compared(case.job, case.whom, case.rounds)
-        yield from _engine_rows(name, case, found)
+def show(name: str, *words: str) -> None:
+    """Print its table. Ends with 1 where a bound of it is missed."""
+    benchmark, missed, begun = BENCHMARKS[name], False, False
+    for row in rows(benchmark.run(), name, words):
+        if not begun:
+            say(f"\n**{name}**: {benchmark.about}\n\n| what | takes | may take |\n|---|---|---|\n")
+        begun = True
+        missed |= row.missed
+        say(f"| {row.what} | {row.takes} | {row.may} |{' missed' * row.missed}\n")
+    if missed:
+        sys.exit(1)
 
 
-def _engine_rows(name: str, case: Case, found: dict[str, list[Cost]]) -> Iterator[Row]:
-    ours, job = found[ENGINE], case.job
-    what = f"{job.calls:,} calls, {case.title}"
-    cpu = median(one.cpu_s for one in ours)
-    for other in (HTTPX2, AIOHTTP, INTERLEAVED, INSPECT):
-        if other in found:
-            ratio = cpu / median(one.cpu_s for one in found[other])
-            budget = CPU_BUDGET.get(name, "") if other == AIOHTTP else ""
-            yield f"{what}: CPU of the engine beside {other}", f"{ratio:.2f} x", budget
-    for who, costs in found.items():
-        if job.ideal_s:
-            ratio = median(one.wall_s for one in costs) / job.ideal_s
-            budget = WALL_BUDGETS.get(name, "") if who == ENGINE else ""
-            yield f"{what}: wall of {who} beside the ideal", f"{ratio:.2f} x", budget
-    peak = max(one.peak_mb for one in ours)
-    yield f"{what}: peak memory of the engine", f"{peak:.0f} MB", MEMORY_BUDGETS.get(name, "")
-    if name == "thousand":
-        late = median(one.lag_p99_ms or 0.0 for one in ours)
-        yield f"{what}: its event loop is late by (p99)", f"{late:.0f} ms", "50 ms"
-
-
-PARTS: Final[dict[str, Callable[[], Iterator[Row]]]] = {"engine": engine, "size": at_size.rows}
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-def main() -> None:
-    every = (*PARTS, *SCRIPTS)
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(every))
-    wanted = parser.parse_args().parts or every
-    if unknown := set(wanted) - set(every):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(every)}")
-    say(f"{machine()}\n\n")
-    if not PARTS.keys().isdisjoint(wanted):
-        say("| what | takes | may take |\n|---|---|---|\n")
-    for name, part in PARTS.items():
-        if name in wanted:
-            for row in part():
-                say(f"| {' | '.join(row)} |\n")
-    for name, command in SCRIPTS.items():
-        if name in wanted:
-            done = subprocess.run(
-                [sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True, check=False
-            )
-            say(f"\n{name} (`python -m {' '.join(command)}`):\n\n```\n{done.stdout.strip()}\n```\n")
+def show_all() -> int:
+    """Each in a process of its own, whose memory is its own."""
+    wanted = [name for name, one in BENCHMARKS.items() if not one.by_name_only]
+    failed = [
+        name for name in wanted if subprocess.run(command(show, name), check=False).returncode
+    ]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"\n{used.ru_utime + used.ru_stime:.0f} s of CPU in all.\n")
+    if failed:
+        say(f"Missed a bound, or did not come to an end: {', '.join(failed)}\n")
+    return int(bool(failed))
+
+
+def listed() -> str:
+    lines = [f"  {name:14}{one.about}" for name, one in BENCHMARKS.items()]
+    return "\n".join(
+        [
+            "python -m tests.benchmarks NAME [ARGUMENT ...]; NAME --help says what it takes\n",
+            *lines,
+            f"  {ALL:14}those that take no hour, one after the other",
+        ]
+    )
+
+
+def main(words: Sequence[str]) -> int:
+    name, *rest = words or ["--help"]
+    if name in {"-h", "--help"}:
+        say(f"{listed()}\n")
+        return 0
+    if name != ALL and name not in BENCHMARKS:
+        sys.stderr.write(f"there is no benchmark {name}\n\n{listed()}\n")
+        return 2
+    if not {"-h", "--help"} & set(rest):
+        say(f"{machine()}\n")
+    if name == ALL:
+        return show_all()
+    show(name, *rest)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,16 +1,9 @@
-"""How long it takes to say what 30,240 verdicts of each of 14 targets mean, and in how much memory:
-`python -m tests.benchmarks.aggregate`.
-
-Everything is asked that `results.json` holds: rates with intervals, pairs of targets, demographic
-gaps, agreement, ranges of ranks. The time is stated beside that of a bare loop
-that adds up the same verdicts, taken in the same process.
-"""
+"""What 14 x 30,240 verdicts mean: how long it takes to say it."""
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
+from collections.abc import Iterator
 from itertools import product
 from random import Random
 
@@ -18,6 +11,8 @@ from engine.analysis.analyse import AnalysisContext, analyse
 from engine.analysis.figures import MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, scenario_id, variant_id
 from engine.stages.aggregate import as_rows
+from tests.benchmarks.frame import Row
+from tests.benchmarks.measuring import peak_mb
 
 TARGETS, METRICS, SCENARIOS, AGES, PLACES, SAMPLES = 14, 14, 30, 4, 6, 3
 """14 x 30 x 24 x 3 = 30,240 conversations of each target."""
@@ -65,9 +60,16 @@ def about() -> AnalysisContext:
     )
 
 
-def main() -> None:
+def statistics() -> Iterator[Row]:
+    """How long it takes to say what 30,240 verdicts of each of 14 targets mean, and in how much
+    memory.
+
+    Everything is asked that `results.json` holds: rates with intervals, pairs of targets,
+    demographic gaps, agreement, ranges of ranks. The time is stated beside that of a bare loop that
+    adds up the same verdicts, taken in the same process.
+    """
     found = outcomes()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mb()
     began = time.perf_counter()
     passed = scored = 0
     for one in found:
@@ -79,15 +81,12 @@ def main() -> None:
     analysis = analyse(found, about())
     rows = as_rows(analysis)
     took, busy = time.perf_counter() - began, time.process_time() - worked
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    sys.stdout.write(
+    what = (
         f"{len(found):,} verdicts of {len(rows)} targets, {len(analysis.comparisons)} pairs, "
-        f"{len(analysis.gaps)} demographic gaps\n"
-        f"{took:.2f} s ({busy:.2f} s of CPU), {took / bare:.0f} times a bare loop over them "
-        f"({bare:.3f} s)\n"
-        f"peak memory {peak / 1024:.0f} MB, of which {(peak - before) / 1024:.0f} MB came with it\n"
+        f"{len(analysis.gaps)} demographic gaps"
     )
-
-
-if __name__ == "__main__":
-    main()
+    yield Row(what, f"{took:.2f} s ({busy:.2f} s of CPU)")
+    yield Row("beside a bare loop over them", f"{took / bare:.0f} x its {bare:.3f} s")
+    yield Row(
+        "peak memory", f"{peak_mb():.0f} MB, of which {peak_mb() - before:.0f} MB came with it"
+    )

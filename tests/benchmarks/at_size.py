@@ -1,19 +1,10 @@
-"""What questions cost in a workspace of 30,240 conversations of 25 kB:
-`python -m tests.benchmarks.at_size [DIR]`, of `make synthetic DIR=...`, or of one made for it.
-
-Each is asked five times and the median stated, beside what it may cost. The files of one benchmark
-are written over.
-"""
+"""What questions cost in a workspace of 30,240 conversations of 25 kB, each asked five times."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import resource
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -36,19 +27,16 @@ from engine.store.database import open_store
 from engine.store.mirror import EditPolicy
 from engine.store.reading import open_reader
 from engine.store.search import open_search
-from tests.benchmarks.bare_client import measured
+from tests.benchmarks.frame import Row, crosswind
+from tests.benchmarks.measuring import measured
 from tests.benchmarks.synthetic import (
     Size,
     build_files,
     build_published,
-    build_store,
+    large_workspace,
     write_set_up,
 )
 
-Row = tuple[str, str, str]
-"""What, how much, and how much it may be."""
-
-CONVERSATIONS: Final = 30_240
 TIMES: Final = 5
 IDLE_S: Final = 2.0
 IMPORTED: Final = 7_560
@@ -67,29 +55,31 @@ def took(ask: Callable[[], object], times: int = TIMES) -> float:
 
 def questions(root: Path) -> Iterator[Row]:
     path = root / "crosswind.db"
-    yield "open the store for reading", f"{took(lambda: open_reader(path).close()):.1f} ms", "50 ms"
+    yield Row(
+        "open the store for reading", f"{took(lambda: open_reader(path).close()):.1f} ms", "50 ms"
+    )
     with closing(open_reader(path)) as reader:
-        yield "a watcher's first view", f"{took(reader.snapshot):.0f} ms", "50 ms"
+        yield Row("a watcher's first view", f"{took(reader.snapshot):.0f} ms", "50 ms")
         name = reader.benchmarks()[0]
         take = reader.counting_takes(name)[-1]
-        yield "one transcript", f"{took(lambda: reader.messages(take.seq)):.2f} ms", "5 ms"
+        yield Row("one transcript", f"{took(lambda: reader.messages(take.seq)):.2f} ms", "5 ms")
         for prefix in ("m0", "m03_s002", str(take.key)):
             asked = took(partial(reader.find_ids, prefix))
-            yield f"ids that begin with `{prefix}`", f"{asked:.2f} ms", "10 ms"
+            yield Row(f"ids that begin with `{prefix}`", f"{asked:.2f} ms", "10 ms")
         browser = Browser(reader)
-        yield "the table of verdicts, sorted and counted", f"{took(browser.find):.0f} ms", ""
+        yield Row("the table of verdicts, sorted and counted", f"{took(browser.find):.0f} ms", "")
         with contextlib.closing(open_search(path)) as search:
             search.extend()
             for words in WORDS:
                 asked = took(partial(search.search, words))
-                yield f"search `{words}`, first page", f"{asked:.1f} ms", "50 ms"
+                yield Row(f"search `{words}`, first page", f"{asked:.1f} ms", "50 ms")
             asked = took(lambda: search.search(WORDS[0], benchmark=name))
-            yield f"search `{WORDS[0]}` within a benchmark", f"{asked:.1f} ms", "50 ms"
+            yield Row(f"search `{WORDS[0]}` within a benchmark", f"{asked:.1f} ms", "50 ms")
     with closing(sqlite3.connect(path)) as connection:
         [text] = connection.execute(
             "SELECT sum(length(CAST(text AS BLOB))) FROM message"
         ).fetchone()
-    yield "size of the store beside its text", f"{path.stat().st_size / text:.2f}", "1.35"
+    yield Row("size of the store beside its text", f"{path.stat().st_size / text:.2f}", "1.35")
 
 
 def indexed(root: Path) -> Iterator[Row]:
@@ -100,8 +90,8 @@ def indexed(root: Path) -> Iterator[Row]:
         cost = asyncio.run(measured(partial(asyncio.to_thread, search.extend)))
     ratio = cost.wall_s / cost.cpu_s
     made = f"{cost.wall_s:.1f} s, {ratio:.2f} x its {cost.cpu_s:.1f} s of CPU"
-    yield "search: make the index", made, "1.2 x"
-    yield "meanwhile the event loop is late by (p99)", f"{cost.lag_p99_ms:.0f} ms", "50 ms"
+    yield Row("search: make the index", made, "1.2 x")
+    yield Row("meanwhile the event loop is late by (p99)", f"{cost.lag_p99_ms:.0f} ms", "50 ms")
 
 
 def results(root: Path) -> Iterator[Row]:
@@ -114,7 +104,7 @@ def results(root: Path) -> Iterator[Row]:
             wanted = list(wanted_conversations(definition, config, reader))
             benchmark_results(definition, config, reader, wanted)
     wall, cpu = time.perf_counter() - began, time.process_time() - worked
-    yield f"results of {len(names)} benchmarks", f"{wall:.1f} s ({cpu:.1f} s of CPU)", "5 s"
+    yield Row(f"results of {len(names)} benchmarks", f"{wall:.1f} s ({cpu:.1f} s of CPU)", "5 s")
 
 
 def mirrored(root: Path) -> Iterator[Row]:
@@ -135,11 +125,11 @@ def mirrored(root: Path) -> Iterator[Row]:
             if known.name != "scenarios.json":
                 known.unlink()
         cost, again = asyncio.run(measured(mirror)), asyncio.run(measured(mirror))
-    yield "files of one benchmark", f"{cost.wall_s:.1f} s ({cost.cpu_s:.1f} s of CPU)", "5 s"
+    yield Row("files of one benchmark", f"{cost.wall_s:.1f} s ({cost.cpu_s:.1f} s of CPU)", "5 s")
     ratio = again.wall_s / cost.wall_s
-    yield "the same again, unchanged", f"{again.wall_s:.2f} s, {ratio:.2f} of it", "0.25"
+    yield Row("the same again, unchanged", f"{again.wall_s:.2f} s, {ratio:.2f} of it", "0.25")
     lag = f"{cost.lag_p99_ms:.0f} ms (idle: {idle.lag_p99_ms:.0f} ms)"
-    yield "meanwhile the event loop is late by (p99)", lag, "50 ms"
+    yield Row("meanwhile the event loop is late by (p99)", lag, "50 ms")
 
 
 def planned(root: Path) -> Iterator[Row]:
@@ -154,18 +144,19 @@ def planned(root: Path) -> Iterator[Row]:
             for bench in benches
         )
         wall = time.perf_counter() - began
-    yield f"what {count:,} conversations are wanted", f"{wall:.1f} s", ""
+    yield Row(f"what {count:,} conversations are wanted", f"{wall:.1f} s", "")
 
 
 def exported(root: Path) -> Iterator[Row]:
-    command = [sys.executable, "-m", "tui", "export", "--workspace", str(root), "--out"]
     with TemporaryDirectory(prefix="cw", dir=root.parent) as folder:
-        lines, lines_cpu = _of_command([*command, f"{folder}/lines.jsonl", "--format", "jsonl"])
-        documents, cpu = _of_command([*command, f"{folder}/documents", "--format", "md"])
+        lines, lines_cpu = crosswind(
+            root, "export", "--out", f"{folder}/lines.jsonl", "--format", "jsonl"
+        )
+        documents, cpu = crosswind(root, "export", "--out", f"{folder}/documents", "--format", "md")
     taken = f"{lines:.1f} s ({lines_cpu:.1f} s of CPU)"
-    yield "export of all conversations as lines of JSON", taken, ""
+    yield Row("export of all conversations as lines of JSON", taken, "")
     ratio = f"{documents:.1f} s, {documents / lines:.2f} of it ({cpu / lines_cpu:.2f} of its CPU)"
-    yield "the same as a document each", ratio, "2 x"
+    yield Row("the same as a document each", ratio, "2 x")
 
 
 def imported(files: Path, what: str, may: str) -> Iterator[Row]:
@@ -177,34 +168,25 @@ def imported(files: Path, what: str, may: str) -> Iterator[Row]:
         # making a store loads sqlite-utils, and that loads pandas where the tests brought it: an
         # installed Crosswind has none, so this is no part of an import
         open_store(root / "crosswind.db").close()
-        command = [sys.executable, "-m", "tui", "import", str(files), "--workspace", folder]
-        wall, cpu = _of_command([*command, "--plain"])
-        again, _ = _of_command([*command, "--plain"])
+        wall, cpu = crosswind(root, "import", str(files), "--plain")
+        again, _ = crosswind(root, "import", str(files), "--plain")
         with closing(open_reader(root / "crosswind.db")) as reader:
             count = sum(len(reader.takes(name)) for name in reader.benchmarks())
-    yield (
+    yield Row(
         f"import of {count:,} conversations, {what}",
         f"{count / wall:,.0f} a second ({count / cpu:,.0f} a second of CPU)",
         may,
     )
-    yield "the same again, unchanged", f"{again:.2f} s, {again / wall:.2f} of it", "0.25"
+    yield Row("the same again, unchanged", f"{again:.2f} s, {again / wall:.2f} of it", "0.25")
 
 
-def _of_command(command: list[str]) -> tuple[float, float]:
-    """By the clock and of CPU."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def size(workspace: Path | None = None) -> Iterator[Row]:
+    """What questions cost in a workspace of 30,240 conversations of 25 kB.
 
-
-def rows(root: Path | None = None) -> Iterator[Row]:
-    with TemporaryDirectory(prefix="cw") as folder:
-        if root is None:
-            root = Path(folder) / "workspace"
-            build_store(root, Size(CONVERSATIONS))
+    Of `python -m tests.benchmarks synthetic DIR --store-only`, or of one made for it. Each is asked
+    five times and the median stated. The files of one benchmark are written over.
+    """
+    with TemporaryDirectory(prefix="cw") as folder, large_workspace(workspace) as root:
         yield from indexed(root)
         yield from questions(root)
         yield from results(root)
@@ -215,16 +197,3 @@ def rows(root: Path | None = None) -> Iterator[Row]:
         yield from imported(Path(folder) / "files", "ImpactBench's files", "2,000 a second")
         build_published(Path(folder) / "published", Size(IMPORTED))
         yield from imported(Path(folder) / "published", "published", "3,000 a second")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.at_size")
-    parser.add_argument("dir", nargs="?", type=Path)
-    sys.stdout.write("| what | takes | may take |\n|---|---|---|\n")
-    for row in rows(parser.parse_args().dir):
-        sys.stdout.write(f"| {' | '.join(row)} |\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -5,56 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
+
+from tests.benchmarks.measuring import Cost, measured, told
 
 HTTPX2, AIOHTTP = "bare httpx2", "bare aiohttp"
 INTERLEAVED: Final = "bare aiohttp, all conversations open"
 """As many calls at once, of whichever conversation comes next."""
 Post = Callable[[Any], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What it took."""
-
-    cpu_s: float
-    wall_s: float
-    peak_mb: float
-    lag_p99_ms: float | None = None
-    lag_max_ms: float | None = None
-    failed: int = 0
-
-
-async def measured(work: Callable[[], Awaitable[int]]) -> Cost:
-    """With how late this event loop comes to what is due."""
-    lags: list[float] = []
-
-    async def watch() -> None:
-        while True:
-            began = time.perf_counter()
-            await asyncio.sleep(0.01)
-            lags.append(time.perf_counter() - began - 0.01)
-
-    watching = asyncio.create_task(watch())
-    began, spent = time.perf_counter(), time.process_time()
-    failed = await work()
-    wall, cpu = time.perf_counter() - began, time.process_time() - spent
-    watching.cancel()
-    lags.sort()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    p99 = lags[int(len(lags) * 0.99)] if lags else 0.0
-    return Cost(cpu, wall, peak, p99 * 1000, max(lags, default=0.0) * 1000, failed)
-
-
-def told(cost: Cost) -> str:
-    """For whoever began this process, all of whose CPU it took."""
-    return json.dumps({**asdict(cost), "cpu_s": time.process_time()})
 
 
 async def split(chunks: AsyncIterator[bytes], fewest: int) -> None:

@@ -1,25 +1,14 @@
-"""What worker processes take off the engine, and what they cost:
-`python -m tests.benchmarks.cluster [--conversations 200] [--workers 2]`.
-
-The same run with and without them, one after the other, each reply in 60 pieces. CPU is that of the
-engine's process alone, from the first call on to its end, so that what is imported before does not
-count.
-
-A third run asks nobody: each call is answered from memory, whole, after as long as a reply takes,
-and what it costs to make the reply up is taken off. What is left is what the engine does for each
-call in any case, and the least that workers can bring it to.
-"""
+"""What worker processes take off the engine, and what they cost."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -39,6 +28,7 @@ from engine.providers.model import Finish
 from engine.providers.protocols.base import Tokens
 from engine.providers.scripted.models import offline_model
 from engine.service import agents
+from tests.benchmarks.frame import Row, command
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -48,7 +38,6 @@ _LOOK_S: Final = 0.02
 _AT_ONCE: Final = 100
 _SETTINGS: Final = Settings(latency_ms=20, chunks=60, tokens_per_second=400, keep_requests=False)
 _REPLY_S: Final = 0.02 + 60 / 400
-_FROM_MEMORY: Final = "from-memory"
 T = TypeVar("T")
 
 
@@ -66,24 +55,30 @@ class _Cost:
         return 1000 * self.cpu_s / self.calls
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cluster")
-    parser.add_argument("--conversations", type=int, default=200)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args(arguments)
+def cluster(*, conversations: int = 200, workers: int = 2, rounds: int = 3) -> Iterator[Row]:
+    """What worker processes take off the engine, and what they cost.
+
+    The same run with and without them, one after the other, each reply in 60 pieces. CPU is that of
+    the engine's process alone, from the first call on to its end, so that what is imported before
+    does not count.
+
+    A third run asks nobody: each call is answered from memory, whole, after as long as a reply
+    takes, and what it costs to make the reply up is taken off. What is left is what the engine does
+    for each call in any case, and the least that workers can bring it to.
+    """
 
     def with_workers(place: Workplace) -> _Cost:
-        return _measured(place, ("--workers", str(options.workers)))
+        return _measured(place, ("--workers", str(workers)))
 
     ways: tuple[Callable[[Workplace], _Cost], ...] = (_measured, with_workers, _from_memory)
     found: list[list[_Cost]] = [[] for _ in ways]
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         for way, costs in zip(ways, found, strict=True):
             with ProtocolServer(_SETTINGS) as server, TemporaryDirectory() as folder:
-                costs.append(way(_workplace(Path(folder) / "w", server, options.conversations)))
-    sys.stdout.write("\n".join(_lines(found)) + "\n")
-    return 0
+                costs.append(way(_workplace(Path(folder) / "w", server, conversations)))
+    names = ("without workers", f"with {workers}", "from memory")
+    for name, costs in zip(names, found, strict=True):
+        yield from _rows(name, costs, found[0])
 
 
 def _workplace(root: Path, server: ProtocolServer, conversations: int) -> Workplace:
@@ -102,9 +97,8 @@ def _run(place: Workplace) -> list[str]:
 
 def _measured(place: Workplace, words: Sequence[str] = ()) -> _Cost:
     began = time.monotonic()
-    command = ["-m", "tui", *_run(place), *words]
     with Child(
-        [sys.executable, *command],
+        [sys.executable, "-m", "tui", *_run(place), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -119,7 +113,7 @@ def _measured(place: Workplace, words: Sequence[str] = ()) -> _Cost:
             spent = _cpu_s(process) or spent
             time.sleep(_LOOK_S)
     if engine.returncode:
-        raise SystemExit(f"the run ended with {engine.returncode}")
+        sys.exit(f"the run ended with {engine.returncode}")
     calls = place.server.counters.calls
     return _Cost(calls, spent - before, first - began, time.monotonic() - first)
 
@@ -133,24 +127,16 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _lines(found: Sequence[Sequence[_Cost]]) -> Sequence[str]:
-    each = [median(cost.ms for cost in costs) for costs in found]
-
-    def row(what: str, values: Sequence[float], form: str = ".2f") -> str:
-        return f"| {what} | {' | '.join(f'{value:{form}}' for value in values)} |"
-
-    def of(name: str) -> Sequence[float]:
-        return [median(getattr(cost, name) for cost in costs) for costs in found]
-
-    return (
-        "| | without workers | with workers | from memory |",
-        "| --- | --- | --- | --- |",
-        row("calls", of("calls"), ".0f"),
-        row("engine CPU per call, ms", each),
-        row("the same, as a ratio", [one / each[0] for one in each]),
-        row("start to first call, s", of("first_call_s")),
-        row("first call to end, s", of("wall_s")),
+def _rows(name: str, costs: Sequence[_Cost], alone: Sequence[_Cost]) -> Iterator[Row]:
+    each, base = (median(cost.ms for cost in some) for some in (costs, alone))
+    calls = median(cost.calls for cost in costs)
+    yield Row(
+        f"{name}: engine CPU of a call", f"{each / base:.2f} x, {each:.2f} ms of {calls:.0f} calls"
     )
+    first, wall = (
+        median(some) for some in zip(*((c.first_call_s, c.wall_s) for c in costs), strict=True)
+    )
+    yield Row(f"{name}: start to first call, first call to end", f"{first:.2f} s, {wall:.2f} s")
 
 
 # From memory
@@ -158,16 +144,15 @@ def _lines(found: Sequence[Sequence[_Cost]]) -> Sequence[str]:
 
 def _from_memory(place: Workplace) -> _Cost:
     said = place.root / "cost.json"
-    words = ["-m", "tests.benchmarks.cluster", _FROM_MEMORY, str(said)]
     subprocess.run(
-        [sys.executable, *words, *_run(place), "--workers", "1"],
+        command(answer_from_memory, str(said), [*_run(place), "--workers", "1"]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **VARIABLES},
         check=True,
     )
-    return _Cost(*json.loads(said.read_text()))
+    return _Cost(*json.loads(said.read_text("utf-8")))
 
 
 class _NoProcesses:
@@ -242,20 +227,15 @@ def _at_once(work: Coroutine[Any, Any, T]) -> T:
             return value
 
 
-def _answer_from_memory(said: Path, command: Sequence[str]) -> int:
+def answer_from_memory(said: str, words: list[str]) -> None:
+    """In a process of its own, which is an engine."""
     began = time.monotonic()
     memory = _Memory()
     vars(workers)["LocalProcesses"] = _NoProcesses
     vars(agents)["open_agents"] = lambda *_: memory
-    code = crosswind(list(command))
+    code = crosswind(words)
     cpu_s = time.process_time() - memory.spent_before - memory.made_up_s
     now = time.monotonic()
     cost = _Cost(memory.calls, cpu_s, memory.first_at - began, now - memory.first_at)
-    said.write_text(json.dumps(astuple(cost)))
-    return code
-
-
-if __name__ == "__main__":
-    if sys.argv[1:2] == [_FROM_MEMORY]:
-        sys.exit(_answer_from_memory(Path(sys.argv[2]), sys.argv[3:]))
-    sys.exit(main())
+    Path(said).write_text(json.dumps(astuple(cost)), "utf-8")
+    sys.exit(code)

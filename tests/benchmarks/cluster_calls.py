@@ -1,26 +1,17 @@
-"""What calls cost the engine with workers and without, the pipeline and the store left out:
-`python -m tests.benchmarks.cluster_calls cost | core | many`.
-
-`cost`: CPU of the engine for each of many paced replies. `core`: replies over TLS that come faster
-than one core takes them, made by one process and by two workers. `many`: ten thousand calls at once
-of workers that only wait and speak, so that it is a simulation of the models and of nothing else:
-engine, Dask, TLS between them and all that is said are as they are.
-"""
+"""What calls cost the engine with workers and without, the pipeline and the store left out."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +27,9 @@ from engine.providers.http.descriptors import raise_limit
 from engine.providers.model import Finish, Message, MessageRole, Model
 from engine.providers.protocols.base import Tokens
 from engine.providers.real import real_model
+from tests.benchmarks import frame
+from tests.benchmarks.frame import Row, say
+from tests.benchmarks.measuring import note_lateness, quantile
 from tests.engine.providers.loopback import CERTIFICATE, server_context
 
 HISTORY: Final = "A sentence of a conversation that has been going on for a while now. " * 20
@@ -69,6 +63,11 @@ class Replies:
         return [b"".join(lines[at : at + step]) for at in range(0, len(lines), step)]
 
 
+def serve(pieces: int, together: int, between_s: float, tls: bool) -> None:
+    """In a process of its own; it says its port."""
+    asyncio.run(_serve(Replies(pieces, together, between_s, tls)))
+
+
 async def _serve(replies: Replies) -> None:
     writes = replies.writes
     head = (
@@ -93,23 +92,15 @@ async def _serve(replies: Replies) -> None:
 
     context = server_context() if replies.tls else None
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context, backlog=1000)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
+    say(f"{server.sockets[0].getsockname()[1]}\n")
     await server.serve_forever()
 
 
 @contextmanager
 def _server(replies: Replies) -> Iterator[str]:
     """Its address."""
-    words = [str(replies.pieces), str(replies.together), str(replies.between_s)]
-    command = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks.cluster_calls",
-        "serve",
-        *words,
-        "tls" * replies.tls,
-    ]
+    raise_limit()
+    command = frame.command(serve, *astuple(replies))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -127,7 +118,7 @@ async def _pool(workers: int) -> AsyncIterator[AgentPool]:
         source = dask_agents.agents_here(
             LocalProcesses(workers), Path(folder), Path(folder) / "log"
         )
-        pool = AgentPool(source, {}, on_note=_say, on_waiting=lambda _: None)
+        pool = AgentPool(source, {}, on_note=lambda _: None, on_waiting=lambda _: None)
         pool.start()
         try:
             while len(pool.standing()) < workers:  # noqa: ASYNC110  (what is looked at is Dask's)
@@ -195,34 +186,37 @@ async def _spread(models: Sequence[Model], at_once: int, calls: int, found: _Mea
             group.create_task(call_all(models[at % len(models)]))
 
 
-def _cost(rounds: int) -> None:
-    _say("1,000 calls, 100 at once, 60 pieces each at 400 a second; CPU of the engine's process")
+def cost(*, rounds: int = 3) -> Iterator[Row]:
+    """CPU of the engine's process for each of 1,000 paced replies, 100 at once, of 60 pieces at 400
+    a second; without workers and with two."""
     with _server(Replies(60, between_s=1 / 400)) as address:
         for _ in range(rounds):
             alone, shared = (
                 asyncio.run(_measured(address, workers, 1000, 100)) for workers in (0, 2)
             )
             each = [1000 * one.cpu_s / one.calls for one in (alone, shared)]
-            _say(
-                f"  {each[0]:.2f} ms a call without workers, {each[1]:.2f} with two: "
-                f"x{each[1] / each[0]:.2f}"
+            yield Row(
+                "engine CPU of a call, without workers and with two",
+                f"{each[0]:.2f} ms, {each[1]:.2f} ms: x{each[1] / each[0]:.2f}",
             )
 
 
-def _core(rounds: int) -> None:
+def core(*, rounds: int = 3) -> Iterator[Row]:
+    """200 replies of 1,500 pieces over TLS, 50 at once, which come faster than one core takes them:
+    made by one process, and by two workers."""
     os.environ["SSL_CERT_FILE"] = str(CERTIFICATE / "cert.pem")
     pieces, calls = 1500, 200
-    _say(f"{calls} replies of {pieces} pieces over TLS, 50 at once, as fast as they are taken")
     with _server(Replies(pieces, together=50, tls=True)) as address:
         for _ in range(rounds):
             alone, shared = (
                 asyncio.run(_measured(address, workers, calls, 50)) for workers in (0, 2)
             )
             rates = [one.calls * pieces / one.wall_s for one in (alone, shared)]
-            _say(
-                f"  {rates[0]:,.0f} pieces a second by one process ({alone.cpu_s:.1f} s of CPU in "
-                f"{alone.wall_s:.1f}), {rates[1]:,.0f} by two workers (engine {shared.cpu_s:.1f} s "
-                f"in {shared.wall_s:.1f}): x{rates[1] / rates[0]:.2f}"
+            yield Row(
+                "pieces a second, by one process and by two workers",
+                f"{rates[0]:,.0f} ({alone.cpu_s:.1f} s of CPU in {alone.wall_s:.1f}), "
+                f"{rates[1]:,.0f} (engine {shared.cpu_s:.1f} s in {shared.wall_s:.1f}): "
+                f"x{rates[1] / rates[0]:.2f}",
             )
 
 
@@ -266,67 +260,37 @@ class SpeakingActor(AgentActor):
         self._agent: Agent = SpeakingAgent()
 
 
-@dataclass(slots=True)
-class _Lateness:
-    """How late the engine's loop comes to what is due."""
+def many(*, at_once: int = 10_000) -> Iterator[Row]:
+    """Ten thousand calls at once, of workers that only wait and speak.
 
-    found: list[float] = field(default_factory=list)
-
-    async def watch(self) -> None:
-        while True:
-            began = time.perf_counter()
-            await asyncio.sleep(0.05)
-            self.found.append(time.perf_counter() - began - 0.05)
-
-    def share(self, of: float) -> float:
-        return 1000 * sorted(self.found)[int(of * (len(self.found) - 1))]
+    It is a simulation of the models and of nothing else: engine, Dask, TLS between them and all
+    that is said are as they are.
+    """
+    raise_limit()
+    # what its workers are
+    vars(dask_agents)["AgentActor"] = SpeakingActor
+    yield from asyncio.run(_many(at_once, 3 * at_once))
 
 
-async def _many(at_once: int, calls: int) -> None:
+async def _many(at_once: int, calls: int) -> list[Row]:
     # of one model no more than a thousand are made at once, and few at the begin
     async with _pool(2) as pool, _models("http://127.0.0.1:9/v1", pool, 20) as models:
         await _spread(models, at_once, at_once, _Measured())
-        late, found = _Lateness(), _Measured()
-        watching = asyncio.create_task(late.watch())
+        late, found = list[float](), _Measured()
+        watching = asyncio.create_task(note_lateness(late, 0.05))
         began, spent = time.perf_counter(), time.process_time()
         await _spread(models, at_once, calls, found)
         cpu, wall = time.process_time() - spent, time.perf_counter() - began
         watching.cancel()
-    _say(
-        f"  {at_once:,} at once: {calls:,} calls of {SPEAKS_S:g} s in {wall:.1f} s, "
-        f"{calls / wall:,.0f} a second; engine {1000 * cpu / calls:.2f} ms of CPU a call, "
-        f"{100 * cpu / wall:.0f} % of a core; its loop late by {late.share(0.5):.0f} ms in the "
-        f"middle, {late.share(0.99):.0f} at the 99th percentile"
-    )
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cluster_calls")
-    parser.add_argument("what", choices=("cost", "core", "many", "serve"))
-    parser.add_argument("words", nargs="*")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--at-once", type=int, default=10_000)
-    options = parser.parse_args(arguments)
-    raise_limit()
-    match options.what:
-        case "serve":
-            pieces, together, between, tls = options.words
-            replies = Replies(int(pieces), int(together), float(between), bool(tls))
-            asyncio.run(_serve(replies))
-        case "cost":
-            _cost(options.rounds)
-        case "core":
-            _core(options.rounds)
-        case "many":
-            # what its workers are
-            vars(dask_agents)["AgentActor"] = SpeakingActor
-            asyncio.run(_many(options.at_once, 3 * options.at_once))
-
-
-if __name__ == "__main__":
-    main()
+    middle, p99 = (1000 * quantile(late, part) for part in (0.5, 0.99))
+    return [
+        Row(
+            f"{calls:,} calls of {SPEAKS_S:g} s, {at_once:,} at once",
+            f"{wall:.1f} s, {calls / wall:,.0f} a second",
+        ),
+        Row(
+            "engine CPU meanwhile",
+            f"{1000 * cpu / calls:.2f} ms a call, {100 * cpu / wall:.0f} % of a core",
+        ),
+        Row("its loop is late by, median and p99", f"{middle:.0f} ms, {p99:.0f} ms"),
+    ]

@@ -1,21 +1,7 @@
-"""How often the intervals hold the truth, and how wide they are:
-`python -m tests.benchmarks.coverage [--worlds N]`.
-
-In a simulated world the true rates are known. Scenarios differ (some are hard for everybody),
-variants of a scenario differ less, samples of a variant differ by chance; all by a normal latent
-strength that is cut off so that the marginal rate is exact. Each interval is asked in many such
-worlds whether it holds the truth: 95% of them should. Of differences the same run also says how
-wide the interval of `_former` is, so that a gain is not one of machine or seed. With `--claims`,
-how often anything false is marked as sure (`tests/benchmarks/false_claims.py`); with `--overall`,
-what is said of several benchmarks together (`tests/benchmarks/overall_claims.py`); with `--power`,
-how often what `--dry-run` names is marked (`tests/benchmarks/power.py`); with `--validation`, what
-validation runs claim (`tests/benchmarks/validation_claims.py`).
-"""
+"""How often the intervals hold the truth, and how wide they are."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,8 +24,7 @@ from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval, critical
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
-from tests.benchmarks import overall_claims, power, validation_claims
-from tests.benchmarks.false_claims import PAGE, report
+from tests.benchmarks.frame import Row, say
 
 NORMAL: Final = NormalDist()
 LEAST: Final = 0.93
@@ -432,11 +417,6 @@ OTHERS: Final = [
 ]
 
 
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def _table(found: Sequence[Covered]) -> Iterator[str]:
     """By scenarios (for new metrics: by metrics) and interval."""
     yield "| scenarios | interval | kinds of world | least | mean | most | width | narrower |"
@@ -488,55 +468,42 @@ def _missed(found: Sequence[Covered]) -> Iterator[str]:
             yield f"{name}: {narrower:.1%} narrower, not {least:.0%}; {scenarios} scenarios"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--worlds", type=int, default=1000, help="how many to draw of each kind")
-    parser.add_argument("--every", type=int, default=1, help="only each so-manieth kind")
-    parser.add_argument("--kinds", action="store_true", help="print each kind as well")
-    parser.add_argument("--claims", action="store_true", help="false marks and ranks instead")
-    parser.add_argument("--overall", action="store_true", help="several benchmarks instead")
-    parser.add_argument("--validation", action="store_true", help="validation runs instead")
-    parser.add_argument("--power", action="store_true", help="what --dry-run names instead")
-    parser.add_argument(
-        "--write",
-        action="store_true",
-        help=f"with --claims into {PAGE}, with --overall into {overall_claims.PAGE}, with --power "
-        f"into {power.PAGE}, with --validation into {validation_claims.PAGE}",
-    )
-    asked = parser.parse_args()
-    if asked.overall:
-        return overall_claims.report(asked.worlds, every=asked.every, write=asked.write)
-    if asked.validation:
-        return validation_claims.report(asked.worlds, write=asked.write)
-    if asked.power:
-        return power.report(asked.worlds, write=asked.write)
-    if asked.claims:
-        return report(asked.worlds, every=asked.every, write=asked.write)
-    slack = 2.6 * sqrt(0.05 * 0.95 / asked.worlds)
+def coverage(*, worlds: int = 1000, every: int = 1, kinds: bool = False) -> Iterator[Row]:
+    """How often the intervals hold the truth, and how wide they are.
+
+    In a simulated world the true rates are known. Scenarios differ (some are hard for everybody),
+    variants of a scenario differ less, samples of a variant differ by chance; all by a normal
+    latent strength that is cut off so that the marginal rate is exact. Each interval is asked in
+    many such worlds whether it holds the truth: 95% of them should. Of differences the same run
+    also says how wide the interval of `_former` is, so that a gain is not one of machine or seed.
+    `--every` takes only each so-manieth kind of world, and `--kinds` prints each kind as well.
+    """
+    slack = 2.6 * sqrt(0.05 * 0.95 / worlds)
     faults: list[str] = []
     close: list[str] = []
-    for title, kinds in (("Bounded kinds", BAR), ("Other kinds", OTHERS)):
+    for title, those in (("Bounded kinds", BAR), ("Other kinds", OTHERS)):
         found = []
-        for world in kinds[:: asked.every]:
-            covered = cover(world, worlds=asked.worlds)
+        for world in those[::every]:
+            covered = cover(world, worlds=worlds)
             found.append(covered)
             faults += covered.faults(slack)
             close += covered.faults()
-            if asked.kinds:
-                say(str(world))
+            if kinds:
+                say(f"{world}\n")
                 for name, tally in covered.tallies.items():
-                    say(f"  {name:24} {tally.coverage:6.1%}  mean width {tally.mean_width:.3f}")
-        say(f"\n{title} of world: {len(found)}, {asked.worlds} of each\n")
+                    say(f"  {name:24} {tally.coverage:6.1%}  mean width {tally.mean_width:.3f}\n")
+        say(f"\n{title} of world: {len(found)}, {worlds} of each\n\n")
         for line in _table(found):
-            say(line)
-        if kinds is BAR and asked.every == 1:
+            say(f"{line}\n")
+        if those is BAR and every == 1:
             faults += _missed(found)
-    say(f"\nbelow {LEAST:.0%} as counted: {len(close)}; bounds missed for sure: {len(faults)}")
-    say(f"({slack:.1%} is what {asked.worlds} worlds may be off by chance)")
+    say("\n")
     for fault in dict.fromkeys([*faults, *close]):
-        say(f"  {'! ' if fault in faults else ''}{fault}")
-    return int(bool(faults))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        say(f"  {'! ' if fault in faults else ''}{fault}\n")
+    yield Row(f"coverages below {LEAST:.0%} as counted", f"{len(close)}")
+    yield Row(
+        f"bounds missed for sure, by more than the {slack:.1%} of chance",
+        f"{len(faults)}",
+        "0",
+        missed=bool(faults),
+    )

@@ -1,16 +1,7 @@
-"""What a whole run costs beside clients that only make the same calls:
-`python -m tests.benchmarks.engine_run`.
-
-240 conversations of 6 turns and a verdict on each, 3,120 calls, each answered in 60 pieces by the
-protocol server in a process of its own. The engine, in a process of its own too, plans, plays,
-keeps every message on disk, judges, and writes the files. CPU is that of the client's process
-alone, from its start. The ideal wall time is that of the longest chain of calls, or of all calls on
-so many slots, at the pace of the server.
-"""
+"""What a whole run costs beside clients that only make the same calls."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -32,7 +23,9 @@ from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.reading import open_reader
 from engine.store.tables import ScenarioRow
-from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED, Cost, measured, told
+from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED
+from tests.benchmarks.frame import Row, chosen, command, say
+from tests.benchmarks.measuring import Cost, measured, told
 from tests.benchmarks.providers import CHUNKS, KEY, Pace, server
 from tests.pipelines import run_once
 
@@ -167,13 +160,13 @@ def cost(who: str, origin: str, job: Job) -> Cost:
         root = Path(folder)
         if who in {HTTPX2, AIOHTTP, INTERLEAVED}:
             bare = [who, origin, KEY, job.conversations, job.at_once, CHUNKS, list(bodies())]
-            return _child(sys.executable, ["tests.benchmarks.bare_client"], bare)
+            return _child([sys.executable, "-m", "tests.benchmarks.bare_client"], bare)
         if who == INSPECT:
             order = [origin, job.conversations, job.at_once, TURNS, _ASKED, folder]
-            return _child(os.environ[INSPECT_PYTHON], ["tests.benchmarks.with_inspect"], order)
+            inspect = [os.environ[INSPECT_PYTHON], "-m", "tests.benchmarks.with_inspect"]
+            return _child(inspect, order)
         write_workspace(root, origin, job)
-        order = [folder, job.conversations]
-        found = _child(sys.executable, ["tests.benchmarks.engine_run", "--child"], order)
+        found = _child(command(be_engine, folder, job.conversations // TARGETS), [])
         with closing(open_reader(root / "crosswind.db")) as reader:
             done = reader.counting_verdicts(NAME)
         judged = sum(bool(verdicts) for _, verdicts in done)
@@ -182,9 +175,9 @@ def cost(who: str, origin: str, job: Job) -> Cost:
         return found
 
 
-def _child(python: str, command: Sequence[str], order: Sequence[Any]) -> Cost:
+def _child(program: Sequence[str], order: Sequence[Any]) -> Cost:
     child = subprocess.run(
-        [python, "-m", *command],
+        program,
         input=json.dumps(order),
         stdout=subprocess.PIPE,
         text=True,
@@ -196,11 +189,10 @@ def _child(python: str, command: Sequence[str], order: Sequence[Any]) -> Cost:
     return found
 
 
-def be_child(order: Sequence[Any]) -> Cost:
+def be_engine(folder: str, scenarios: int) -> None:
     # an installed Crosswind has none of these, and sqlite-utils loads them wherever they are
     cast("dict[str, Any]", sys.modules).update(dict.fromkeys(("numpy", "pandas", "scipy")))
-    folder, conversations = order
-    return asyncio.run(run_engine(Path(folder), conversations // TARGETS))
+    say(told(asyncio.run(run_engine(Path(folder), scenarios))))
 
 
 def compared(job: Job, whom: Sequence[str], rounds: int) -> dict[str, list[Cost]]:
@@ -211,30 +203,6 @@ def compared(job: Job, whom: Sequence[str], rounds: int) -> dict[str, list[Cost]
             for who in whom:
                 found[who].append(cost(who, origin, job))
     return found
-
-
-def rows(job: Job, found: dict[str, list[Cost]]) -> Iterator[tuple[str, ...]]:
-    """Lines of a table, as `HEADING` says."""
-    floor = median(cost.cpu_s for cost in found[AIOHTTP]) if AIOHTTP in found else None
-    for who, costs in found.items():
-        cpu, wall = median(one.cpu_s for one in costs), median(one.wall_s for one in costs)
-        yield (
-            who,
-            f"{cpu:.2f} s, {cpu / job.calls * 1000:.2f} ms a call",
-            "" if floor is None else f"{cpu / floor:.2f}",
-            f"{wall:.2f} s",
-            f"{wall / job.ideal_s:.2f}" if job.ideal_s else "",
-            f"{max(one.peak_mb for one in costs):.0f} MB",
-            _late(costs),
-        )
-
-
-def _late(costs: Sequence[Cost]) -> str:
-    late = [one.lag_p99_ms for one in costs if one.lag_p99_ms is not None]
-    return f"{median(late):.0f} ms" if late else ""
-
-
-HEADING: Final = ("who", "CPU", "x bare aiohttp", "wall", "x ideal", "peak memory", "lag p99")
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,33 +265,46 @@ CASES: Final = {
 }
 
 
-def say(case: Case, found: dict[str, list[Cost]]) -> None:
-    job = case.job
-    sys.stdout.write(
-        f"\n**{job.conversations:,} conversations, {job.calls:,} calls of {CHUNKS} pieces: "
-        f"{case.title}** (medians of {case.rounds})\n\n"
-        f"| {' | '.join(HEADING)} |\n|{'---|' * len(HEADING)}\n"
-    )
-    for row in rows(job, found):
-        sys.stdout.write(f"| {' | '.join(row)} |\n")
-    sys.stdout.flush()
+CPU_BUDGET: Final = {"floor": "2 x"}
+WALL_BUDGETS: Final = dict.fromkeys(("paced-100", "paced-200", "slow-40", "slow-200"), "1.15 x")
+MEMORY_BUDGETS: Final = {"floor": "130 MB", "thousand": "250 MB"}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.engine_run")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        sys.stdout.write(told(be_child(json.load(sys.stdin))))
-        return
-    for name in options.cases or CASES:
-        case = CASES[name]
-        if options.rounds is not None:
-            case = replace(case, rounds=options.rounds)
-        say(case, compared(case.job, case.whom, case.rounds))
+def engine(*cases: str, rounds: int | None = None) -> Iterator[Row]:
+    """What a whole run costs beside clients that only make the same calls.
+
+    240 conversations of 6 turns and a verdict on each, 3,120 calls, each answered in 60 pieces by
+    the protocol server in a process of its own. The engine, in a process of its own too, plans,
+    plays, keeps every message on disk, judges, and writes the files. CPU is that of the client's
+    process alone, from its start. The ideal wall time is that of the longest chain of calls, or of
+    all calls on so many slots, at the pace of the server. INSPECT_PYTHON may name a Python that has
+    Inspect AI, which is compared then too. Medians; cases are floor, paced-100, paced-200, slow-40,
+    slow-40-of-300, slow-200 and thousand.
+    """
+    for name, case in chosen(cases, CASES).items():
+        found = compared(case.job, case.whom, rounds or case.rounds)
+        yield from _rows(name, case, found)
 
 
-if __name__ == "__main__":
-    main()
+def _rows(name: str, case: Case, found: dict[str, list[Cost]]) -> Iterator[Row]:
+    ours, job = found[ENGINE], case.job
+    what = f"{job.calls:,} calls, {case.title}"
+    cpu = median(one.cpu_s for one in ours)
+    yield Row(f"{what}: CPU of a call", f"{cpu / job.calls * 1000:.2f} ms")
+    for other in (HTTPX2, AIOHTTP, INTERLEAVED, INSPECT):
+        if other in found:
+            theirs = median(one.cpu_s for one in found[other])
+            budget = CPU_BUDGET.get(name, "") if other == AIOHTTP else ""
+            took = f"{cpu / theirs:.2f} x its {theirs / job.calls * 1000:.2f} ms a call"
+            yield Row(f"{what}: CPU of the engine beside {other}", took, budget)
+    for who, costs in found.items():
+        if job.ideal_s:
+            wall = median(one.wall_s for one in costs)
+            budget = WALL_BUDGETS.get(name, "") if who == ENGINE else ""
+            took = f"{wall / job.ideal_s:.2f} x, {wall:.1f} s"
+            yield Row(f"{what}: wall of {who} beside the ideal", took, budget)
+    peak = max(one.peak_mb for one in ours)
+    yield Row(f"{what}: peak memory of the engine", f"{peak:.0f} MB", MEMORY_BUDGETS.get(name, ""))
+    late = median(one.lag_p99_ms or 0.0 for one in ours)
+    budget = "50 ms" if name == "thousand" else ""
+    yield Row(f"{what}: its event loop is late by (p99)", f"{late:.0f} ms", budget)

@@ -1,14 +1,4 @@
-"""How often anything false is marked as sure, and how often all ranks hold at once:
-`python -m tests.benchmarks.coverage --claims [--worlds N] [--write]`.
-
-Worlds are drawn as for the intervals, and what the pages would mark is held against what is true.
-Where nothing differs, every ✓ is false; where targets differ, so is one that names the wrong side
-or parts two that are equal, and each target's range of ranks has to hold all places that its true
-rate, ties included, could claim. `--write` keeps the table in docs/false-claims.md.
-
-Many worlds are worked out at once, on arrays; the first of each kind and size are marked by the
-program itself as well, and it is an error where the two do not mark the same.
-"""
+"""How often anything false is marked as sure, and how often all ranks hold at once."""
 
 from __future__ import annotations
 
@@ -32,10 +22,10 @@ from engine.statistics import paired
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FamilyPart, levels
 from tests.benchmarks.fitted_gaps import Summed, fitted_gaps, person
-from tests.benchmarks.kept_table import keep, missed
+from tests.benchmarks.frame import Row, missed, page
 
 PAGE: Final = Path("docs/false-claims.md")
-COMMAND: Final = "python -m tests.benchmarks.coverage --claims"
+COMMAND: Final = "python -m tests.benchmarks claims"
 _AT_ONCE: Final = 50
 Array = NDArray[Any]
 _APART: Final = 0.3
@@ -396,7 +386,17 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
     return lines, faults
 
 
-def report(worlds: int, *, every: int, write: bool) -> int:
-    """Print the table, or keep it; 1 where a bar is missed."""
+def claims(*, worlds: int = 1000, every: int = 1, write: bool = False) -> Iterator[Row]:
+    """How often anything false is marked as sure, and how often all ranks hold at once.
+
+    Worlds are drawn as for the intervals, and what the pages would mark is held against what is
+    true. Where nothing differs, every ✓ is false; where targets differ, so is one that names the
+    wrong side or parts two that are equal, and each target's range of ranks has to hold all places
+    that its true rate, ties included, could claim. `--write` keeps the table in
+    docs/false-claims.md.
+
+    Many worlds are worked out at once, on arrays; the first of each kind and size are marked by the
+    program itself as well, and it is an error where the two do not mark the same.
+    """
     lines, faults = table(worlds, every=every)
-    return keep(PAGE, [*lines, "", missed(faults)], faults, write=write)
+    yield from page(PAGE, [*lines, "", missed(faults)], faults, write=write)

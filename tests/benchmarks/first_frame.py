@@ -1,23 +1,19 @@
-"""How long until the first frame, and until all that it shows is read: `crosswind` on a workspace
-beside an empty Textual app.
-
-`python -m tests.benchmarks.first_frame WORKSPACE`
-"""
+"""How long until the first frame, and until all that it shows is read."""
 
 from __future__ import annotations
 
-import statistics
-import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from engine.config.schema import load_config
+from tests.benchmarks.frame import Row
+from tests.benchmarks.synthetic import large_workspace
 from tests.tui.terminal import Terminal
 
-ROUNDS = 7
 EMPTY = """
 from textual.app import App
 from textual.widgets import Label
@@ -30,12 +26,12 @@ Empty().run()
 """
 
 
-class Row(NamedTuple):
+class Until(NamedTuple):
     wall: float
     cpu: float
 
 
-def timed(program: list[str], markers: Sequence[bytes], folder: str) -> list[Row]:
+def timed(program: list[str], markers: Sequence[bytes], folder: str) -> list[Until]:
     """Seconds of wall and of CPU until each marker was on the terminal."""
     began = time.monotonic()
     found = []
@@ -43,7 +39,7 @@ def timed(program: list[str], markers: Sequence[bytes], folder: str) -> list[Row
     with terminal:
         for marker in markers:
             terminal.read_until(marker)
-            found.append(Row(time.monotonic() - began, cpu_seconds(terminal.process.pid)))
+            found.append(Until(time.monotonic() - began, cpu_seconds(terminal.process.pid)))
     return found
 
 
@@ -53,35 +49,28 @@ def cpu_seconds(process: int) -> float:
     return sum(int((each / "schedstat").read_text("ascii").split()[0]) for each in threads) / 1e9
 
 
-def median(rows: Sequence[Row]) -> Row:
-    return Row(statistics.median(row.wall for row in rows), statistics.median(r.cpu for r in rows))
+def first_frame(workspace: Path | None = None, *, rounds: int = 7) -> Iterator[Row]:
+    """How long until the first frame, and until all that it shows is read.
 
-
-def main() -> None:
-    workspace = Path(sys.argv[1])
-    target = load_config(workspace / "config.yaml").targets[0].id.encode()
-    empty_rows, first, whole = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        empty = Path(folder) / "empty.py"
-        empty.write_text(EMPTY, "utf-8")
-        for _ in range(ROUNDS):
-            empty_rows += timed([str(empty)], [b"an empty app"], folder)
-            words = ["-m", "tui", "--workspace", str(workspace)]
+    `crosswind` on a workspace of 30,240 conversations, or the one that is given, beside an empty
+    Textual app.
+    """
+    empty, first, whole = list[Until](), list[Until](), list[Until]()
+    with large_workspace(workspace) as root, TemporaryDirectory() as folder:
+        target = load_config(root / "config.yaml").targets[0].id.encode()
+        program = Path(folder) / "empty.py"
+        program.write_text(EMPTY, "utf-8")
+        for _ in range(rounds):
+            empty += timed([str(program)], [b"an empty app"], folder)
+            words = ["-m", "tui", "--workspace", str(root)]
             frame, rest = timed(words, [b"Benchmarks", target], folder)
             first.append(frame)
             whole.append(rest)
-    base = median(empty_rows)
-    print("| until | wall s | against empty | CPU s | against empty |")  # noqa: T201
-    print("|---|---|---|---|---|")  # noqa: T201
-    for name, rows in {
-        "an empty Textual app": empty_rows,
-        "the first frame": first,
-        "all of it is read": whole,
-    }.items():
-        wall, cpu = median(rows)
-        ratios = f"| {wall / base.wall:.1f} | {cpu:.2f} | {cpu / base.cpu:.1f} |"
-        print(f"| {name} | {wall:.2f} {ratios}")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
+    floor_wall, floor_cpu = median(one.wall for one in empty), median(one.cpu for one in empty)
+    yield Row("an empty Textual app", f"{floor_wall:.2f} s, {floor_cpu:.2f} s of CPU")
+    for what, found in (("the first frame", first), ("all that it shows is read", whole)):
+        wall, cpu = median(one.wall for one in found), median(one.cpu for one in found)
+        yield Row(
+            f"{what}, beside an empty app",
+            f"{wall / floor_wall:.1f} x, {wall:.2f} s; CPU {cpu / floor_cpu:.1f} x, {cpu:.2f} s",
+        )

@@ -1,15 +1,9 @@
-"""How the code is kept, as a Markdown table: `python -m tests.benchmarks.house [PROJECT]`.
-
-Of `engine` and `tui`, but for the line that says otherwise. Lines hold blank ones and docstrings; a
-function's length holds no docstring.
-"""
+"""How the code is kept."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from tests.benchmarks.frame import Row
+
+PROJECT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("engine", "tui")
 LONG_FUNCTION, SMALL_MODULE = 50, 40
 ALIAS: Final = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
@@ -154,20 +151,15 @@ def figures(root: Path) -> dict[str, str]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    here = Path(__file__).parents[2]
-    parser.add_argument("project", nargs="?", type=Path, default=here)
-    parser.add_argument("--names", action="store_true", help="name what is counted one by one")
-    asked = parser.parse_args()
-    rows = [f"| {what} | {found} |" for what, found in figures(asked.project).items()]
-    if asked.names:
-        known = modules(asked.project)
-        rows += ["", *(f"circle: {', '.join(one)}" for one in circles(known))]
-        rows += [f"defined twice: {name}" for name in shared_names(known)]
-        rows += [f"long: {one}" for one in long_functions(known)]
-    sys.stdout.write("\n".join(["| engine and tui | |", "|---|---|", *rows]) + "\n")
+def house(project: Path = PROJECT, *, names: bool = False) -> Iterator[Row]:
+    """How the code is kept.
 
-
-if __name__ == "__main__":
-    main()
+    Of `engine` and `tui`, but for the line that says otherwise. Lines hold blank ones and
+    docstrings; a function's length holds no docstring. `--names` names what is counted one by one.
+    """
+    yield from (Row(what, found) for what, found in figures(project).items())
+    if names:
+        known = modules(project)
+        yield from (Row("circle", ", ".join(one)) for one in circles(known))
+        yield from (Row("defined twice", name) for name in shared_names(known))
+        yield from (Row("long", one) for one in long_functions(known))

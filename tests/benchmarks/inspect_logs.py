@@ -1,27 +1,21 @@
-"""What it takes to import a log of Inspect: `python -m tests.benchmarks.inspect_logs [N]`.
-
-The log has N samples (2,000 if nothing is said), each of ten turns and one score, with the events
-that Inspect keeps of them, compressed as Inspect does it. A second log has eight dimensions a
-sample, each of which is a conversation here. It fails where fewer samples come in, for each second
-of CPU, than are stated: two processes share the work, so that by the clock more do.
-"""
+"""What it takes to import a log of Inspect."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from tests.benchmarks.frame import Row
+from tests.benchmarks.measuring import peak_mb
 from tests.engine.importing.building import CONFIG
 from tests.engine.importing.inspect_building import archive, audit, header, message, sample
 
-SAMPLES: Final = 2_000
 ONE_SCORE: Final = 600
 EIGHT: Final = 220
 """Samples for each second of CPU."""
@@ -47,45 +41,39 @@ def _sample(number: int, dimensions: int) -> dict[str, Any]:
     return sample(number, given, messages, events=events, events_data=kept)
 
 
-def imported(folder: Path, name: str, samples: int, dimensions: int) -> tuple[float, float, int]:
-    """Samples a second, those for each second of CPU, and the most memory in MB."""
+def inspect(samples: int = 2_000) -> Iterator[Row]:
+    """What it takes to import a log of Inspect.
+
+    The log has so many samples, each of ten turns and one score, with the events that Inspect keeps
+    of them, compressed as Inspect does it. A second log has eight dimensions a sample, each of
+    which is a conversation here. It fails where
+    fewer samples come in, for each second of CPU, than are stated: two processes share the work, so
+    that by the clock more do.
+    """
+    with TemporaryDirectory() as folder:
+        yield from _imported(Path(folder), "eight dimensions", samples, 8, EIGHT)
+        yield from _imported(Path(folder), "one score", samples, 0, ONE_SCORE)
+
+
+def _imported(folder: Path, name: str, samples: int, dimensions: int, least: int) -> Iterator[Row]:
     about = audit() if dimensions else header()
     log = archive(folder / f"{name}.eval", about, [_sample(n, dimensions) for n in range(samples)])
     root = folder / name
     root.mkdir()
     (root / "config.yaml").write_text(CONFIG, "utf-8")
-    began = time.perf_counter()
     words = ["-m", "tui", "import", "--workspace", str(root), str(log)]
+    began = time.perf_counter()
     process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"the import of {log.name} ended with {process.returncode}")
-    cpu = used.ru_utime + used.ru_stime
-    return samples / (time.perf_counter() - began), samples / cpu, _megabytes(used)
-
-
-def _megabytes(used: resource.struct_rusage) -> int:
-    return used.ru_maxrss // 1024 if sys.platform == "linux" else used.ru_maxrss >> 20
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("samples", nargs="?", type=int, default=SAMPLES)
-    samples = parser.parse_args().samples
-    print("| samples in a log of Inspect | a second | a second of CPU | most memory |")  # noqa: T201  (a script)
-    print("| --- | --- | --- | --- |")  # noqa: T201
-    too_few = False
-    with TemporaryDirectory() as folder:
-        for dimensions, name, least in (
-            (8, "eight dimensions", EIGHT),
-            (0, "one score", ONE_SCORE),
-        ):
-            wall, cpu, memory = imported(Path(folder), name, samples, dimensions)
-            print(f"| {samples:,} of {name} | {wall:.0f} | {cpu:.0f} | {memory} MB |")  # noqa: T201
-            too_few |= cpu < least
-    return int(too_few)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.exit(f"the import of {log.name} ended with {process.returncode}")
+    wall, cpu = time.perf_counter() - began, used.ru_utime + used.ru_stime
+    what = f"{samples:,} samples of {name}"
+    yield Row(
+        f"import of {what}",
+        f"{samples / cpu:.0f} a second of CPU, {samples / wall:.0f} by the clock",
+        f"{least} a second of CPU",
+        missed=samples / cpu < least,
+    )
+    yield Row(f"peak memory with {what}", f"{peak_mb(used):.0f} MB")

@@ -1,20 +1,16 @@
-"""How long a key waits in the app at size: `python -m tests.benchmarks.keys WORKSPACE`.
-
-Opens the app in a real terminal of 120x40 on a store of 30,240 conversations (`make synthetic`),
-walks through every screen, and times each key twice: until the first byte of what it does comes
-back, and until the last one, after which the terminal is quiet. Nothing may wait for 100 ms.
-"""
+"""How long a key waits in the app at size."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
+from tests.benchmarks.frame import Row
+from tests.benchmarks.synthetic import large_workspace
 from tests.tui.terminal import Terminal
 
 SIZE: Final = (120, 40)
@@ -113,23 +109,17 @@ def walk(workspace: Path) -> list[tuple[str, Waited]]:
         return [(what, pressed(terminal, keys)) for what, keys in WALK]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.keys")
-    parser.add_argument("workspace", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    rounds = [walk(options.workspace) for _ in range(options.rounds)]
-    sys.stdout.write(
-        f"Medians of {len(rounds)}, {SIZE[0]}x{SIZE[1]}\n\n"
-        "| key | first answer | whole |\n|---|---|---|\n"
-    )
-    for steps in zip(*rounds, strict=True):
-        what = steps[0][0]
+def keys(workspace: Path | None = None, *, rounds: int = 5) -> Iterator[Row]:
+    """How long a key waits in the app at size.
+
+    Opens the app in a real terminal of 120x40 on a store of 30,240 conversations, or on the one
+    that is given, walks through every screen, and times each key twice: until the first byte of
+    what it does comes back, and until the last one, after which the terminal is quiet. Medians.
+    """
+    with large_workspace(workspace) as root:
+        walks = [walk(root) for _ in range(rounds)]
+    for steps in zip(*walks, strict=True):
         firsts = [waited.first for _, waited in steps if waited.first is not None]
         first = f"{median(firsts):.0f} ms" if firsts else "nothing"
         whole = median(waited.whole for _, waited in steps)
-        sys.stdout.write(f"| {what} | {first} | {whole:.0f} ms |\n")
-
-
-if __name__ == "__main__":
-    main()
+        yield Row(f"{steps[0][0]}: first answer, whole", f"{first}, {whole:.0f} ms", "100 ms")

@@ -1,17 +1,7 @@
-"""How often what is said of a judge from a sample of labels holds the truth:
-`python -m tests.benchmarks.label_coverage [--worlds N] [--seed S]`.
-
-In a simulated world it is known how often the behaviour is present and how often the judge finds
-it. Scenarios differ in how often it is present, and in some kinds of world also in how well the
-judge sees it. A sample is drawn as labels are, and each interval is asked whether it holds the
-truth. Writes `docs/label-coverage.md`; exits 1 where any figure holds the truth in less than 93%
-of the worlds of any kind, with 60 or with 200 labels.
-"""
+"""How often what is said of a judge from a sample of labels holds the truth."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -33,6 +23,7 @@ from engine.statistics.calibration import (
 )
 from engine.statistics.design import stratified_sample
 from engine.statistics.distributions import Interval
+from tests.benchmarks.frame import Row, page
 
 NORMAL: Final = NormalDist()
 LEAST: Final = 0.93
@@ -156,11 +147,13 @@ def measured(world: World, size: int, worlds: int, seed: int = 0) -> dict[str, C
     return counted
 
 
-def page(found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int, seed: int) -> str:
+def table(
+    found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int, seed: int
+) -> list[str]:
     lines = [
         "# What is said of a judge, held against simulated worlds",
         "",
-        f"`python -m tests.benchmarks.label_coverage --worlds {worlds} --seed {seed}`:",
+        f"`python -m tests.benchmarks labels --worlds {worlds} --seed {seed}`:",
         f"{len(KINDS)} kinds of world (8 to 60 base scenarios of 24 conversations, behaviour",
         "present in 10 to 50%, judges right in 80 to 99%, scenarios alike and not), each drawn",
         "so often. How often the 95% interval holds the truth: on average over the kinds, in the",
@@ -179,27 +172,29 @@ def page(found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int, seed
                 f"| {sum(cell.width for cell in cells) / told:.2f} "
                 f"| {1 - told / (worlds * len(cells)):.1%} |"
             )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    worlds: int = asked.worlds
+def labels(*, worlds: int = 300, seed: int = 0, write: bool = False) -> Iterator[Row]:
+    """How often what is said of a judge from a sample of labels holds the truth.
+
+    In a simulated world it is known how often the behaviour is present and how often the judge
+    finds it. Scenarios differ in how often it is present, and in some kinds of world also in how
+    well the judge sees it. A sample is drawn as labels are, and each interval is asked whether it
+    holds the truth. `--write` keeps the table in docs/label-coverage.md. Missed is where any figure
+    holds the truth in less than 93% of the worlds of any kind, with 60 or with 200 labels.
+    """
     with ProcessPoolExecutor() as pool:
         jobs = {
-            size: [pool.submit(measured, world, size, worlds, asked.seed) for world in KINDS]
+            size: [pool.submit(measured, world, size, worlds, seed) for world in KINDS]
             for size in SIZES
         }
         found = {size: [job.result() for job in of_size] for size, of_size in jobs.items()}
-    text = page(found, worlds, asked.seed)
-    PAGE.write_text(text)
-    sys.stdout.write(text)
-    least = min(one.coverage for kinds in found.values() for kind in kinds for one in kind.values())
-    return int(least < LEAST)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    faults = [
+        f"{name}, {size} labels: {one.coverage:.1%}"
+        for size, kinds in found.items()
+        for kind in kinds
+        for name, one in kind.items()
+        if one.coverage < LEAST
+    ]
+    yield from page(PAGE, table(found, worlds, seed), faults, write=write)

@@ -1,21 +1,17 @@
-"""What 60 blind labels take of the program: `python -m tests.benchmarks.labelling DIR BENCHMARK`.
-
-Draws a sample in a workspace of 30,240 conversations (`make synthetic`) and labels it in a real
-terminal of 80x24: every other one absent with `n`, the rest present with Space and `p`. Times, for
-each, the last key until the next transcript is there, and beside it a key that only moves a cursor
-in the same terminal, so that a loaded machine shows. 60 labels in 30 minutes are 30 s each.
-"""
+"""What 60 blind labels take of the program."""
 
 from __future__ import annotations
 
-import argparse
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from engine.config.workspace import Workspace
+from tests.benchmarks.frame import Row
 from tests.benchmarks.keys import Waited, pressed
+from tests.benchmarks.synthetic import large_workspace
 from tests.tui.terminal import Eyes, Terminal
 
 SIZE: Final = (80, 24)
@@ -49,29 +45,30 @@ def labelled(workspace: Path, benchmark: str, person: str) -> tuple[int, list[Wa
     return keys, answers, moves
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.labelling")
-    parser.add_argument("workspace", type=Path)
-    parser.add_argument("benchmark")
-    parser.add_argument("--by", default="bench")
-    asked = parser.parse_args()
-    keys, answers, moves = labelled(asked.workspace, asked.benchmark, asked.by)
-    firsts = [one.first or 0.0 for one in answers]
-    wholes = [one.whole for one in answers]
-    sys.stdout.write(
-        f"{LABELS} labels at {SIZE[0]}x{SIZE[1]}: {keys} keys\n\n"
-        "| | median | worst | all together |\n|---|---|---|---|\n"
-    )
+def labelling(
+    workspace: Path | None = None, benchmark: str | None = None, *, by: str = "bench"
+) -> Iterator[Row]:
+    """What 60 blind labels take of the program.
+
+    Draws a sample in a workspace of 30,240 conversations, or in the one that is given, and labels
+    it in a real terminal of 80x24: every other one absent with `n`, the rest present with Space and
+    `p`. Times, for each, the last key until the next transcript is there, and beside it a key that
+    only moves a cursor in the same terminal, so that a loaded machine shows. 60 labels in 30
+    minutes are 30 s each.
+    """
+    with large_workspace(workspace) as root:
+        name = benchmark or Workspace(root).benchmark_names()[0]
+        keys, answers, moves = labelled(root, name, by)
+    yield Row(f"keys of {LABELS} labels", str(keys))
     for what, times in (
-        ("an answer until the next transcript begins to show", firsts),
-        ("until it stands", wholes),
+        (
+            "an answer until the next transcript begins to show",
+            [one.first or 0.0 for one in answers],
+        ),
+        ("until it stands", [one.whole for one in answers]),
         ("a key that moves the cursor", moves),
     ):
-        sys.stdout.write(
-            f"| {what} | {median(times):.0f} ms | {max(times):.0f} ms "
-            f"| {sum(times) / 1000:.1f} s |\n"
+        yield Row(
+            f"{what}: median, worst, all together",
+            f"{median(times):.0f} ms, {max(times):.0f} ms, {sum(times) / 1000:.1f} s",
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,33 +1,20 @@
-"""What watching costs the engine: how late its loop wakes and what CPU it takes while 200
-conversations speak, with nobody watching, with an app whose terminal nobody reads, and with eight
-watchers: `python -m tests.benchmarks.lag [SECONDS]`.
-
-The engine is the real one, in a process of its own, on scripted models at human pace; the app is
-the real one, in a pseudo terminal that is never read. Read the ratios: absolute times are the
-machine's. Where it has few cores, watchers that compute take them from the engine; how late a loop
-wakes that has nothing to do, at the same time, is the machine's own share.
-"""
+"""What watching costs the engine: how late its loop wakes, and what CPU it takes."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import fcntl
 import json
-import math
 import os
-import pty
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from engine.cli.session import Session
 from engine.config.schema import load_config
@@ -37,6 +24,9 @@ from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import EngineSettings
 from engine.watch import Watch
+from tests.benchmarks.frame import Row, command, say
+from tests.benchmarks.measuring import lateness, quantile
+from tests.benchmarks.watching import terminal
 from tests.engine.small_workspace import BENCHMARK as DEFINITION
 
 CONVERSATIONS = 200
@@ -47,7 +37,7 @@ APP_START_SECONDS = 3.0
 """It cannot be asked whether it is there, for nobody reads what it draws."""
 PATIENCE_SECONDS = 60.0
 LAG_EVERY = 0.005
-SIZE = (120, 40)
+SIZE = "120x40"
 BENCHMARK = "giving-in"
 CONFIG = f"""\
 run: {{concurrency: {{gen_scenarios: 8, simulate: {CONVERSATIONS}, evaluate: 16}}}}
@@ -65,8 +55,7 @@ targets:
 # The engine
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """How the engine's loop stood at one moment."""
 
     at: float
@@ -84,8 +73,16 @@ async def meter(samples: list[Sample]) -> None:
         samples.append(Sample(now, now - due, time.process_time()))
 
 
-async def be_engine(root: Path) -> list[Sample]:
-    """Until the one who started it closes its standard input."""
+def be_engine(folder: str) -> None:
+    """In a process of its own, until the one who started it closes its standard input."""
+    try:
+        samples = asyncio.run(_engine(Path(folder)))
+    except CrosswindError as error:
+        sys.exit(str(error))
+    (Path(folder) / "samples.json").write_text(json.dumps(samples), "utf-8")
+
+
+async def _engine(root: Path) -> list[Sample]:
     place = EngineSettings(root, root / "config.yaml")
     samples: list[Sample] = []
     with hosted(place, linger=0.0) as engine:
@@ -103,7 +100,7 @@ async def be_engine(root: Path) -> list[Sample]:
 
 @contextmanager
 def an_engine(root: Path) -> Iterator[None]:
-    with subprocess.Popen(me(root, "engine"), stdin=subprocess.PIPE) as child:
+    with subprocess.Popen(command(be_engine, str(root)), stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
         until_all_speak(session_of(root))
         yield
@@ -129,15 +126,14 @@ def session_of(root: Path) -> Session:
 # Who watches
 
 
-def be_watcher(root: Path) -> None:
+def be_watcher(folder: str) -> None:
     """As the app does: facts, the board, and one conversation; until it is ended."""
-    session = session_of(root)
+    session = session_of(Path(folder))
     with contextlib.closing(
         Watch.open(session.store_path, session.watched(), session.link())
     ) as watch:
         assert watch.link is not None
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        say("ready\n")
         while True:
             watch.poll()
             speaking = watch.link.board().speaking
@@ -148,8 +144,8 @@ def be_watcher(root: Path) -> None:
 
 @contextmanager
 def watchers(root: Path) -> Iterator[None]:
-    command = me(root, "watcher")
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(WATCHERS)]
+    words = command(be_watcher, str(root))
+    children = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(WATCHERS)]
     try:
         for child in children:
             assert child.stdout is not None
@@ -163,20 +159,8 @@ def watchers(root: Path) -> Iterator[None]:
 
 @contextmanager
 def app_that_nobody_reads(root: Path) -> Iterator[None]:
-    main, other = pty.openpty()
-    across, down = SIZE
-    fcntl.ioctl(main, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
-    left_out = {"NO_COLOR", "COLORTERM", "TMUX", "SSH_CONNECTION"}
-    kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tui", "watch", "--workspace", str(root)],
-        stdin=other,
-        stdout=other,
-        stderr=other,
-        env={**kept, "TERM": "xterm-256color"},
-        start_new_session=True,
-    )
-    os.close(other)
+    words = [sys.executable, "-m", "tui", "watch", "--workspace", str(root)]
+    child, main = terminal(words, SIZE)
     time.sleep(APP_START_SECONDS)
     try:
         yield
@@ -215,32 +199,17 @@ class Cost:
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Cost:
-        late = sorted(sample.late for sample in samples)
+        late = [sample.late for sample in samples]
         seconds = samples[-1].at - samples[0].at
         cpu = (samples[-1].cpu - samples[0].cpu) / seconds
         return cls(quantile(late, 0.5), quantile(late, 0.99), cpu)
 
 
-def quantile(ordered: Sequence[float], part: float) -> float:
-    return ordered[math.ceil(part * len(ordered)) - 1]
-
-
 def measured(seconds: float) -> Span:
     time.sleep(WARM_UP_SECONDS)
     begun = time.monotonic()
-    idle = asyncio.run(idle_lags(seconds))
+    idle = asyncio.run(lateness(seconds))
     return Span(begun, time.monotonic(), idle)
-
-
-async def idle_lags(seconds: float) -> list[float]:
-    samples: list[Sample] = []
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(meter(samples), seconds)
-    return sorted(sample.late for sample in samples)
-
-
-def me(root: Path, what: str) -> list[str]:
-    return [sys.executable, "-m", "tests.benchmarks.lag", "--be", what, "--folder", str(root)]
 
 
 def write_workspace(root: Path) -> None:
@@ -250,59 +219,39 @@ def write_workspace(root: Path) -> None:
     (folder / "benchmark.yaml").write_text(DEFINITION)
 
 
-def measure(root: Path, seconds: float) -> None:
-    write_workspace(root)
-    spans: dict[str, Span] = {}
-    with an_engine(root):
-        spans["nobody watches"] = measured(seconds)
-        with app_that_nobody_reads(root):
-            spans["an app, its terminal not read"] = measured(seconds)
-        with ExitStack() as stack:
-            stack.enter_context(watchers(root))
-            spans[f"{WATCHERS} watchers at {WATCHER_HERTZ} Hz"] = measured(seconds)
-        spans["nobody again"] = measured(seconds)
-    found = json.loads((root / "samples.json").read_text())
+def lag(seconds: float = 8.0) -> Iterator[Row]:
+    """What watching costs the engine, measured for so many seconds each time.
+
+    How late its loop wakes and what CPU it takes while 200 conversations speak: with nobody
+    watching, with an app whose terminal nobody reads, and with eight watchers. The engine is the
+    real one, in a process of its own, on scripted models at human pace; the app is the real one, in
+    a pseudo terminal that is never read. Where the machine has few cores, watchers that compute
+    take them from the engine; how late a loop wakes that has nothing to do, at the same time, is
+    the machine's own share.
+    """
+    with TemporaryDirectory(prefix="cw") as name:
+        root = Path(name)
+        write_workspace(root)
+        spans: dict[str, Span] = {}
+        with an_engine(root):
+            spans["nobody watches"] = measured(seconds)
+            with app_that_nobody_reads(root):
+                spans["an app, its terminal not read"] = measured(seconds)
+            with watchers(root):
+                spans[f"{WATCHERS} watchers at {WATCHER_HERTZ} Hz"] = measured(seconds)
+            spans["nobody again"] = measured(seconds)
+        found = json.loads((root / "samples.json").read_text("utf-8"))
     samples = [Sample(*each) for each in found]
-    tell(spans, {what: Cost.of(span.of(samples)) for what, span in spans.items()})
-
-
-def tell(spans: dict[str, Span], costs: dict[str, Cost]) -> None:
-    alone = next(iter(costs.values()))
-    sys.stdout.write(
-        f"| {CONVERSATIONS} conversations speak | the engine's loop is late, p50 / p99 ms "
-        "| against nobody | an idle loop beside it, ms | the engine's CPU, of one core "
-        "| against nobody |\n|---|---|---|---|---|---|\n"
-    )
+    costs = {what: Cost.of(span.of(samples)) for what, span in spans.items()}
+    alone = costs["nobody watches"]
     for what, cost in costs.items():
         idle = spans[what].idle
-        sys.stdout.write(
-            f"| {what} | {cost.p50 * 1000:.2f} / {cost.p99 * 1000:.1f} "
-            f"| {cost.p50 / alone.p50:.2f} / {cost.p99 / alone.p99:.2f} "
-            f"| {quantile(idle, 0.5) * 1000:.2f} / {quantile(idle, 0.99) * 1000:.1f} "
-            f"| {cost.cpu:.1%} | {cost.cpu / alone.cpu:.2f} |\n"
+        yield Row(
+            f"{what}: the engine's loop is late, p50 / p99",
+            f"{cost.p50 / alone.p50:.2f} / {cost.p99 / alone.p99:.2f} x, {cost.p50 * 1000:.2f} / "
+            f"{cost.p99 * 1000:.1f} ms; an idle loop beside it {quantile(idle, 0.5) * 1000:.2f} / "
+            f"{quantile(idle, 0.99) * 1000:.1f} ms",
         )
-    sys.stdout.write(f"\nOn a machine of {os.cpu_count()} cores.\n")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("seconds", nargs="?", type=float, default=8.0, help="for each measurement")
-    parser.add_argument("--be", choices=["engine", "watcher"], help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.be == "engine":
-        samples = asyncio.run(be_engine(asked.folder))
-        rows = [(sample.at, sample.late, sample.cpu) for sample in samples]
-        (asked.folder / "samples.json").write_text(json.dumps(rows))
-    elif asked.be == "watcher":
-        be_watcher(asked.folder)
-    else:
-        with TemporaryDirectory(prefix="cw") as name:
-            measure(Path(name), asked.seconds)
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except CrosswindError as error:
-        raise SystemExit(str(error)) from None
+        yield Row(
+            f"{what}: the engine's CPU", f"{cost.cpu / alone.cpu:.2f} x, {cost.cpu:.1%} of a core"
+        )

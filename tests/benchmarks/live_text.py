@@ -1,21 +1,13 @@
-"""How late a watcher sees what is said and what is stored, and what watching costs both sides:
-`python -m tests.benchmarks.live_text [SECONDS]`.
-
-An engine in a process of its own lets 200 conversations speak 50 tokens a second each and stores 50
-facts a second. A watcher follows one conversation and all facts, as the app does. Each token holds
-the time at which it was put into the engine's buffer; the engine notes when each fact was durable.
-"""
+"""How late a watcher sees what is said and what is stored, and what watching costs both sides."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +22,9 @@ from engine.service.server import Server
 from engine.store.database import open_store
 from engine.store.tables import NoteRow
 from engine.watch import Watch
+from tests.benchmarks.frame import Row, command, say
+from tests.benchmarks.measuring import quantile
+from tests.benchmarks.watching import Held, talking
 
 CONVERSATIONS = 200
 TOKENS_A_SECOND = 50
@@ -95,24 +90,28 @@ async def talk(engine: Talking) -> None:
         await asyncio.sleep(max(0.0, next_step - time.monotonic()))
 
 
-async def be_engine(folder: Path) -> None:
+def be_engine(folder: str) -> None:
+    """In a process of its own, until its standard input ends."""
+    asyncio.run(_engine(Path(folder)))
+
+
+async def _engine(folder: Path) -> None:
     engine = Talking()
     durable: dict[int, float] = {}
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     with open_store(folder / "crosswind.db") as store:
         server = Server(engine, folder / "own" / "e.sock")
         await server.start()
-        talking = asyncio.create_task(talk(engine))
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        task = asyncio.create_task(talk(engine))
+        say("ready\n")
         while not ended.done():
             row = NoteRow(kind=NoteKind.WARNING, benchmark=BENCHMARK, text="a fact")
             [seq] = await store.write(row)
             durable[seq] = time.monotonic()
             await asyncio.sleep(1 / 50)
-        talking.cancel()
+        task.cancel()
         await server.close()
-    (folder / "durable.json").write_text(json.dumps(durable))
+    (folder / "durable.json").write_text(json.dumps(durable), "utf-8")
 
 
 # The watcher
@@ -151,11 +150,6 @@ class Looking:
         self._cursor = heard.cursor
         *tokens, self._unfinished = (self._unfinished + heard.text).split(" ")
         self.seen.tokens += [now - float(token) for token in tokens]
-
-
-def quantile(values: Sequence[float], part: float) -> str:
-    ordered = sorted(values)
-    return f"{ordered[math.ceil(part * len(ordered)) - 1] * 1000:.0f}"
 
 
 @dataclass(frozen=True)
@@ -199,50 +193,36 @@ def measure(folder: Path, seconds: float, hertz: float | None) -> tuple[Seen, Co
     return looking.seen, Cost(spent / seconds, cpu / seconds, link_cpu / seconds)
 
 
-@dataclass(frozen=True)
-class Held:
-    socket: str | None = None
-
-
 def engine_cpu(link: SocketLink) -> float:
     """The engine of this benchmark answers nothing else."""
     return float(link.ask(Request(Command.PAUSE)).text)
 
 
-def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+def text(seconds: float = 10.0) -> Iterator[Row]:
+    """How late a watcher sees what is said and what is stored, and what watching costs both sides.
+
+    An engine in a process of its own lets 200 conversations speak 50 tokens a second each and
+    stores 50 facts a second. A watcher follows one conversation and all facts, as the app does.
+    Each token holds the time at which it was put into the engine's buffer; the engine notes when
+    each fact was durable. Each of three passes takes so many seconds.
+    """
     with TemporaryDirectory(prefix="cw") as name:
         folder = Path(name)
-        command = [sys.executable, "-m", "tests.benchmarks.live_text", "--engine", name]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            child.stdout.readline()
+        with talking(command(be_engine, name)):
             _, alone = measure(folder, seconds, None)
             app, as_app = measure(folder, seconds, APP_HERTZ)
             close, _ = measure(folder, seconds, 500)
-            child.stdin.write(b"\n")
-            child.stdin.flush()
-        found = json.loads((folder / "durable.json").read_text())
+        found = json.loads((folder / "durable.json").read_text("utf-8"))
     durable = {int(seq): at for seq, at in found.items()}
-    sys.stdout.write("| seen | p50 ms | p99 ms |\n|---|---|---|\n")
     for what, seen in ((f"at {APP_HERTZ} Hz, as the app looks", app), ("at 500 Hz", close)):
         facts = [at - durable[seq] for seq, at in seen.facts.items() if seq in durable]
         for kind, values in (("live text", seen.tokens), ("facts", facts)):
-            sys.stdout.write(
-                f"| {kind}, {what} | {quantile(values, 0.5)} | {quantile(values, 0.99)} |\n"
-            )
-    sys.stdout.write(
-        f"\n| CPU, of one core | |\n|---|---|\n"
-        f"| engine, nobody looks | {alone.engine:.1%} |\n"
-        f"| engine, one watcher at {APP_HERTZ} Hz | {as_app.engine:.1%} |\n"
-        f"| the watcher's link | {as_app.link:.2%} |\n"
-        f"| the watcher, with the store's facts | {as_app.watcher:.2%} |\n"
+            p50, p99 = (1000 * quantile(values, part) for part in (0.5, 0.99))
+            yield Row(f"{kind}, {what}: p50 and p99", f"{p50:.0f} ms, {p99:.0f} ms")
+    yield Row("CPU of the engine, of one core: nobody looks", f"{alone.engine:.1%}")
+    yield Row(
+        f"one watcher at {APP_HERTZ} Hz",
+        f"{as_app.engine:.1%}, {as_app.engine / alone.engine:.2f} x",
     )
-
-
-if __name__ == "__main__":
-    if "--engine" in sys.argv:
-        asyncio.run(be_engine(Path(sys.argv[-1])))
-    else:
-        main()
+    yield Row("CPU of the watcher's link", f"{as_app.link:.2%}")
+    yield Row("CPU of the watcher, with the store's facts", f"{as_app.watcher:.2%}")

@@ -1,12 +1,4 @@
-"""How often what is said of several benchmarks together holds:
-`python -m tests.benchmarks.coverage --overall [--worlds N] [--write]`.
-
-Benchmarks are drawn as if from many: some are hard for everybody, and each target does better in
-some than in others, by as much as `differ` says, but no target is better on the whole. So of
-benchmarks like these every mark is false. Of the benchmarks that were drawn, targets do differ, and
-a mark is false where it names the wrong side. The program itself counts and marks each world.
-`--write` keeps the table in docs/overall.md.
-"""
+"""How often what is said of several benchmarks together holds."""
 
 from __future__ import annotations
 
@@ -25,10 +17,10 @@ from engine.analysis.overall import overall
 from engine.benchmark import ConversationKey, Track, variant_id
 from engine.statistics.paired import ERROR_RATE
 from tests.benchmarks.false_claims import draw, slack
-from tests.benchmarks.kept_table import keep, missed
+from tests.benchmarks.frame import Row, missed, page
 
 PAGE: Final = Path("docs/overall.md")
-COMMAND: Final = "python -m tests.benchmarks.coverage --overall"
+COMMAND: Final = "python -m tests.benchmarks overall"
 LEAST: Final = 0.93
 """Coverage of each interval of a rate."""
 _MIDDLE: Final = 0.65
@@ -215,7 +207,14 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
     return lines, faults
 
 
-def report(worlds: int, *, every: int, write: bool) -> int:
-    """Print the table, or keep it; 1 where a bar is missed."""
+def overall_claims(*, worlds: int = 1000, every: int = 1, write: bool = False) -> Iterator[Row]:
+    """How often what is said of several benchmarks together holds.
+
+    Benchmarks are drawn as if from many: some are hard for everybody, and each target does better
+    in some than in others, by as much as `differ` says, but no target is better on the whole. So of
+    benchmarks like these every mark is false. Of the benchmarks that were drawn, targets do differ,
+    and a mark is false where it names the wrong side. The program itself counts and marks each
+    world. `--write` keeps the table in docs/overall.md.
+    """
     lines, faults = table(worlds, every=every)
-    return keep(PAGE, [*lines, "", missed(faults)], faults, write=write)
+    yield from page(PAGE, [*lines, "", missed(faults)], faults, write=write)

@@ -1,15 +1,10 @@
-"""How often the difference that `run --dry-run` names is marked, when two targets truly differ by
-it: `python -m tests.benchmarks.coverage --power [--worlds N] [--write]`.
-
-Worlds are drawn as the plan assumes: a common pass rate, rows of one base scenario as alike as is
-said, targets that pass and fail independently. The others of several targets are all alike, between
-the two that differ. `--write` keeps the table in docs/power.md.
-"""
+"""How often the difference that `run --dry-run` names is marked."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from math import comb, sqrt
 from pathlib import Path
@@ -20,10 +15,10 @@ import numpy as np
 from engine.statistics.design import POWER, Assumed, Plan, smallest_difference
 from engine.statistics.paired import FamilyPart, levels
 from tests.benchmarks.false_claims import Kind, Size, Worlds
-from tests.benchmarks.kept_table import keep
+from tests.benchmarks.frame import Row, page
 
 PAGE: Final = Path("docs/power.md")
-COMMAND: Final = "python -m tests.benchmarks.coverage --power"
+COMMAND: Final = "python -m tests.benchmarks power"
 TARGETS: Final = (2, 5, 14)
 PLANS: Final = (
     Plan(metrics=4, scenarios=8, variants=1, samples=1),
@@ -109,7 +104,13 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
     return lines, faults
 
 
-def report(worlds: int, *, write: bool) -> int:
-    """Print the table, or keep it; 1 where a share falls short of 80%."""
+def power(*, worlds: int = 1000, write: bool = False) -> Iterator[Row]:
+    """How often the difference that `run --dry-run` names is marked, when two targets truly differ
+    by it.
+
+    Worlds are drawn as the plan assumes: a common pass rate, rows of one base scenario as alike as
+    is said, targets that pass and fail independently. The others of several targets are all alike,
+    between the two that differ. `--write` keeps the table in docs/power.md.
+    """
     lines, faults = table(worlds)
-    return keep(PAGE, lines, faults, write=write)
+    yield from page(PAGE, lines, faults, write=write)

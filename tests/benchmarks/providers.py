@@ -1,32 +1,30 @@
-"""What a call costs: `python -m tests.benchmarks.providers`, with the server as another process.
-
-Prints CPU for each call and chunk as ratios to a bare httpx2 loop that splits lines and parses
-JSON, and the wall time of many paced streams at once as a ratio to what the pace allows. Absolute
-figures depend on the machine; the ratios are what the budgets are about (CPU at most 2, wall at
-most 1.10).
-"""
+"""What a call costs beside bare loops and the official clients."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Final
 
-import aiohttp
 import httpx2
+import openai
+from openai.types.chat import ChatCompletionMessageParam
 
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import endpoint
 from engine.providers.model import Message, MessageRole, Model
+from engine.providers.protocols.openai import OpenAIReplyParser
+from engine.providers.protocols.sse import EventDecoder
 from engine.providers.real import real_model
+from tests.benchmarks.bare_client import Calls, Post, with_aiohttp, with_httpx2
+from tests.benchmarks.frame import Row, chosen
 
 KEY: Final = "sk-benchmark"
 MODEL: Final = "words-60"
@@ -35,6 +33,8 @@ HISTORY: Final = "A sentence of a conversation that has been going on for a whil
 SYSTEM: Final = "You are a helpful assistant."
 
 Call = Callable[[], Awaitable[None]]
+Way = Callable[[str, int], AbstractAsyncContextManager[Call]]
+"""Of an origin, and how many calls there are at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +70,28 @@ def server(pace: Pace) -> Iterator[str]:
             process.communicate()
 
 
+MESSAGES: Final[list[ChatCompletionMessageParam]] = [
+    {"role": "system", "content": SYSTEM},
+    {"role": "user", "content": HISTORY},
+]
 BODY: Final = {
     "model": MODEL,
-    "messages": [
-        {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": HISTORY},
-    ],
+    "messages": MESSAGES,
     "stream": True,
     "stream_options": {"include_usage": True},
 }
 HEADERS: Final = {"authorization": f"Bearer {KEY}"}
 
 
-@asynccontextmanager
-async def bare(origin: str, at_once: int) -> AsyncIterator[Call]:
-    """The least that anybody could do with httpx2."""
-    limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-    url = f"{origin}/v1/chat/completions"
-    async with httpx2.AsyncClient(limits=limits, timeout=None, trust_env=False) as client:
+def bare(opened: Callable[[Calls], AbstractAsyncContextManager[Post]]) -> Way:
+    """The least that anybody could do with a client."""
 
-        async def call() -> None:
-            async with client.stream("POST", url, headers=HEADERS, json=BODY) as response:
-                await split(response.aiter_raw())
+    @asynccontextmanager
+    async def way(origin: str, at_once: int) -> AsyncIterator[Call]:
+        async with opened(Calls(origin, KEY, 0, at_once, CHUNKS, ())) as post:
+            yield partial(post, BODY)
 
-        yield call
-
-
-@asynccontextmanager
-async def bare_aiohttp(origin: str, at_once: int) -> AsyncIterator[Call]:
-    """The least that anybody could do with aiohttp."""
-    url, connector = f"{origin}/v1/chat/completions", aiohttp.TCPConnector(limit=at_once)
-    async with aiohttp.ClientSession(connector=connector) as session:
-
-        async def call() -> None:
-            async with session.post(url, headers=HEADERS, json=BODY) as response:
-                await split(response.content.iter_any())
-
-        yield call
-
-
-async def split(chunks: AsyncIterator[bytes]) -> None:
-    """Split the lines of a stream, and parse their JSON."""
-    said, tail = [], b""
-    async for chunk in chunks:
-        *lines, tail = (tail + chunk).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data: {"):
-                choices = json.loads(line[6:])["choices"]
-                said += [choice["delta"].get("content") or "" for choice in choices]
-    assert len("".join(said)) > CHUNKS
+    return way
 
 
 @asynccontextmanager
@@ -149,73 +122,62 @@ async def anthropic(origin: str, at_once: int) -> AsyncIterator[Call]:
         yield call
 
 
-@asynccontextmanager
-async def official(origin: str, at_once: int) -> AsyncIterator[Call]:
-    """The official client as its manual shows it."""
-    import openai
-
+def _official_client(origin: str, at_once: int) -> openai.AsyncOpenAI:
     limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-    client = openai.AsyncOpenAI(
+    return openai.AsyncOpenAI(
         api_key=KEY, base_url=f"{origin}/v1", http_client=httpx2.AsyncClient(limits=limits)
     )
 
-    async def call() -> None:
-        said = []
-        stream = await client.chat.completions.create(
-            model=MODEL,
-            messages=[
-                {"role": "system", "content": SYSTEM},
-                {"role": "user", "content": HISTORY},
-            ],
-            stream=True,
-            stream_options={"include_usage": True},
-        )
-        async with stream:
-            async for chunk in stream:
-                said += [choice.delta.content or "" for choice in chunk.choices]
-        assert len("".join(said)) > CHUNKS
 
-    async with client:
+@asynccontextmanager
+async def official(origin: str, at_once: int) -> AsyncIterator[Call]:
+    """The official client as its manual shows it."""
+    async with _official_client(origin, at_once) as client:
+
+        async def call() -> None:
+            said = []
+            stream = await client.chat.completions.create(
+                model=MODEL,
+                messages=MESSAGES,
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+            async with stream:
+                async for chunk in stream:
+                    said += [choice.delta.content or "" for choice in chunk.choices]
+            assert len("".join(said)) > CHUNKS
+
         yield call
 
 
 @asynccontextmanager
 async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
     """The official client's request and connection, with our decoding."""
-    import openai
+    async with _official_client(origin, at_once) as client:
 
-    from engine.providers.protocols.openai import OpenAIReplyParser
-    from engine.providers.protocols.sse import EventDecoder
+        async def call() -> None:
+            said, parser, decoder = [], OpenAIReplyParser(), EventDecoder()
+            async with client.chat.completions.with_streaming_response.create(
+                model=MODEL,
+                messages=MESSAGES,
+                stream=True,
+                stream_options={"include_usage": True},
+            ) as response:
+                async for chunk in response.iter_bytes():
+                    said += [parser.feed(data) or "" for data in decoder.feed(chunk)]
+            assert len("".join(said)) > CHUNKS
 
-    limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-    client = openai.AsyncOpenAI(
-        api_key=KEY, base_url=f"{origin}/v1", http_client=httpx2.AsyncClient(limits=limits)
-    )
-
-    async def call() -> None:
-        said, parser, decoder = [], OpenAIReplyParser(), EventDecoder()
-        async with client.chat.completions.with_streaming_response.create(
-            model=MODEL,
-            messages=[
-                {"role": "system", "content": SYSTEM},
-                {"role": "user", "content": HISTORY},
-            ],
-            stream=True,
-            stream_options={"include_usage": True},
-        ) as response:
-            async for chunk in response.iter_bytes():
-                said += [parser.feed(data) or "" for data in decoder.feed(chunk)]
-        assert len("".join(said)) > CHUNKS
-
-    async with client:
         yield call
 
 
-WAYS: Final = {
-    "bare httpx2 loop": bare,
-    "bare aiohttp loop": bare_aiohttp,
+OURS: Final[Mapping[str, Way]] = {
     "this engine, openai": ours,
     "this engine, anthropic": anthropic,
+}
+WAYS: Final[Mapping[str, Way]] = {
+    "bare httpx2 loop": bare(with_httpx2),
+    "bare aiohttp loop": bare(with_aiohttp),
+    **OURS,
     "openai client, raw + own decoder": official_raw,
     "openai client": official,
 }
@@ -243,51 +205,45 @@ async def spread(call: Call, at_once: int, calls: int) -> None:
             group.create_task(worker())
 
 
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def calls(
+    *ways: str, rounds: int = 3, calls: int = 600, each: int = 4, at_once: int = 200
+) -> Iterator[Row]:
+    """What a call costs, with the server as another process.
+
+    CPU of each call and chunk as ratios to a bare httpx2 loop that splits lines and parses JSON,
+    and the wall time of many paced streams at once, `--each` of them one after the other, as a
+    ratio to what the pace allows.
+    """
+    yield from _cpu(list(chosen(ways, WAYS)), rounds, 100, calls)
+    pace = Pace(latency_ms=50, tokens_per_second=50)
+    yield from _paced(list(chosen(ways, WAYS)), pace, at_once, each)
 
 
-def cpu(ways: Sequence[str], rounds: int, at_once: int, calls: int) -> None:
-    say(f"CPU, no pacing, {at_once} at once, {calls} calls of {CHUNKS} chunks, {rounds} rounds")
+def _cpu(ways: Sequence[str], rounds: int, at_once: int, calls: int) -> Iterator[Row]:
     spent: dict[str, list[float]] = {way: [] for way in ways}
     with server(Pace()) as origin:
         for _ in range(rounds):
             for way in ways:
                 seconds, _ = asyncio.run(measure(way, origin, at_once, calls))
                 spent[way].append(seconds / calls)
-    base = median(spent["bare httpx2 loop"])
+    base = median(spent[next(iter(spent))])
     for way, measured in spent.items():
-        each = median(measured)
-        micros = each / CHUNKS * 1e6
-        say(f"  {way:34} {each * 1e3:6.2f} ms/call {micros:6.1f} µs/chunk   x{each / base:.2f}")
+        one = median(measured)
+        yield Row(
+            f"CPU of a call of {CHUNKS} chunks, {at_once} at once: {way}",
+            f"{one / base:.2f} x, {one * 1e3:.2f} ms, {one / CHUNKS * 1e6:.1f} µs a chunk",
+            "2 x" if way in OURS else "",
+        )
 
 
-def paced(ways: Sequence[str], pace: Pace, at_once: int, each: int) -> None:
-    calls = at_once * each
-    say(
-        f"wall, {at_once} at once, {pace.latency_ms:g} ms to the first of {CHUNKS} tokens at "
-        f"{pace.tokens_per_second:g} a second, {calls} calls"
-    )
+def _paced(ways: Sequence[str], pace: Pace, at_once: int, each: int) -> Iterator[Row]:
+    said = f"{pace.latency_ms:g} ms to the first token, {pace.tokens_per_second:g} a second"
     with server(pace) as origin:
         for way in ways:
-            spent, wall = asyncio.run(measure(way, origin, at_once, calls))
+            spent, wall = asyncio.run(measure(way, origin, at_once, at_once * each))
             ideal = pace.ideal_s * each
-            say(
-                f"  {way:34} {wall:6.2f} s of {ideal:.2f}   x{wall / ideal:.3f}   CPU {spent:.2f} s"
+            yield Row(
+                f"wall of {at_once} at once, {said}: {way}",
+                f"{wall / ideal:.3f} x the ideal, {wall:.2f} s; {spent:.2f} s of CPU",
+                "1.10 x" if way in OURS else "",
             )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.providers")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--calls", type=int, default=600)
-    parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=list(WAYS))
-    parser.add_argument("--each", type=int, default=4, help="paced calls one after the other")
-    options = parser.parse_args()
-    cpu(options.ways, options.rounds, 100, options.calls)
-    paced(options.ways, Pace(latency_ms=50, tokens_per_second=50), 200, options.each)
-
-
-if __name__ == "__main__":
-    main()

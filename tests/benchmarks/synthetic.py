@@ -1,22 +1,17 @@
-"""A workspace as large as what is published, made in seconds and always the same:
-`python -m tests.benchmarks.synthetic DIR [--conversations N] [--store-only]`.
-
-With `--store-only` a workspace with a full store, else a folder of ImpactBench's files.
-30,240 conversations of 25 kB are 17 benchmarks, 14 targets and 3 samples.
-"""
+"""A workspace as large as what is published, made in seconds and always the same."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from engine.benchmark import (
@@ -46,7 +41,9 @@ from engine.store.tables import (
     TakeRow,
     Verdict,
 )
+from tests.benchmarks.frame import Row
 
+CONVERSATIONS: Final = 30_240
 BENCHMARKS: Final = 17
 TARGETS: Final = 14
 SAMPLES: Final = 3
@@ -499,21 +496,29 @@ def _published(one: Made, name: str) -> dict[str, Any]:
     }
 
 
-def main(argv: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.synthetic")
-    parser.add_argument("dir", type=Path)
-    parser.add_argument("--conversations", type=int, default=30_240)
-    parser.add_argument("--store-only", action="store_true")
-    arguments = parser.parse_args(argv)
-    size = Size(arguments.conversations)
+@contextmanager
+def large_workspace(given: Path | None) -> Iterator[Path]:
+    """The one that is given, or one of 30,240 conversations with a full store, made for this."""
+    if given is not None:
+        yield given
+        return
+    with TemporaryDirectory(prefix="cw") as folder:
+        root = Path(folder) / "workspace"
+        build_store(root, Size(CONVERSATIONS))
+        yield root
+
+
+def synthetic(
+    dir: Path,  # noqa: A002  (what the argument is called)
+    *,
+    conversations: int = CONVERSATIONS,
+    store_only: bool = False,
+) -> Iterator[Row]:
+    """Make a workspace as large as what is published, in seconds and always the same.
+
+    With `--store-only` a workspace with a full store, else a folder of ImpactBench's files. 30,240
+    conversations of 25 kB are 17 benchmarks, 14 targets and 3 samples.
+    """
     began = time.perf_counter()
-    if arguments.store_only:
-        build_store(arguments.dir, size)
-    else:
-        build_files(arguments.dir, size)
-    seconds = time.perf_counter() - began
-    sys.stdout.write(f"{size.conversations} conversations in {seconds:.1f} s: {arguments.dir}\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    (build_store if store_only else build_files)(dir, Size(conversations))
+    yield Row(f"{conversations:,} conversations in {dir}", f"{time.perf_counter() - began:.1f} s")

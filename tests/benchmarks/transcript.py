@@ -1,16 +1,7 @@
-"""What it costs to open a long transcript and to read in it:
-`python -m tests.benchmarks.transcript [KIND ...] [--size 120x40] [--profile FILE]`.
-
-The real app, in a real terminal, is pressed keys: it opens conversations of 800,000 characters, of
-which no two are alike, goes through them in every way, finds words, and is resized; then it shows
-two of them side by side. Stated is the CPU time of its process, threads included, from a key to the
-last frame that follows from it, in milliseconds: the median of five, and the most. How many bytes
-and how much of a core one takes that is still being spoken, says `tests.benchmarks.watching`.
-"""
+"""What it costs to open a long transcript and to read in it."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import cProfile
 import fcntl
@@ -22,12 +13,11 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import RenderableType
 from textual.screen import Screen
@@ -36,6 +26,7 @@ from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.store.database import open_store
 from engine.store.tables import MessageRow, Quote, StoredRow, TakeEndRow, TakeRow, Verdict
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from tests.benchmarks.frame import Row, chosen, command
 from tests.benchmarks.watching import terminal
 from tui.app import CrosswindApp
 from tui.launch import collect_seldom
@@ -170,23 +161,25 @@ async def fill(path: Path, kinds: Sequence[str]) -> None:
 # The app
 
 
-@dataclass(frozen=True)
-class Cost:
-    """From a key to the last frame that followed."""
-
-    cpu_ms: float
-    wall_ms: float
+class Asked(NamedTuple):
+    folder: Path
+    kinds: Sequence[str]
+    size: str
+    profile: str | None
+    step: str
+    """The one whose profile is taken."""
 
 
 class Measured(CrosswindApp):
     """The app, and somebody who presses keys in it."""
 
-    def __init__(self, watch: Watch, asked: argparse.Namespace) -> None:
+    def __init__(self, watch: Watch, asked: Asked) -> None:
         super().__init__(watch, theme="crosswind-dark")
         self._asked = asked
         self._drawn_at = (0.0, 0.0)
         """On the clock, and on that of its CPU."""
-        self._costs: dict[str, dict[str, list[Cost]]] = {}
+        self._costs: dict[str, dict[str, list[float]]] = {}
+        """Milliseconds of CPU from a key to the last frame that followed, by kind and step."""
         self._profile = cProfile.Profile() if asked.profile else None
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
@@ -199,29 +192,25 @@ class Measured(CrosswindApp):
 
     async def _measure(self) -> None:
         await self._settled()
-        for kind in self._asked.kinds or KINDS:
+        for kind in self._asked.kinds:
             costs = self._costs.setdefault(kind, {})
             for number in range(ROUNDS):
                 await self._opened(costs, kind, number)
                 await self._read(costs)
                 await self._compared(costs)
                 await self._pressed("q")
-        if self._profile is not None:
+        if self._profile is not None and self._asked.profile is not None:
             self._profile.dump_stats(self._asked.profile)
-        found = {
-            kind: {what: [(c.cpu_ms, c.wall_ms) for c in each] for what, each in costs.items()}
-            for kind, costs in self._costs.items()
-        }
-        (self._asked.folder / "found.json").write_text(json.dumps(found))
+        (self._asked.folder / "found.json").write_text(json.dumps(self._costs), "utf-8")
         self.exit()
 
-    async def _opened(self, costs: dict[str, list[Cost]], kind: str, number: int) -> None:
+    async def _opened(self, costs: dict[str, list[float]], kind: str, number: int) -> None:
         """By its id, as a person would."""
         await self._pressed("i")
         await self._pressed(*str(key_of(kind, number)))
         await self._measured(costs, "open", "enter")
 
-    async def _read(self, costs: dict[str, list[Cost]]) -> None:
+    async def _read(self, costs: dict[str, list[float]]) -> None:
         for _ in range(3):
             await self._measured(costs, "page down", "pagedown")
         await self._measured(costs, "next turn", "right_curly_bracket")
@@ -244,7 +233,7 @@ class Measured(CrosswindApp):
         await self._resized(costs, across, down)
         await self._measured(costs, "theme", "T")
 
-    async def _compared(self, costs: dict[str, list[Cost]]) -> None:
+    async def _compared(self, costs: dict[str, list[float]]) -> None:
         await self._measured(costs, "compare", "C")
         for _ in range(3):
             await self._measured(costs, "compare, page down", "pagedown")
@@ -253,31 +242,28 @@ class Measured(CrosswindApp):
         await self._measured(costs, "compare, line up", "up")
         await self._pressed("q")
 
-    async def _resized(self, costs: dict[str, list[Cost]], across: int, down: int) -> None:
+    async def _resized(self, costs: dict[str, list[float]], across: int, down: int) -> None:
         began = self._begun("resize")
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
         os.kill(os.getpid(), signal.SIGWINCH)
         await self._note(costs, "resize", began)
 
-    async def _measured(self, costs: dict[str, list[Cost]], what: str, *keys: str) -> None:
+    async def _measured(self, costs: dict[str, list[float]], what: str, *keys: str) -> None:
         began = self._begun(what)
         for key in keys:
             self.simulate_key(key)
         await self._note(costs, what, began)
 
-    def _begun(self, what: str) -> tuple[float, float]:
+    def _begun(self, what: str) -> float:
         if self._profile is not None and what == self._asked.step:
             self._profile.enable()
-        return time.perf_counter(), time.process_time()
+        return time.process_time()
 
-    async def _note(
-        self, costs: dict[str, list[Cost]], what: str, began: tuple[float, float]
-    ) -> None:
+    async def _note(self, costs: dict[str, list[float]], what: str, began: float) -> None:
         await self._settled()
         if self._profile is not None:
             self._profile.disable()
-        wall, cpu = (1000 * (now - then) for now, then in zip(self._drawn_at, began, strict=True))
-        costs.setdefault(what, []).append(Cost(max(cpu, 0.0), max(wall, 0.0)))
+        costs.setdefault(what, []).append(max(0.0, 1000 * (self._drawn_at[1] - began)))
 
     async def _pressed(self, *keys: str) -> None:
         for key in keys:
@@ -291,65 +277,55 @@ class Measured(CrosswindApp):
             until = max(until, self._drawn_at[0] + QUIET)
 
 
-def be_app(asked: argparse.Namespace) -> None:
+def be_app(folder: str, kinds: list[str], size: str, profile: str | None, step: str) -> None:
+    """In a process of its own, in a terminal."""
     targets = [TargetInfo(name, f"offline:{name}", True) for name in ("steadfast", "pushover")]
     info = BenchmarkInfo(BENCHMARK, "Holding steady", 40, targets, True)
-    watch = Watch.open(asked.folder / "crosswind.db", [info])
+    watch = Watch.open(Path(folder) / "crosswind.db", [info])
     collect_seldom()
-    Measured(watch, asked).run()
+    Measured(watch, Asked(Path(folder), kinds, size, profile, step)).run()
     watch.close()
 
 
 # Whoever measures
 
 
-def measure(folder: Path, asked: argparse.Namespace) -> None:
-    asyncio.run(fill(folder / "crosswind.db", asked.kinds or list(KINDS)))
-    me = [sys.executable, "-m", "tests.benchmarks.transcript", *asked.kinds, "--size", asked.size]
-    profile = ["--profile", asked.profile, "--step", asked.step] if asked.profile else []
-    app, main = terminal([*me, "--folder", str(folder), *profile], asked.size)
-    last = b""
-    while True:
-        try:
-            last = os.read(main, 65536) or last
-        except OSError:
-            break
-    app.wait()
-    found = folder / "found.json"
-    if not found.exists():
-        sys.exit(f"the app ended before it was measured: {last[-2000:]!r}")
-    tell(json.loads(found.read_text()), asked.size)
+def transcript(
+    *kinds: str, size: str = "120x40", profile: str | None = None, step: str = "open"
+) -> Iterator[Row]:
+    """What it costs to open a long transcript and to read in it.
+
+    The real app, in a real terminal, is pressed keys: it opens conversations of 800,000 characters,
+    of which no two are alike, goes through them in every way, finds words, and is resized; then it
+    shows two of them side by side. Stated is the CPU time of its process, threads included, from a
+    key to the last frame that follows from it, in milliseconds: the median of five, and the most.
+    Kinds are plain, long, wide, line and code. `--profile` names a file for a profile of `--step`.
+    How many bytes and how much of a core one takes that is still being spoken, says `watching`.
+    """
+    wanted = list(chosen(kinds, KINDS))
+    with TemporaryDirectory(prefix="cw") as name:
+        folder = Path(name)
+        asyncio.run(fill(folder / "crosswind.db", wanted))
+        app, main = terminal(command(be_app, name, wanted, size, profile, step), size)
+        last = b""
+        while True:
+            try:
+                last = os.read(main, 65536) or last
+            except OSError:
+                break
+        app.wait()
+        if not (folder / "found.json").exists():
+            sys.exit(f"the app ended before it was measured: {last[-2000:]!r}")
+        found = json.loads((folder / "found.json").read_text("utf-8"))
+    yield from _rows(found)
 
 
-def tell(found: dict[str, dict[str, list[tuple[float, float]]]], size: str) -> None:
-    sys.stdout.write(f"| CPU ms, {size}: median, most | may take | {' | '.join(found)} |\n")
-    sys.stdout.write("|---|---|" + "---|" * len(found) + "\n")
+def _rows(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Iterator[Row]:
     for what in next(iter(found.values())):
-        columns = [costs.get(what, [(0.0, 0.0)]) for costs in found.values()]
-        told = " | ".join(_told([cpu for cpu, _wall in each]) for each in columns)
-        sys.stdout.write(f"| {what} | {BUDGETS.get(what, A_PAGE)} | {told} |\n")
-
-
-def _told(values: Sequence[float]) -> str:
-    return f"{median(values):.0f}, {max(values):.0f}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--size", default="120x40", help="of the terminal")
-    parser.add_argument("--profile", help="where to put a profile of one step")
-    parser.add_argument("--step", default="open", help="the one that is looked at")
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if unknown := set(asked.kinds) - set(KINDS):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
-    if asked.folder is not None:
-        be_app(asked)
-    else:
-        with TemporaryDirectory(prefix="cw") as name:
-            measure(Path(name), asked)
-
-
-if __name__ == "__main__":
-    main()
+        columns = [
+            f"{kind} {median(costs[what]):.0f}, {max(costs[what]):.0f}"
+            for kind, costs in found.items()
+            if what in costs
+        ]
+        may = BUDGETS.get(what, A_PAGE)
+        yield Row(f"{what}: CPU ms, median and most", "; ".join(columns), may)

@@ -1,17 +1,12 @@
-"""Our HTTP client beside others behind the same protocol: `python -m tests.benchmarks.transports`.
-
-Every answer of the corpus in every segmentation, stale answers, and CPU for each streamed call. To
-use another client for the engine, give its class to `Accounts(open_transport=...)`.
-"""
+"""Our HTTP client beside others behind the same protocol."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Final
 
@@ -20,6 +15,7 @@ import httpx2
 
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import Address, OnResponse, Transport
+from tests.benchmarks.frame import Row
 from tests.benchmarks.providers import BODY, HEADERS, Pace, server, spread
 from tests.engine.providers.answers import ALL, BAD, Outcome, outcomes, stale_answers, unheard
 
@@ -81,26 +77,20 @@ TRANSPORTS: Final[Mapping[str, OpenTransport]] = {
 }
 
 
-def compare(open_transport: OpenTransport, stale: int) -> str:
-    """One row of the table of what goes wrong."""
+def wrong(name: str, open_transport: OpenTransport, stale: int) -> Iterator[Row]:
+    """What goes wrong."""
     found = asyncio.run(outcomes(open_transport))
-    by_outcome = {
-        outcome: Counter(name for (name, _), was in found.items() if was is outcome)
-        for outcome in Outcome
-    }
-    idle = asyncio.run(stale_answers(open_transport, stale, idle=True))
-    at_once = asyncio.run(stale_answers(open_transport, stale, idle=False))
-    names = [len(by_outcome[outcome]) for outcome in list(Outcome)[1:]]
     for outcome in list(Outcome)[1:]:
-        if by_outcome[outcome]:
-            sys.stderr.write(f"{outcome}: {', '.join(sorted(by_outcome[outcome]))}\n")
-    return " | ".join(map(str, [*names, idle, at_once]))
+        names = Counter(answer for (answer, _), was in found.items() if was is outcome)
+        listed = f" ({', '.join(sorted(names))})" if names else ""
+        yield Row(f"{name}: {outcome}", f"{len(names)}{listed}")
+    for idle, when in ((True, "idle"), (False, "used at once")):
+        taken = asyncio.run(stale_answers(open_transport, stale, idle=idle))
+        yield Row(f"{name}: a stale answer taken, {when}", f"{taken} of {stale}")
 
 
 async def cpu(open_transport: OpenTransport, origin: str, at_once: int, calls: int) -> float:
     """Seconds of one streamed call, once the connections are open."""
-    import json
-
     transport = open_transport(Address(f"{origin}/v1/chat/completions", HEADERS))
     body = json.dumps(BODY).encode()
 
@@ -115,28 +105,21 @@ async def cpu(open_transport: OpenTransport, origin: str, at_once: int, calls: i
     return spent / calls
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.transports")
-    parser.add_argument("--stale", type=int, default=150)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--calls", type=int, default=600)
-    options = parser.parse_args()
-    wrong = {name: compare(opener, options.stale) for name, opener in TRANSPORTS.items()}
+def transports(*, stale: int = 150, rounds: int = 3, calls: int = 600) -> Iterator[Row]:
+    """Our HTTP client beside others behind the same protocol.
+
+    Every answer of the corpus in every segmentation, stale answers, and CPU for each streamed call.
+    To use another client for the engine, give its class to `Accounts(open_transport=...)`.
+    """
+    yield Row("answers of the corpus, in 5 segmentations", f"{len(ALL)}, {len(BAD)} of them bad")
+    for name, opener in TRANSPORTS.items():
+        yield from wrong(name, opener, stale)
     spent: dict[str, list[float]] = {name: [] for name in TRANSPORTS}
     with server(Pace()) as origin:
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             for name, opener in TRANSPORTS.items():
-                spent[name].append(asyncio.run(cpu(opener, origin, 100, options.calls)))
+                spent[name].append(asyncio.run(cpu(opener, origin, 100, calls)))
     base = median(spent["this engine's"])
-    sys.stdout.write(
-        f"{len(ALL)} answers, {len(BAD)} of them bad, in 5 segmentations; "
-        f"{options.stale} answers to nothing each\n\n"
-        "| client | good refused | bad accepted | wrong | hangs | stale, idle | stale, at once "
-        "| CPU of a call |\n|---|---|---|---|---|---|---|---|\n"
-    )
-    for name, row in wrong.items():
-        sys.stdout.write(f"| {name} | {row} | x{median(spent[name]) / base:.2f} |\n")
-
-
-if __name__ == "__main__":
-    main()
+    for name, seconds in spent.items():
+        one = median(seconds)
+        yield Row(f"{name}: CPU of a call", f"{one / base:.2f} x, {one * 1000:.2f} ms")

@@ -1,12 +1,4 @@
-"""How often a validation run says what is not so:
-`python -m tests.benchmarks.coverage --validation [--worlds N] [--write]`.
-
-Two judges (or user models) are drawn alike, each with scenarios that it takes otherwise than the
-other does, the same for all targets: no shift is true on the whole, and every ! is false. Then one
-of two targets truly changes by the bound, evenly or in a few base scenarios as a whole, and an
-order that is said to hold is said to wrongly; where nothing changes but what chance does, how often
-it is said is the power. `--write` keeps the table in docs/validation-claims.md.
-"""
+"""How often a validation run says what is not so."""
 
 from __future__ import annotations
 
@@ -37,10 +29,10 @@ from engine.statistics.paired import (
     levels,
 )
 from tests.benchmarks.false_claims import slack, summed
-from tests.benchmarks.kept_table import keep, missed
+from tests.benchmarks.frame import Row, missed, page
 
 PAGE: Final = Path("docs/validation-claims.md")
-COMMAND: Final = "python -m tests.benchmarks.coverage --validation"
+COMMAND: Final = "python -m tests.benchmarks validation"
 BOUND: Final = 0.1
 _RATE: Final = 0.65
 _AT_ONCE: Final = 50
@@ -221,7 +213,15 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
     return lines, faults
 
 
-def report(worlds: int, *, write: bool) -> int:
-    """Print the table, or keep it; 1 where a bar is missed."""
+def validation(*, worlds: int = 1000, write: bool = False) -> Iterator[Row]:
+    """How often a validation run says what is not so.
+
+    Two judges (or user models) are drawn alike, each with scenarios that it takes otherwise than
+    the other does, the same for all targets: no shift is true on the whole, and every ! is false.
+    Then one of two targets truly changes by the bound, evenly or in a few base scenarios as a
+    whole, and an order that is said to hold is said to wrongly; where nothing changes but what
+    chance does, how often it is said is the power. `--write` keeps the table in
+    docs/validation-claims.md.
+    """
     lines, faults = table(worlds)
-    return keep(PAGE, [*lines, "", missed(faults)], faults, write=write)
+    yield from page(PAGE, [*lines, "", missed(faults)], faults, write=write)

@@ -1,14 +1,8 @@
-"""What the table of verdicts costs on a large store, in CPU seconds, medians of five:
-`python -m tests.benchmarks.verdict_table DIR`, after
-`python -m tests.benchmarks.synthetic DIR --store-only`.
-"""
+"""What the table of verdicts costs on a large store."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import resource
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -25,6 +19,9 @@ from engine.config.schema import load_config
 from engine.config.workspace import find_workspace
 from engine.store.browsing import Column
 from engine.watch import Watch
+from tests.benchmarks.frame import Row
+from tests.benchmarks.measuring import peak_mb
+from tests.benchmarks.synthetic import large_workspace
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
 from tui.screens.verdicts import VerdictsScreen
@@ -43,11 +40,6 @@ class Figures:
         began = time.process_time()
         yield
         self.taken[what].append(time.process_time() - began)
-
-    def __str__(self) -> str:
-        lines = [f"{what:32} {1000 * median(all_):7.1f} ms" for what, all_ in self.taken.items()]
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return "\n".join([*lines, f"{'memory at most':32} {peak:7.1f} MB"])
 
 
 async def measure(watch: Watch) -> Figures:
@@ -89,15 +81,15 @@ async def _until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workspace", type=Path)
-    workspace = find_workspace(parser.parse_args().workspace)
-    config = load_config(workspace.config_path)
-    infos = describe_benchmarks(workspace, config, workspace.benchmark_names())
-    with closing(Watch.open(workspace.store_path(config), infos)) as watch:
-        sys.stdout.write(f"{asyncio.run(measure(watch))}\n")
-
-
-if __name__ == "__main__":
-    main()
+def verdicts(workspace: Path | None = None) -> Iterator[Row]:
+    """What the table of verdicts costs on a store of 30,240 conversations, or on the one that is
+    given, in CPU, medians of five."""
+    with large_workspace(workspace) as root:
+        place = find_workspace(root)
+        config = load_config(place.config_path)
+        infos = describe_benchmarks(place, config, place.benchmark_names())
+        with closing(Watch.open(place.store_path(config), infos)) as watch:
+            figures = asyncio.run(measure(watch))
+    for what, taken in figures.taken.items():
+        yield Row(what, f"{1000 * median(taken):.1f} ms of CPU")
+    yield Row("peak memory", f"{peak_mb():.0f} MB")

@@ -1,25 +1,13 @@
-"""What the app costs while many conversations speak and one of them is shown:
-`python -m tests.benchmarks.watching [CONVERSATIONS] [SECONDS] [--screen conversation]
-[--size 120x40] [--slow] [--history TURNS] [--profile FILE]`.
-
-An engine in a process of its own lets the conversations speak 50 tokens a second each, and stores
-what they have said. The real app, in a real terminal, shows one of them on its live screen, or by
-itself; `--history` lets that one begin with so many turns of 20,000 characters. Measured inside it:
-its CPU time, and how late its event loop wakes; beside it, how late a loop wakes that has nothing
-else to do, which is the machine's own share of that; and what the terminal is sent.
-"""
+"""What the app costs while many conversations speak and one of them is shown."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import cProfile
 import fcntl
 import json
-import math
 import os
 import pty
-import resource
 import select
 import struct
 import subprocess
@@ -28,10 +16,12 @@ import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal, NamedTuple
 
 from engine.benchmark import (
     ConversationKey,
@@ -58,6 +48,8 @@ from engine.store.tables import (
     Verdict,
 )
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from tests.benchmarks.frame import Row, command, say
+from tests.benchmarks.measuring import lateness, peak_mb, quantile
 from tui.app import CrosswindApp
 from tui.launch import collect_seldom
 
@@ -71,7 +63,6 @@ TARGETS = ("steadfast", "pushover", "erratic", "gpt-x")
 LANDMARK = "Says that a friend, who is a nurse, sees it in another way. " * 3
 WARM_UP = 4.0
 """Seconds before the measuring begins."""
-LAG_EVERY = 0.005
 TOKENS = "I hear that this makes it harder, and I would still not skip it before you ask. ".split()
 
 
@@ -252,74 +243,73 @@ async def talk(store: Store, live: LiveBoard, count: int, history: int) -> None:
         await asyncio.sleep(max(0.0, next_step - time.monotonic()))
 
 
-async def be_engine(folder: Path, count: int, history: int) -> None:
+def be_engine(folder: str, count: int, history: int) -> None:
+    """In a process of its own, until its standard input ends."""
+    asyncio.run(_engine(Path(folder), count, history))
+
+
+async def _engine(folder: Path, count: int, history: int) -> None:
     engine = Talking()
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     with open_store(folder / "crosswind.db") as store:
         server = Server(engine, folder / "own" / "e.sock")
         await server.start()
-        talking = asyncio.create_task(talk(store, engine.live, count, history))
+        task = asyncio.create_task(talk(store, engine.live, count, history))
         await asyncio.sleep(0.5)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        say("ready\n")
         await ended
-        talking.cancel()
+        task.cancel()
         await server.close()
 
 
 # The app
 
 
+class Asked(NamedTuple):
+    folder: Path
+    seconds: float
+    by_itself: bool
+    slow: bool
+    profile: str | None
+
+
 class Measured(CrosswindApp):
     """The app, and a meter on its loop."""
 
-    def __init__(self, watch: Watch, asked: argparse.Namespace) -> None:
+    def __init__(self, watch: Watch, asked: Asked) -> None:
         super().__init__(watch, theme="crosswind-dark", slow=asked.slow)
-        self._folder: Path = asked.folder
-        self._seconds: float = asked.seconds
-        self._profile: str | None = asked.profile
-        self._by_itself = asked.screen == "conversation"
+        self._asked = asked
 
     def on_mount(self) -> None:
         super().on_mount()
-        if self._by_itself:
+        if self._asked.by_itself:
             self.navigator.open_conversation(BENCHMARK, key_of(0))
         self.run_worker(self._measure(), group="measuring")
 
     async def _measure(self) -> None:
         await asyncio.sleep(WARM_UP)
-        (self._folder / "begun").touch()
-        profile = cProfile.Profile() if self._profile else None
+        (self._asked.folder / "begun").touch()
+        profile = cProfile.Profile() if self._asked.profile else None
         if profile is not None:
             profile.enable()
         began, cpu, own = time.monotonic(), time.process_time(), time.thread_time()
-        late = await lags(self._seconds)
+        late = await lateness(self._asked.seconds)
         took = time.monotonic() - began
         cpu, own = time.process_time() - cpu, time.thread_time() - own
-        if profile is not None and self._profile is not None:
+        if profile is not None and self._asked.profile is not None:
             profile.disable()
-            profile.dump_stats(self._profile)
+            profile.dump_stats(self._asked.profile)
         board = self.shell.ticker.board
         found = {
             "cpu": cpu / took,
             "loop": own / took,
             "late": late,
-            "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "rss": peak_mb(),
             "facts": self.shell.watch.progress.seq,
             "speaking": len(board.speaking) if board else 0,
         }
-        (self._folder / "found.json").write_text(json.dumps(found))
+        (self._asked.folder / "found.json").write_text(json.dumps(found), "utf-8")
         self.exit()
-
-
-async def lags(seconds: float) -> list[float]:
-    """How late the loop woke, each time."""
-    late: list[float] = []
-    until = time.monotonic() + seconds
-    while (now := time.monotonic()) < until:
-        await asyncio.sleep(LAG_EVERY)
-        late.append(time.monotonic() - now - LAG_EVERY)
-    return late
 
 
 @dataclass(frozen=True)
@@ -327,20 +317,23 @@ class Held:
     socket: str | None = None
 
 
-def be_app(asked: argparse.Namespace) -> None:
-    folder: Path = asked.folder
+def be_app(
+    folder: str, seconds: float, screen: str, slow: bool, history: int, profile: str | None
+) -> None:
+    """In a process of its own, in a terminal."""
     infos = [
         BenchmarkInfo(
             name=BENCHMARK,
             title="Holding steady",
-            turns=asked.history + TURNS,
+            turns=history + TURNS,
             targets=[TargetInfo(name, f"offline:{name}", scripted=False) for name in TARGETS],
             scripted=False,
         )
     ]
-    link = connect(folder / "own" / "e.sock", Held)
-    watch = Watch.open(folder / "crosswind.db", infos, link)
+    link = connect(Path(folder) / "own" / "e.sock", Held)
+    watch = Watch.open(Path(folder) / "crosswind.db", infos, link)
     collect_seldom()
+    asked = Asked(Path(folder), seconds, screen == "conversation", slow, profile)
     Measured(watch, asked).run()
     watch.close()
 
@@ -385,82 +378,66 @@ def bytes_while_measured(main: int, folder: Path) -> int:
     return counted
 
 
-def quantile(values: Sequence[float], part: float) -> float:
-    ordered = sorted(values)
-    return ordered[math.ceil(part * len(ordered)) - 1] * 1000
+def watching(
+    conversations: int = 200,
+    seconds: float = 10.0,
+    *,
+    screen: Literal["live", "conversation"] = "live",
+    size: str = "120x40",
+    slow: bool = False,
+    history: int = 0,
+    profile: str | None = None,
+) -> Iterator[Row]:
+    """What the app costs while many conversations speak and one of them is shown.
 
-
-def measure(folder: Path, asked: argparse.Namespace) -> None:
-    me = [sys.executable, "-m", "tests.benchmarks.watching", str(asked.conversations)]
-    me += [str(asked.seconds), "--folder", str(folder), "--history", str(asked.history)]
+    An engine in a process of its own lets the conversations speak 50 tokens a second each, and
+    stores what they have said. The real app, in a real terminal, shows one of them on its live
+    screen, or by itself; `--history` lets that one begin with so many turns of 20,000 characters;
+    `--slow` is that of `crosswind watch`, and `--profile` names a file for a profile of the app's
+    loop. Measured inside it: its CPU time, and how late its event loop wakes; beside it, how late a
+    loop wakes that has nothing else to do, which is the machine's own share of that; and what the
+    terminal is sent.
+    """
     late: list[float] = []
-    with subprocess.Popen(
-        [*me, "--be", "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as engine:
-        assert engine.stdin is not None
-        assert engine.stdout is not None
-        engine.stdout.readline()
-        options = ["--profile", asked.profile] if asked.profile else []
-        options += ["--screen", asked.screen, *(["--slow"] if asked.slow else [])]
-        app, main = terminal([*me, "--be", "app", *options], asked.size)
-        idle = threading.Thread(
-            target=lambda: late.extend(idle_lags(folder, asked.seconds)), daemon=True
-        )
+    with TemporaryDirectory(prefix="cw") as name, ExitStack() as stack:
+        folder = Path(name)
+        stack.enter_context(talking(command(be_engine, name, conversations, history)))
+        app, main = terminal(command(be_app, name, seconds, screen, slow, history, profile), size)
+        idle = threading.Thread(target=lambda: late.extend(_idle(folder, seconds)), daemon=True)
         idle.start()
         sent = bytes_while_measured(main, folder)
         app.wait()
         idle.join()
+        found = json.loads((folder / "found.json").read_text("utf-8"))
+    yield Row("the app's CPU, of one core", f"{found['cpu']:.1%}")
+    yield Row("of it, the loop that draws", f"{found['loop']:.1%}")
+    yield Row("its loop is late by, p50 / p99 / most", _told(found["late"]))
+    yield Row("an idle loop beside it", _told(late))
+    yield Row("sent to the terminal", f"{sent / seconds / 1000:.1f} kB/s")
+    yield Row("memory", f"{found['rss']:.0f} MB")
+    yield Row("facts by then; speaking at the end", f"{found['facts']}; {found['speaking']}")
+
+
+def _told(late: Sequence[float]) -> str:
+    p50, p99, most = (
+        1000 * each for each in (quantile(late, 0.5), quantile(late, 0.99), max(late))
+    )
+    return f"{p50:.1f} / {p99:.1f} / {most:.0f} ms"
+
+
+@contextmanager
+def talking(words: Sequence[str]) -> Iterator[None]:
+    """An engine in a process of its own, from when it says that it is ready."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
+        assert engine.stdin is not None
+        assert engine.stdout is not None
+        engine.stdout.readline()
+        yield
         engine.stdin.write(b"\n")
         engine.stdin.flush()
-    tell(json.loads((folder / "found.json").read_text()), late, sent, asked)
 
 
-def idle_lags(folder: Path, seconds: float) -> list[float]:
+def _idle(folder: Path, seconds: float) -> list[float]:
     while not (folder / "begun").exists():
         time.sleep(0.05)
-    return asyncio.run(lags(seconds))
-
-
-def tell(
-    found: dict[str, list[float]], idle: Sequence[float], sent: int, asked: argparse.Namespace
-) -> None:
-    late = found["late"]
-    sys.stdout.write(
-        f"| {asked.conversations} conversations, {TOKENS_A_SECOND} tokens a second each; "
-        f"{asked.screen}, {asked.size}{', slow' if asked.slow else ''} | |\n"
-        "|---|---|\n"
-        f"| the app's CPU, of one core | {found['cpu']:.1%} |\n"
-        f"| of it, the loop that draws | {found['loop']:.1%} |\n"
-        f"| lateness of its loop, p50 / p99 / most | {quantile(late, 0.5):.1f} / "
-        f"{quantile(late, 0.99):.1f} / {max(late) * 1000:.0f} ms |\n"
-        f"| of an idle loop beside it | {quantile(idle, 0.5):.1f} / {quantile(idle, 0.99):.1f} / "
-        f"{max(idle) * 1000:.0f} ms |\n"
-        f"| sent to the terminal | {sent / asked.seconds / 1000:.1f} kB/s |\n"
-        f"| memory | {found['rss']:.0f} MB |\n"
-        f"| facts by then; speaking at the end | {found['facts']}; {found['speaking']} |\n"
-    )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("conversations", nargs="?", type=int, default=200)
-    parser.add_argument("seconds", nargs="?", type=float, default=10.0)
-    parser.add_argument("--screen", choices=["live", "conversation"], default="live")
-    parser.add_argument("--size", default="120x40", help="of the terminal")
-    parser.add_argument("--slow", action="store_true", help="as `crosswind watch --slow`")
-    parser.add_argument("--history", type=int, default=0, help="turns of the one that is shown")
-    parser.add_argument("--profile", help="where to put a profile of the app's loop")
-    parser.add_argument("--be", choices=["engine", "app"], help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.be == "engine":
-        asyncio.run(be_engine(asked.folder, asked.conversations, asked.history))
-    elif asked.be == "app":
-        be_app(asked)
-    else:
-        with TemporaryDirectory(prefix="cw") as name:
-            measure(Path(name), asked)
-
-
-if __name__ == "__main__":
-    main()
+    return asyncio.run(lateness(seconds))

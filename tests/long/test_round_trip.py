@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.round_trip import CONVERSATIONS, rows
-from tests.benchmarks.synthetic import Size
+from tests.benchmarks.round_trip import rows
+from tests.benchmarks.synthetic import CONVERSATIONS, Size
 
 
 @pytest.mark.timeout(1800)
 def test_what_is_imported_searched_summed_up_and_mirrored_comes_back_whole(tmp_path: Path) -> None:
-    told = {what: found for what, found, _ in rows(tmp_path, Size(CONVERSATIONS))}
-    assert [found for what, found in told.items() if "facts that differ" in what] == ["0", "0"]
+    found = rows(tmp_path, Size(CONVERSATIONS))
+    assert [row.takes for row in found if "facts that differ" in row.what] == ["0", "0"]

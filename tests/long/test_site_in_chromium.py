@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.benchmarks import synthetic
+from tests.benchmarks.synthetic import CONVERSATIONS, Size, build_store
 from tests.engine.report.test_site import MORE_HOSTILE, Site, fill, publish
 from tests.engine.small_workspace import small_workspace
 
@@ -332,7 +332,7 @@ def test_a_screen_reader_finds_its_way(
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, float]:
     """A site of as many conversations as are published, and the seconds it took."""
     folder = tmp_path_factory.mktemp("large")
-    apart(partial(synthetic.main, [str(folder / "workspace"), "--store-only"]))
+    apart(partial(build_store, folder / "workspace", Size(CONVERSATIONS)))
     began = time.process_time()  # whatever else the machine does
     assert publish(folder / "workspace", folder / "site") == 0
     seconds = time.process_time() - began

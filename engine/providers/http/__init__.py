@@ -5,7 +5,7 @@ sends a request and hands each piece of its response, decoded by `decoding`, to 
 moment in which it comes in; `transport` has the words that they and their callers share.
 
 Why it is our own. Behind the same protocol (`transport.Transport`) and over the same loopback stand
-aiohttp and httpx2; `python -m tests.benchmarks.transports` prints, for 111 answers of which 18 are
+aiohttp and httpx2; `python -m tests.benchmarks transports` prints, for 111 answers of which 18 are
 bad, each in 5 segmentations, and 150 answers to nothing on a connection that is idle and 150 on one
 that is used again at once:
 

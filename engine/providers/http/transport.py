@@ -65,7 +65,7 @@ class ConnectionFailedError(Exception):
 
 class Transport(Protocol):
     """Sends requests to one address. Another HTTP client serves as well behind it: see
-    `tests.benchmarks.transports`."""
+    `tests/benchmarks/transports.py`."""
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
         """Send it and have the response handled to its end, on this event loop but in no task: to

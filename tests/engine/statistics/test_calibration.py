@@ -261,7 +261,7 @@ def test_a_sample_of_more_than_there_is_is_everything() -> None:
 
 @pytest.mark.parametrize("size", [60, 200])
 def test_intervals_hold_the_truth(size: int) -> None:
-    """A short form of `python -m tests.benchmarks.label_coverage`."""
+    """A short form of `python -m tests.benchmarks labels`."""
     found = measured(World(3, 8, 0.3, 0.8, 0.9, 0.1, 0.0), size, 60)
     # of 60 worlds, 3 more misses than are expected of 93%
     assert {name: one.held for name, one in found.items() if one.coverage < LEAST - 0.05} == {}

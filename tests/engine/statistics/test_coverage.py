@@ -1,5 +1,5 @@
 """Intervals hold the truth about as often as they say; a small, seeded part of the simulation
-that `python -m tests.benchmarks.coverage` does in full."""
+that `python -m tests.benchmarks coverage` does in full."""
 
 from __future__ import annotations
 

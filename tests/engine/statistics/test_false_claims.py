@@ -1,5 +1,5 @@
 """Marks keep their promise; a small, seeded part of the simulation that `python -m
-tests.benchmarks.coverage --claims` does in full."""
+tests.benchmarks claims` does in full."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What is said of several benchmarks together holds; a small, seeded part of the simulation that
-`python -m tests.benchmarks.coverage --overall` does in full."""
+`python -m tests.benchmarks overall` does in full."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Validation runs seldom say what is not so; a small, seeded part of the simulation that `python -m
-tests.benchmarks.coverage --validation` does in full."""
+tests.benchmarks validation` does in full."""
 
 from __future__ import annotations
 

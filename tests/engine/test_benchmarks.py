@@ -1,0 +1,106 @@
+"""The list of the benchmarks, and the frame that all of them stand in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.benchmarks import __main__ as benchmarks
+from tests.benchmarks.frame import Row, chosen, rows
+
+FOLDER = Path(benchmarks.__file__).parent
+CLIENTS = {"bare_client", "with_inspect"}
+"""Programs that a benchmark starts, in a process that has nothing else."""
+
+
+def example(
+    place: Path,
+    number: int = 3,
+    *names: str,
+    share: float = 0.5,
+    how: Literal["slow", "quick"] = "slow",
+    text: str | None = None,
+    really: bool = False,
+) -> Iterator[Row]:
+    """Says what it was given."""
+    yield Row(repr(place), f"{number} {names} {share} {how} {text} {really}")
+
+
+def test_the_parameters_of_a_benchmark_are_its_arguments() -> None:
+    [plain] = rows(example, "example", ["here"])
+    assert plain == (repr(Path("here")), "3 () 0.5 slow None False", "", False)
+    given = ["here", "4", "a", "b", "--share", "0.25", "--how", "quick", "--text", "so", "--really"]
+    [row] = rows(example, "example", given)
+    assert row.takes == "4 ('a', 'b') 0.25 quick so True"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "required: place"),
+        (["here", "four"], "invalid int value: 'four'"),
+        (["here", "--how", "never"], "invalid choice: 'never'"),
+    ],
+)
+def test_other_arguments_are_refused(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        rows(example, "example", words)
+    assert why in capsys.readouterr().err
+
+
+def test_what_is_not_known_ends_it() -> None:
+    assert chosen([], {"a": 1, "b": 2}) == {"a": 1, "b": 2}
+    assert chosen(["b"], {"a": 1, "b": 2}) == {"b": 2}
+    with pytest.raises(SystemExit, match="there is no c; there are a, b"):
+        chosen(["c"], {"a": 1, "b": 2})
+
+
+def test_a_bound_that_is_missed_fails_the_benchmark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(bound: int) -> Iterator[Row]:
+        yield Row("it", "5", f"{bound}", missed=bound < 5)
+
+    monkeypatch.setattr(benchmarks.Benchmark, "run", lambda _: measured)
+    monkeypatch.setattr(benchmarks, "machine", lambda: "this machine")
+    assert benchmarks.main(["house", "6"]) == 0
+    table = "\n| what | takes | may take |\n|---|---|---|\n| it | 5 | 6 |\n"
+    assert capsys.readouterr().out.startswith("this machine\n\n**house**: ")
+    with pytest.raises(SystemExit) as ended:
+        benchmarks.main(["house", "4"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().out.endswith(table.replace("6 |", "4 | missed"))
+
+
+def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, one in benchmarks.BENCHMARKS.items():
+        assert f"  {name:14}{one.about}" in lines
+    assert benchmarks.main(["nonsense"]) == 2
+    assert "there is no benchmark nonsense" in capsys.readouterr().err
+
+
+def test_each_that_is_listed_is_there_and_each_file_belongs_to_one() -> None:
+    trees = {path.stem: ast.parse(path.read_bytes()) for path in FOLDER.glob("*.py")}
+    defined = {
+        (module, node.name)
+        for module, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)
+    }
+    assert {(one.module, one.function) for one in benchmarks.BENCHMARKS.values()} <= defined
+    used = {
+        (node.module or "").rpartition(".")[2]
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    listed = {one.module for one in benchmarks.BENCHMARKS.values()}
+    assert trees.keys() - used - listed == {"__main__"} | CLIENTS - used
