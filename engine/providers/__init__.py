@@ -1,1 +1,1 @@
-"""One door to every model."""
+"""Calls to models: of any provider, of applications, of Python functions, and of scripts."""

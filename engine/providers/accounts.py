@@ -1,5 +1,5 @@
-"""Everything that calls with the same key share: connections, limits, what is refused, whether
-hosts can be reached, and the clock, which comes in from outside so that a test can hold it."""
+"""What all calls with the same key share: connections, limits, parked models, the reachability of
+hosts, and a clock that tests can replace."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time and chance, as the retries of this room go by them."""
+    """Time and randomness for retries."""
 
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds from no particular beginning."""
+    """Seconds from an arbitrary start."""
     now: Callable[[], datetime] = _now
-    """Aware, UTC; for dates that servers send."""
+    """The time in UTC, aware; for dates that servers send."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = field(default_factory=lambda: random.Random().random)
-    """From 0 up to 1."""
+    """A number from 0 up to, but not including, 1."""
 
 
 Probe = Callable[[HostPort], Awaitable[bool]]
 
 STRIKES_NETWORK: Final = 2
 STRIKES_HOST: Final = 3
-"""Failures to connect in a row, with no success between, that a host counts as gone after."""
+"""Consecutive failures to connect, after which the network, or the host, counts as down."""
 LONGEST_PAUSE_S: Final = 15.0
 
 
@@ -64,7 +64,7 @@ class _Host:
     first_strike_at: float = math.inf
     gone: bool = False
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the one that does it, for all who wait."""
+    """Held by the call that probes the host for all that wait."""
 
     @property
     def has_worked(self) -> bool:
@@ -72,7 +72,7 @@ class _Host:
 
 
 class Reachability:
-    """What is known of every host that is called."""
+    """Which of the called hosts can be reached."""
 
     def __init__(
         self,
@@ -86,25 +86,25 @@ class Reachability:
         self._probe = probe
         self._hosts: dict[tuple[str, int], _Host] = {}
         self._down: HostPort | None = None
-        """Where it showed that the network is down: when that answers, it is back."""
+        """The host that showed that the network is down; once it answers, the network is up."""
 
     def worked(self, host_port: HostPort) -> None:
-        """A response came from there, whatever it said: there is a network, and the host exists."""
+        """Note any response from a host: the network is up, and the host exists."""
         known = self._of(host_port)
         known.worked_at, known.strikes, known.gone = self._clock(), 0, False
         if not host_port.local:
             self._down = None
 
     def failed(self, host_port: HostPort, cause: Cause | Fault) -> int:
-        """Take note of a connection that did not come about; gives how many it were in a row."""
+        """Note a failed connection, and return how many failed in a row."""
         known = self._of(host_port)
         if not known.strikes:
             known.first_strike_at = self._clock()
         known.strikes += 1
-        # a network that carries others is not down, whatever this host's failure looks like
-        # since this host first failed: what worked before says nothing of now
+        # the network is not down if another host has answered since this one first failed; what
+        # worked before that says nothing about now
         others_work = any(host.worked_at > known.first_strike_at for host in self._hosts.values())
-        # a host that was found before and is unknown now: nobody resolves names any more
+        # a name that was resolved before and is unknown now: name resolution is down
         network = cause is Fault.NETWORK or (cause is Fault.UNKNOWN_HOST and known.has_worked)
         if network and not host_port.local and not others_work:
             if known.strikes >= STRIKES_NETWORK and self._down is None:
@@ -117,18 +117,17 @@ class Reachability:
         return self._of(host_port).has_worked
 
     def trouble(self, host_port: HostPort) -> str | None:
-        """Why calls to this host wait, in words; None where they do not."""
+        """Say why calls to this host wait; None if they do not."""
         if self._down is not None and not host_port.local:
             return "network down, probing"
         return f"{host_port.host} does not answer, probing" if self._of(host_port).gone else None
 
     async def wait(self, host_port: HostPort, *, longest_s: float) -> bool:
-        """Until the host can be reached; False where it could not for so long."""
+        """Wait until the host can be reached; return False if it cannot for `longest_s` seconds."""
         deadline = self._clock() + longest_s
         while self.trouble(host_port) is not None:
-            # one host is asked for all that wait: a thousand calls would be a thousand probes
-            # where the network is down the host that showed it is asked, and a server on this
-            # machine is asked for itself
+            # one probe for all that wait: a thousand calls would be a thousand probes. If the
+            # network is down, the host that showed it is probed; a local host is probed itself
             witness = host_port if self._down is None or host_port.local else self._down
             async with self._of(witness).probing:
                 if not await self._probe_until(witness, host_port, deadline):
@@ -158,53 +157,53 @@ class Reachability:
 
 OpenTransport = Callable[[Address], Transport]
 NEW_OBJECTS: Final = 10_000
-"""After which the garbage collector looks for circles among them. A call makes hundreds, nearly
-all of which go by themselves."""
+"""New objects between two runs of the garbage collector. A call makes hundreds, nearly all of which
+are freed without it."""
 
 
 @dataclass(slots=True)
 class JsonFallback:
-    """How often asking for JSON in words helped where a server had passed over the form."""
+    """How often asking for JSON in the prompt helped after a server had ignored the schema."""
 
     helped: int = 0
     failed: int = 0
-    """More often than it helped: the model writes prose however it is asked."""
+    """If more often than it helped, the model writes prose however it is asked."""
 
 
 @dataclass(slots=True)
 class StandingFailure:
-    """The one failure that every request to a model has met so far."""
+    """The failure with which every request to a model has ended so far."""
 
     words: str = ""
     times: int = 0
     since: float = 0.0
-    """By the clock."""
+    """When it first occurred, by the monotonic clock."""
 
 
 @dataclass(slots=True)
 class Account:
-    """One key at one address. What is let through is found out for each model by itself, as that is
-    how providers and gateways limit; where a number is shared after all, the models settle within
-    it as connections on one line do."""
+    """One key at one address. Limits are measured for each model separately, as providers and
+    gateways limit them so; if models do share a limit, they settle within it, as TCP connections on
+    one line do."""
 
     transport: Transport
     clock: Clock
     cooldown: Cooldown
-    """Closed while the server asks for no request at all, whatever the model."""
+    """Closed while the server asks for no requests at all, whatever the model."""
     limiters: dict[str, Limiter] = field(default_factory=dict)
-    """By the model's name."""
+    """By model."""
     parked: dict[str, str] = field(default_factory=dict)
-    """Models that every call to would fail for now, and why."""
+    """Models of which every call would fail for now, with the reason."""
     unanswered: dict[str, StandingFailure | None] = field(default_factory=dict)
-    """By the model's name; None for one that has answered since."""
+    """By model; None for a model that has answered."""
     doubts: dict[str, int] = field(default_factory=dict)
-    """How often in a row a guess about a model has helped, by the model's name."""
+    """How often in a row a guess about a model has helped, by model."""
 
     json_fallbacks: dict[str, JsonFallback] = field(default_factory=dict)
-    """What came of asking in words where a model answered with no JSON, by the model's name."""
+    """Results of asking for JSON in the prompt, by model."""
 
     def limiter(self, model: str) -> Limiter:
-        """The one that all calls of this account to a model share."""
+        """Return the limiter that all calls of this account to a model share."""
         if model not in self.limiters:
             self.limiters[model] = Limiter(self.clock.monotonic, self.clock.sleep, self.cooldown)
         return self.limiters[model]
@@ -212,9 +211,8 @@ class Account:
 
 @cache
 def _settle() -> None:
-    """Let the garbage collector leave alone what was imported, which never goes, and come less
-    often: to walk through all of it would hold up everything that is heard for a tenth of a second,
-    several times a minute."""
+    """Exclude imported objects from garbage collection, and run it less often: walking through all
+    of them would block the event loop for a tenth of a second, several times a minute."""
     gc.collect()
     # collected first, or garbage of the imports would be kept for ever
     gc.freeze()
@@ -222,7 +220,7 @@ def _settle() -> None:
 
 
 def _connection_pool() -> type[ConnectionPool]:
-    # 16 ms here and 34 ms for `address`, that a run on scripted models does without
+    # imported here, as a run on scripted models does not need it (16 ms, and 34 ms for `address`)
     from engine.providers.http.pool import ConnectionPool
 
     return ConnectionPool
@@ -250,7 +248,7 @@ class Accounts:
         probe: Probe = _probe,
         agents: Agents | None = None,
     ) -> None:
-        """`agents` make the requests where this process does not."""
+        """`agents` send the requests instead of this process."""
         self.clock = clock or Clock()
         self.retry_policy = retry_policy or RetryPolicy()
         self.memory = memory or InMemoryCapabilities()
@@ -268,13 +266,13 @@ class Accounts:
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def account(self, wire: Wire, base_url: str, key: str) -> Account:
-        """The account of this key, which has been checked to fit into a header."""
-        # by a digest, so that no table anywhere is keyed with keys
+        """Return the account of a key, which must have been checked."""
+        # by a digest, so that no table is keyed with keys
         name = (wire, base_url, hashlib.blake2b(key.encode(), digest_size=16).digest())
         known = self._open.get(name)
         if known is not None:
             return known
-        # looked at again inside: of a thousand calls that find no account one opens it
+        # checked again inside: of a thousand calls without an account only one opens it
         async with self._opening:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)
@@ -283,15 +281,15 @@ class Accounts:
             return self._open[name]
 
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
-        """What takes long the first time, as it imports much; meanwhile others talk."""
+        """Do what is slow the first time because of its imports; runs on a thread."""
         self.prices.load()
         found = address(wire, base_url, key)
         _settle()
         return found
 
     def at(self, wire: Wire, base_url: str) -> list[Account]:
-        """The accounts that are open at this address."""
-        # copied first: other threads ask while the loop opens others
+        """Return the open accounts at this address."""
+        # copied, as other threads call this while the loop opens accounts
         return [
             account
             for (at_wire, at_url, _), account in list(self._open.items())
@@ -299,7 +297,7 @@ class Accounts:
         ]
 
     async def close(self) -> None:
-        """Close all connections. Calls in the air fail; a later call opens anew."""
+        """Close all connections. Calls in progress fail; a later call opens its account again."""
         accounts = list(self._open.values())
         self._open.clear()
         for account in accounts:
@@ -308,5 +306,5 @@ class Accounts:
             await close()
 
     def close_later(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Have something else closed with the connections, that belongs to the same loop."""
+        """Close something else of the same loop together with the connections."""
         self._closing.append(close)

@@ -1,5 +1,5 @@
-"""Requests that another process makes for the engine: what it is told, and who chooses it. All that
-is decided about a call stays here; only what `exchange` does is done there."""
+"""The interface to worker processes that send requests for the engine. All decisions about a call
+are made here; a worker only does what `exchange` does."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from engine.providers.retry import RetryPolicy
 
 
 class NoVariableError(CrosswindError):
-    """No agent has the variables that a request needs. Says which and where; shows no value."""
+    """No worker has the variables that a request needs. Names them and their place, no values."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDestination:
-    """Where a request goes, with every `${NAME}` as it is written: the agent looks them up."""
+    """Where a request goes, with every `${NAME}` unexpanded: the worker looks them up."""
 
     wire: Wire
     url: str
     key: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     variables: tuple[str, ...] = ()
-    """Every one that is named here and in the body."""
+    """All variables that are named here and in the body."""
     application: Application | None = None
 
 
@@ -39,38 +39,35 @@ class RemoteRequest:
 
     destination: RequestDestination
     ask: ChatRequest
-    """Its `extra_body` is as it is written, too."""
+    """Its `extra_body` is unexpanded, too."""
     retry_policy: RetryPolicy
-    """Whose deadlines hold."""
+    """For its deadlines."""
 
 
 class AgentSlot(Protocol):
-    """Leave to have one request made by one agent."""
+    """Permission to send one request from one worker."""
 
     async def exchange(
         self, request: RemoteRequest, result: CallResult, accepted: Callable[[], None]
     ) -> None:
-        """As `exchange.exchange`. Where the agent is lost on the way, the failure's cause is
-        `AGENT_LOST`. To cancel it is to have the request cut off."""
+        """As `exchange.exchange`. If the worker is lost, the failure's cause is `AGENT_LOST`.
+        Cancelling cuts the request off."""
         ...
 
 
 SayWaiting = Callable[[str], AbstractContextManager[None]]
-"""Shows, for as long as the block lasts, what a call waits for."""
+"""Shows what a call waits for while the block runs."""
 
 
 class Agents(Protocol):
-    """Chooses who makes a request. Belongs to one event loop."""
+    """Assigns requests to workers. Belongs to one event loop."""
 
     def place(
         self, destination: RequestDestination, held: SayWaiting
     ) -> AbstractAsyncContextManager[AgentSlot]:
-        """Waits until an agent has room; meanwhile `held` shows why.
-
-        Raises `NoVariableError`.
-        """
+        """Wait until a worker has room, while `held` shows why. Raises `NoVariableError`."""
         ...
 
     async def probe(self, host_port: HostPort) -> bool:
-        """Whether anybody accepts a connection there, seen from an agent."""
+        """Whether anything accepts a connection there, as seen from a worker."""
         ...

@@ -1,4 +1,4 @@
-"""What became of one request, sorted by what to do about it: one pure function and its words."""
+"""Classifies a failed request by what to do about it, and describes it. Pure."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from engine.providers.http.transport import SPEAKS_TLS, Fault, TransportFailure
 
 _LONGEST_LOCATION: Final = 500
 LONGEST_RETRY_AFTER_S: Final = 300.0
-"""A server that asks for longer is asked again after this; it may have been wrong."""
+"""Seconds. A longer wait that a server asks for is cut to this, as it may be a mistake."""
 LONGEST_MESSAGE: Final = 8192
-"""Characters that are kept of what a server says went wrong, before anything is looked up in it.
-More than what is shown of it looks through for keys, so that no key is cut in two here."""
+"""Characters of a server's error message that are kept before it is searched. More than the
+redactor searches, so that no key is cut in two here."""
 _LONGEST_DATE: Final = 100
 
 
 class Cause(StrEnum):
-    """How a request failed, where neither the status nor the connection says it (`Fault`)."""
+    """How a request failed, if neither the status nor the connection says it (`Fault`)."""
 
     STATUS = "status"
-    """The server answered with a status that is no success."""
+    """The server answered with a status other than success."""
     IN_STREAM = "in_stream"
     """The server began to answer, and then reported an error."""
     UNFINISHED = "unfinished"
-    """The stream ended without saying that the reply is whole."""
+    """The stream ended without marking the reply as complete."""
     NO_STREAM = "no_stream"
-    """A success that is no stream: a page, a document, nothing."""
+    """A success that is not a stream: a page, a document, nothing."""
     STALLED = "stalled"
     OVERSIZED = "oversized"
     EMPTY = "empty"
-    """A whole reply without a word in it."""
+    """A complete reply without any text."""
     LIMIT = "limit"
     """The server has no room for a reply as long as the request allows."""
     NO_JSON = "no_json"
-    """A whole reply in prose, where the server was asked to hold the model to a shape."""
+    """A complete reply in prose, although the server was asked to enforce a schema."""
     OTHER_MODEL = "other_model"
-    """Another model answered than the one that was asked, and only that one is wanted."""
+    """A model other than the one that was asked answered, which the configuration refuses."""
     AGENT_LOST = "agent_lost"
-    """The process that made the request for the engine is gone: no fault of the model's."""
+    """The worker process that made the request is gone, which is not the model's fault."""
     AGENT_UNFIT = "agent_unfit"
-    """It lacks a variable that the request needs, and has sent nothing."""
+    """The worker process lacks a variable that the request needs, and has sent nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One request that brought no reply, as the server or the connection put it."""
+    """A request without a reply, as the server or the connection describes it."""
 
     cause: Cause | Fault
     message: str = ""
-    """Not to be shown before it is redacted."""
+    """Must be redacted before it is shown."""
     status: int | None = None
     type: str = ""
     code: str = ""
@@ -71,7 +71,7 @@ class Failure:
 
 
 def transport_failure(failure: TransportFailure) -> Failure:
-    """What a connection says, as what became of a request."""
+    """Convert a connection's failure to that of a request."""
     return Failure(failure.fault, failure.message, failure.status)
 
 
@@ -79,31 +79,31 @@ class FailureKind(StrEnum):
     """What to do about a failure."""
 
     RATE_LIMITED = "rate_limited"
-    """Too much at once: less, and later. Not counted as a try, as the request is not to blame."""
+    """Send less, and later. Does not count as a try, as the request is not to blame."""
     OVERLOADED = "overloaded"
-    """The server has too much to do, whoever asks."""
+    """The server has too many requests, no matter whose."""
     TRANSIENT = "transient"
     UNREACHABLE = "unreachable"
-    """Nothing was sent, as no connection came about."""
+    """There was no connection, so nothing was sent."""
     STALLED = "stalled"
     FATAL_TARGET = "fatal_target"
     """No request to this model can succeed until a person does something."""
     FATAL_REQUEST = "fatal_request"
     CONTEXT_FULL = "context_full"
-    """The conversation no longer fits: an end of it, no failure."""
+    """The conversation no longer fits: this ends it, and is not an error."""
     FILTERED = "filtered"
-    """The provider refused to let the model see the request: an answer of a kind."""
+    """The provider did not pass the request to the model, which counts as an answer."""
     EMPTY = "empty"
     NO_JSON = "no_json"
-    """The server passed over the shape that it was asked for: it is asked for in another way."""
+    """The server ignored the requested schema: ask for JSON in another way."""
     OTHER_MODEL = "other_model"
-    """Another model answered, which asking again at once would not change."""
+    """Another model answered, and would again if asked at once."""
     AGENT_LOST = "agent_lost"
-    """Made again by another agent, and counted as no try."""
+    """Made again by another worker, without counting as a try."""
 
     @property
     def outcome(self) -> str:
-        """The class under which the attempt is kept."""
+        """The outcome under which the attempt is stored."""
         match self:
             case FailureKind.OVERLOADED:
                 return "rate_limited"
@@ -144,7 +144,7 @@ _MODERATED: Final = re.compile(r"moderat|flagged|content (policy|filter)", re.IG
 _TOO_LARGE_EVER: Final = re.compile(r"request too large", re.IGNORECASE)
 _WRONG_KEY_CODES: Final = frozenset({"no_db_connection", "invalid_api_key", "api_key_invalid"})
 _WRONG_KEY: Final = re.compile(
-    # without a database a LiteLLM gateway knows one key, and says of any other that it has none
+    # without a database, a LiteLLM gateway knows a single key, and answers this to any other
     r"no connected db\b|(?:invalid|incorrect|wrong) api[ _-]?key|api[ _-]?key (?:is )?not valid",
     re.IGNORECASE,
 )
@@ -156,11 +156,11 @@ _NO_MODEL: Final = re.compile(
 _TLS_PORT: Final = re.compile(
     r"plain http request was sent to https port|http request to an https server", re.IGNORECASE
 )
-"""What servers say that were spoken to in the clear and expect TLS."""
+"""Answers of servers that expect TLS to a request without it."""
 LONGEST_REFUSAL: Final = 64 * 1024
-"""Bytes that are read of what is no stream."""
+"""Bytes that are read of what is not a stream."""
 _REFUSED: Final = frozenset({400, 422})
-"""What gateways answer to a wrong key or model, where others say 401 and 404."""
+"""Statuses of gateways for a wrong key or model, where others answer 401 and 404."""
 _NO_CREDIT: Final = re.compile(
     r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
 )
@@ -188,13 +188,13 @@ _BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
 
 
 def sort(failure: Failure) -> FailureKind:
-    """What to do about a failure: by its cause where that says all, else by what the server wrote,
-    else by the status."""
+    """Classify a failure by its cause if that suffices, else by the server's words, else by the
+    status."""
     kind = _BY_CAUSE.get(failure.cause)
     if kind is not None:
         return kind
     if failure.cause is Fault.PROXY:
-        # who it is that was refused is the machine here, and no model: none is parked for it
+        # the proxy refused this machine, not the model, so the model is not parked
         return (
             FailureKind.UNREACHABLE if (failure.status or 0) >= 500 else FailureKind.FATAL_REQUEST
         )
@@ -202,25 +202,23 @@ def sort(failure: Failure) -> FailureKind:
 
 
 def _by_words(failure: Failure) -> FailureKind | None:
-    """What the body says, where that is more than the status says."""
+    """Classify by what the body says, if that is more than the status."""
     words, message, status = failure.words, failure.message, failure.status
     unsaid = status is None or status < 300
-    # first, because providers say it with the status of a rate limit, which would be waited for in
-    # vain
+    # first: providers say this with the status of a rate limit, and waiting would be in vain
     if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
         return FailureKind.FATAL_TARGET
     if _says(failure) is not None:
         return FailureKind.FATAL_TARGET
-    # by its words only with a status for bad requests: a message of an outage may mention the
-    # context, too
+    # by the message only for a bad request, as a message about an outage may mention the context
     if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
         return FailureKind.CONTEXT_FULL
     if words & _FILTER and (unsaid or status in {400, 403, 422}):
         return FailureKind.FILTERED
-    # OpenRouter's answer to what its moderation refuses, where 403 else means the key
+    # OpenRouter answers 403 for moderated content, which otherwise means the key
     if status == 403 and _MODERATED.search(message):
         return FailureKind.FILTERED
-    # more tokens than the limit allows in a minute: no wait makes room for this request
+    # more tokens than the limit per minute: waiting does not help this request
     if status == 429 and _TOO_LARGE_EVER.search(message):
         return FailureKind.FATAL_REQUEST
     if words & _OVERLOAD:
@@ -239,7 +237,7 @@ def _by_words(failure: Failure) -> FailureKind | None:
 
 
 def _says(failure: Failure) -> str | None:
-    """What a refusal that has a status for every fault is about, where that is the whole model."""
+    """Explain a generic refusal that concerns the whole model; None for any other."""
     if failure.status in _REFUSED:
         if failure.words & _WRONG_KEY_CODES or _WRONG_KEY.search(failure.message):
             return _STATUS_WORDS[401]
@@ -267,14 +265,13 @@ def _by_status(status: int | None) -> FailureKind:
             return FailureKind.RATE_LIMITED
         case 529:
             return FailureKind.OVERLOADED
-        # the key, the bill, the address or the model: it will be the same for the next call
+        # the key, the bill, the address or the model: the next call would fail, too
         case 401 | 402 | 403 | 404 | 405 | 410:
             return FailureKind.FATAL_TARGET
-        # statuses of a 4xx that say nothing against the request: it came too late, too early, or
-        # was cut off
+        # these do not blame the request: it was too late, too early, or cut off
         case 408 | 409 | 425 | 499 | None:
             return FailureKind.TRANSIENT
-        # of the server's kind, but it will not learn it: another try would be answered alike
+        # permanent in spite of a 5xx: another try would get the same answer
         case 501 | 505:
             return FailureKind.FATAL_REQUEST
     if 300 <= status < 400:
@@ -288,9 +285,11 @@ _OF_THE_KEY: Final = re.compile(
 
 
 def concerns_account(failure: Failure) -> bool:
-    """Whether a wait that comes with it holds for every model of the account: the server itself has
-    too much to do, or it says that its limit is the key's. Any other rate limit is the model's own,
-    and what a server behind a gateway asks for is that server's."""
+    """Whether a wait that the server asks for concerns every model of the account.
+
+    So does that of an overloaded server, and that of a limit which the message ties to the key. Any
+    other rate limit is the model's own, and so is a wait for a server behind a gateway.
+    """
     if sort(failure) is FailureKind.RATE_LIMITED:
         return _OF_THE_KEY.search(failure.message) is not None
     return failure.status not in {502, 504}
@@ -299,12 +298,14 @@ def concerns_account(failure: Failure) -> bool:
 def status_failure(
     status: int, headers: Mapping[str, str], body: object, *, now: datetime
 ) -> Failure:
-    """A status that is no success, with what its body says. `headers` are looked up in lower case;
-    `body` is parsed JSON, or text where it was none."""
-    # only proxies ask for a password of their own; Squid says so of all that it refuses itself
+    """Return the failure for a status other than success, with what its body says.
+
+    The names in `headers` are in lower case; `body` is parsed JSON, or text.
+    """
+    # only proxies answer 407; Squid marks everything that it refuses itself
     cause = Fault.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
     failure = failure_in(body, cause, status)
-    # what stands in the body of a redirect is for people: where it leads is in a header
+    # the body of a redirect is for people: its destination is in a header
     where = _place(headers.get("location", "")) if 300 <= status < 400 else ""
     return Failure(
         cause,
@@ -318,7 +319,7 @@ def status_failure(
 
 
 def _place(location: str) -> str:
-    """Where a redirect leads, without what may be secret in an address."""
+    """Return a redirect's destination without the parts that may be secret."""
     try:
         parts = urlsplit(location[:_LONGEST_LOCATION])
         host = f"//{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
@@ -328,8 +329,8 @@ def _place(location: str) -> str:
 
 
 def failure_in(body: object, cause: Cause | Fault, status: int | None = None) -> Failure:
-    """What a body, or an event in a stream, says went wrong. Every provider has its own shape."""
-    # Google's compatible endpoint puts an error into a list of one
+    """Return the failure that a body, or an event of a stream, describes in a provider's format."""
+    # Google's compatible endpoint wraps an error in a list
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, Mapping):
@@ -340,7 +341,7 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
     if not isinstance(inner, Mapping):
         inner = body
     code = _word(inner.get("code"))
-    # in a stream the status was 200: some gateways put the one that they mean into the event
+    # in a stream the status was 200: some gateways put the actual one into the event
     if status is None and _STATUS_CODE.fullmatch(code):
         status = int(code)
     return Failure(
@@ -363,7 +364,7 @@ def _message(inner: Mapping[str, Any]) -> str:
 
 
 def _fault(first: object) -> str:
-    """The first of a list: a sentence, or where it is and what is wrong there."""
+    """Describe the first item of a list: a sentence, or a location and what is wrong there."""
     if not isinstance(first, Mapping):
         return _bounded(first)
     parts = first.get("loc")
@@ -385,8 +386,8 @@ def _page_title(text: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """How long the server asks to wait; None where it asks nothing, or nonsense."""
-    # a gateway passes on what its own provider asked for, under another name
+    """Return how many seconds the server asks to wait; None if it does not, or makes no sense."""
+    # a gateway passes on its provider's header under another name
     for prefix in ("", "llm_provider-"):
         millis = _number(headers.get(f"{prefix}retry-after-ms", ""))
         if millis is not None:
@@ -398,7 +399,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
 
 
 def _wait_in(text: str, now: datetime) -> float | None:
-    """Seconds, or a date."""
+    """Parse seconds, or a date."""
     seconds = _number(text)
     if seconds is not None:
         return _sane_wait(seconds)
@@ -407,7 +408,7 @@ def _wait_in(text: str, now: datetime) -> float | None:
     except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
-        # "-0000" is a date without a zone to Python; HTTP knows none but GMT
+        # Python parses "-0000" as a date without a zone; HTTP has only GMT
         moment = moment.replace(tzinfo=UTC)
     return _sane_wait(max(0.0, (moment - now).total_seconds()))
 
@@ -417,7 +418,7 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    # float() takes "nan" and "inf", and a wait for ever is none
+    # float() accepts "nan" and "inf"
     return number if math.isfinite(number) else None
 
 
@@ -470,7 +471,8 @@ _STATUS_WORDS: Final[Mapping[int, str]] = {
 
 
 def describe(failure: Failure) -> str:
-    """The failure in a few words, with the server's own where they add something. Not redacted."""
+    """Describe the failure in a few words, with the server's own if they add anything. The result
+    is not redacted."""
     if failure.words & _OUT_OF_MONEY:
         plain = "the account has no credit"
     else:

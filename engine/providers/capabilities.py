@@ -1,8 +1,7 @@
-"""What a model turned out not to take: the forms of structured output, single parameters, and a
-longer reply than there is room for.
+"""What a model does not support: forms of structured output, single parameters, long replies.
 
-Compatible servers differ in what they accept, and lists of who takes what go out of date. So the
-most is asked for, and a refusal that names its reason is learned from, once for each model.
+Compatible servers differ in what they accept, and lists of that become outdated. So everything is
+asked for first, and a refusal that states its reason is learned from, once for each model.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from engine.providers.attempts import Cause, Failure, FailureKind
 
 
 class Step(StrEnum):
-    """How an answer of a given shape is asked for, from the strictest down."""
+    """How an answer of a given shape is asked for, strictest first."""
 
     JSON_SCHEMA = "json_schema"
     JSON_OBJECT = "json_object"
@@ -31,33 +30,33 @@ class ModelCapabilities:
 
     step: Step = Step.JSON_SCHEMA
     dropped: frozenset[str] = frozenset()
-    """Parameters that it refused and that are left out since."""
+    """Parameters that it refused, and that are left out since."""
     room: int | None = None
-    """Tokens of a reply that it has room for, where more were refused. Not kept beyond a run."""
+    """The most tokens of a reply, if more were refused. Not kept beyond a run."""
 
     def __or__(self, other: ModelCapabilities) -> ModelCapabilities:
-        """What is known from both."""
+        """Combine what is known."""
         order = list(Step)
-        # the less strict of two, as each was learned by a refusal
+        # the less strict of two, as each was learned from a refusal
         step = max(self.step, other.step, key=order.index)
         room = min((one.room for one in (self, other) if one.room is not None), default=None)
         return ModelCapabilities(step, self.dropped | other.dropped, room)
 
 
 class CapabilityMemory(Protocol):
-    """Keeps what was learned, by a name for the model and its address."""
+    """Stores what was learned, by a name for the model and its address."""
 
     def recall(self, model: str) -> ModelCapabilities:
-        """What is known; of a model that was never learned of, that it takes everything."""
+        """Return what is known; for an unknown model, that it supports everything."""
         ...
 
     def learn(self, model: str, learned: ModelCapabilities) -> None:
-        """Keep what is known from now on, all of it."""
+        """Replace what is known of a model."""
         ...
 
 
 class InMemoryCapabilities:
-    """Keeps it for as long as the process lives."""
+    """Keeps it while the process lives."""
 
     def __init__(self) -> None:
         self._learned: dict[str, ModelCapabilities] = {}
@@ -71,20 +70,20 @@ class InMemoryCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """What to ask for instead."""
+    """How to ask instead."""
 
     learned: ModelCapabilities
     note: str
-    """What a person should know of it."""
+    """What a person should know about it."""
     certain: bool
-    """Whether the server named the reason; a guess is kept only once it has worked."""
+    """Whether the server stated the reason; otherwise it is kept only once it has helped."""
 
 
 FOLDED_SYSTEM: Final = "system"
-"""Dropped where a model's template has no system role: its text goes before the first message."""
+"""Dropped if a model's template has no system role: its text is put before the first message."""
 
 BOUNDS: Final = "bounds"
-"""Dropped where a server takes a schema, but no counts and ranges in it."""
+"""Dropped if a server accepts a schema, but no counts and ranges in it."""
 
 _DROPPABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "temperature": ("temperature",),
@@ -97,7 +96,7 @@ _DROPPABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt_cache_key": ("prompt_cache_key",),
     "cache_control": ("cache_control",),
 }
-"""Each parameter, and the names under which refusals speak of it."""
+"""Each parameter, with its names in refusals."""
 
 _ABOUT_SHAPE: Final = re.compile(
     r"response_format|json_schema|json_object|output_config|output_format|structured[ _-]output"
@@ -109,12 +108,12 @@ _NAMES_FORM: Final = re.compile(
     r"response_format|json_schema|json_object|output_config|output_format|guided_json",
     re.IGNORECASE,
 )
-"""What a server says that breaks on a form which it does not know, with a status that is otherwise
-worth another try."""
+"""Words in the message of a server that fails on an unknown form, with a status that would
+otherwise be worth another try."""
 _MODEL_KEY: Final = re.compile(r"""["']model\\?["']\s*:""")
-"""Where a server shows the request that it refused."""
+"""Found if a server quotes the request that it refused."""
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
-"""What servers answer to a form that they do not know, where they do not say so."""
+"""Statuses of servers that do not know a form, if they do not say so."""
 _NO_SYSTEM: Final = re.compile(
     r"system (role|message|prompt|instruction)s? (is |are )?not (supported|enabled|allowed)"
     r"|does not support (the )?system|developer instruction is not enabled",
@@ -141,28 +140,28 @@ def lesson(
     steps: tuple[Step, ...],
     shaped: bool,
 ) -> Adaptation | None:
-    """What the refusal teaches; None where the request itself is to blame.
+    """Return what a refusal teaches; None if the request itself is to blame.
 
-    `sent` names the parameters of the request, `steps` the forms this protocol has, `shaped` says
-    whether an answer of a shape was asked for.
+    `sent` are the parameters of the request, `steps` the forms of the protocol, and `shaped` says
+    whether a schema was asked for.
     """
     if failure.cause is Cause.NO_JSON:
         note = "passes over the form of an answer: asked for JSON in the prompt"
         return Adaptation(replace(learned, step=Step.PROMPT), note, certain=False)
     broke_on_form = failure.status == 500 and shaped and _NAMES_FORM.search(failure.message)
     refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
-    # some servers break on a form that they do not know, with a status that says nothing of it
+    # some servers fail on an unknown form with a status that says nothing about it
     teaches = kind is FailureKind.FATAL_REQUEST or refused_pair or broke_on_form
     if failure.cause is not Cause.STATUS or not teaches:
         return None
-    # the request that a server shows has the names of all that is in it, and blames none of them
+    # a quoted request contains the names of all parameters, and blames none
     if not broke_on_form:
         failure = replace(failure, message=_beside_the_request(failure.message))
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = bool(_ABOUT_SHAPE.search(text))
-    # what was left out already cannot be what it refuses now
+    # what was left out already cannot be the reason
     name = None if broke_on_form else _named(failure, set(sent) - learned.dropped)
-    # a message about a schema mentions parameters by the way: only one that is named apart is meant
+    # a message about a schema may mention parameters: only one in `param` counts then
     if name is not None and not (about_shape and shaped and not failure.param):
         return _without(name, learned)
     if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:
@@ -175,7 +174,7 @@ def lesson(
         return Adaptation(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
     if lower is not None and not about_shape and not refused_pair:
-        # what names nothing is answered once, by what every server takes
+        # nothing named: go straight to what every server accepts
         lower = steps[-1]
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:
@@ -184,13 +183,13 @@ def lesson(
             if lower is Step.JSON_OBJECT
             else "takes no form of structured output: asked for JSON in the prompt"
         )
-        # a bare 400 may have had another reason: believed once asking differently has helped
+        # a bare 400 may have another reason: kept once asking differently has helped
         return Adaptation(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
 
 
 def _beside_the_request(message: str) -> str:
-    """What a refusal says, without the request that it shows."""
+    """Return a refusal's message without the request that it quotes."""
     shown = _MODEL_KEY.search(message)
     if shown is None:
         return message
@@ -199,12 +198,12 @@ def _beside_the_request(message: str) -> str:
 
 
 def _no_endpoint_takes(message: str) -> bool:
-    """Whether a gateway has nobody who takes the parameters that were sent."""
+    """Whether a gateway has no provider that supports the parameters that were sent."""
     return "parameter" in message.partition("no endpoints found")[2]
 
 
 def next_step(step: Step, steps: tuple[Step, ...]) -> Step | None:
-    """The next less strict form; None below the last."""
+    """Return the next less strict form; None if there is none."""
     order = list(Step)
     return next((lower for lower in order[order.index(step) + 1 :] if lower in steps), None)
 
@@ -219,9 +218,9 @@ def _without(name: str, learned: ModelCapabilities) -> Adaptation:
 
 
 def _named(failure: Failure, sent: Collection[str]) -> str | None:
-    """The parameter that was sent and is refused as such. A value out of its range is a fault of
-    the configuration, which a person must hear of, and so not answered by leaving it out."""
-    # "max_tokens must be at most 4096" names a parameter and does not refuse it
+    """Return the sent parameter that is refused as such. A value out of range is a fault of the
+    configuration, which a person must learn of, so it is not simply left out."""
+    # "max_tokens must be at most 4096" names a parameter without refusing it
     if _OUT_OF_RANGE.search(failure.message) and not _UNKNOWN.search(failure.message):
         return None
     given = failure.param.lower()
@@ -233,7 +232,7 @@ def _named(failure: Failure, sent: Collection[str]) -> str | None:
         found = re.search(
             rf"(?<![\w-])({'|'.join(map(re.escape, spellings))})(?!\w)", failure.message
         )
-        # the first that is named: what comes later is often a list of what is taken
+        # the first one named, as a list of supported parameters often follows
         if name in sent and found and (first is None or found.start() < first[0]):
             first = (found.start(), name)
     if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
@@ -242,8 +241,8 @@ def _named(failure: Failure, sent: Collection[str]) -> str | None:
 
 
 def form_in_words(schema: Mapping[str, Any]) -> str:
-    """Which fields an answer has, as part of a prompt: a server that holds a model to a schema does
-    not tell the model of it."""
+    """Describe an answer's fields for a prompt: a server that enforces a schema does not show it to
+    the model."""
     fields = _fields(schema, schema)
     return f"Answer with one JSON object and nothing else. Its fields: {fields}."
 
@@ -279,7 +278,7 @@ _KINDS: Final[Mapping[object, str]] = {
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
-    """The shape as part of a prompt, for models that cannot be held to it otherwise."""
+    """Describe the whole schema for a prompt, for models that cannot be held to it otherwise."""
     shape = json.dumps(schema, ensure_ascii=False)
     return (
         "Give your whole answer as one JSON object that fits this JSON schema. Write nothing before"
@@ -288,10 +287,10 @@ def in_words(schema: Mapping[str, Any]) -> str:
 
 
 FEWEST: Final = 256
-"""Tokens. Where there is room for fewer, the conversation no longer fits."""
+"""Tokens of a reply. With room for fewer, the conversation no longer fits."""
 
 _LOOKED_AT: Final = 1000
-"""Characters of a refusal that its numbers are looked for in."""
+"""Characters of a refusal that are searched for numbers."""
 _CONTEXT: Final = re.compile(
     r"context[ _](?:length|window|size|limit)(?: is| of|:)? {0,3}(\d{1,9})\b", re.IGNORECASE
 )
@@ -308,25 +307,25 @@ _MOST: Final = re.compile(
 )
 _OF_A_REPLY: Final = re.compile(r"max_(?:completion_)?tokens|completion|output tokens", re.I)
 _ABOUT: Final = re.compile(r"at least \d")
-"""The server stopped counting when it was too much."""
+"""The server stopped counting at this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """What a server takes, in tokens."""
+    """What a server allows, in tokens."""
 
     now: int
     """For the reply to this request."""
     always: int
-    """For most requests: what is left where a request fills half of a model's context."""
+    """For most requests: what is left if a request fills half of the context."""
     context: int | None
-    """What request and reply share; None where the limit is one on replies alone."""
+    """Shared by request and reply; None if only replies are limited."""
 
 
 def room_in(message: str) -> TokenLimits | None:
-    """None where the refusal is not about the length of a reply, or gives no numbers."""
-    # the patterns below are tried on what a server wrote: bounded, so that no answer can make them
-    # slow
+    """Read the limits in a refusal; None if it is not about the length of a reply, or has no
+    numbers."""
+    # the text is cut, so that no server's message can make the patterns slow
     text = message[:_LOOKED_AT]
     context = _number(_SUM, text) or _number(_CONTEXT, text)
     if context is None:

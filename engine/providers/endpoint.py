@@ -1,4 +1,4 @@
-"""What a model is reached by: its address, its key, and what is asked of it every time."""
+"""How a model is reached: its address, its key, and the parameters of every request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.providers.http.transport import LOOPBACK, Address
 
 
 class Wire(StrEnum):
-    """The protocol that a server speaks."""
+    """The protocol of a server."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
     APPLICATION = "http"
-    """None that is known: a template and paths say how it is spoken."""
+    """No standard protocol: a template and paths describe it."""
     SESSION = "http, a session each"
-    """The same, and what is said is remembered there, so that nothing may come twice."""
+    """As `APPLICATION`, but the server remembers the conversation, so nothing may be sent twice."""
 
     @property
     def is_application(self) -> bool:
@@ -54,18 +54,18 @@ PUBLIC_ADDRESSES: Final[Mapping[str, str]] = {
     "ollama": "http://127.0.0.1:11434/v1",
     "vllm": "http://127.0.0.1:8000/v1",
 }
-"""Where the sources that people name are found, unless `base_url` says otherwise."""
+"""Addresses of well-known sources, unless `base_url` names another."""
 
 KEYLESS: Final = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
-"""Servers of one's own, which ask for no key."""
+"""Local servers, which ask for no key."""
 
 NO_KEY: Final = "no-key"
-"""Sent where a server asks for none, as the protocol has no way to leave it out."""
+"""Sent if a server asks for no key, as the protocol cannot leave it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestParams:
-    """What is asked of a model beside the messages. None is not sent."""
+    """Parameters of a request. None is not sent."""
 
     temperature: float | None = None
     max_tokens: int | None = None
@@ -84,11 +84,11 @@ def _no_headers() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExtraBody:
-    """What a person wants in the body of each request, ready to be sent. Without a `repr`."""
+    """What a person adds to the body of each request, expanded. Has no `repr`."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
-    """Text in it that came from variables, and so may be shown nowhere."""
+    """Texts in it that came from variables, and must not be shown."""
 
 
 _NO_EXTRA_BODY: Final = ExtraBody()
@@ -100,24 +100,24 @@ def no_extra_body() -> ExtraBody:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """How an application answers, which a chat protocol would say."""
+    """How an application answers, for which there is no standard protocol."""
 
     reply: str | None
     stream: str | None
     keeps_session: bool = False
     session_from: str | None = None
-    """Where an answer says what the application calls the conversation: a path, or `header NAME`.
-    None where the conversation's name is ours."""
+    """Where an answer has the application's name for the conversation: a path, or `header NAME`.
+    None if the name is ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsWritten:
-    """What others look up who make requests."""
+    """The unexpanded parts of an endpoint, for workers that send its requests."""
 
     url: str
-    """The address, with its variables as they are written."""
+    """The address with unexpanded variables."""
     variables: tuple[str, ...]
-    """All that it, key, headers and body name."""
+    """All variables in the address, key, headers and body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +125,24 @@ class Endpoint:
     """One model at one address."""
 
     model: str
-    """Its name on the wire."""
+    """The model's name on the wire."""
     source: str
     base_url: str
     key: Callable[[], str] = field(default=_no_key, repr=False)
-    """Gives the key at the moment of a call; it is kept nowhere."""
+    """Returns the key when a call is made; it is stored nowhere."""
     headers: Callable[[], Mapping[str, str]] = field(default=_no_headers, repr=False)
     """Sent with every request, and as secret as the key."""
     params: RequestParams = field(default_factory=RequestParams)
     extra_body: Callable[[], ExtraBody] = field(default=no_extra_body, repr=False)
     served_as: tuple[str, ...] = ()
-    """What else the server may call the model."""
+    """Other names by which the server may call the model."""
     only_this: bool = False
     """Whether a reply of another model is refused."""
     application: Application | None = None
-    """None for what speaks a chat protocol. Of an application, `extra_body` is the template."""
+    """None for a chat protocol. For an application, `extra_body` is the template."""
     as_written: AsWritten | None = None
-    """Where key, headers and body hold their variables as they are written: whoever makes the
-    requests looks them up."""
+    """Set if key, headers and body have unexpanded variables, which the worker that sends the
+    request looks up."""
 
     @property
     def wire(self) -> Wire:
@@ -152,7 +152,7 @@ class Endpoint:
 
     @property
     def address_key(self) -> str:
-        """Where the address stands in the configuration."""
+        """The configuration key of the address."""
         return "base_url" if self.application is None else "url"
 
     @property
@@ -165,7 +165,7 @@ class Endpoint:
 
     @property
     def unencrypted(self) -> bool:
-        """Whether key and messages cross a network in the clear."""
+        """Whether key and messages cross a network unencrypted."""
         return self.base_url.startswith("http://") and not self.local
 
 
@@ -181,9 +181,9 @@ def endpoint(
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
 ) -> Endpoint:
-    """The endpoint of a model as a configuration names it.
+    """Return the endpoint of a model from its configuration.
 
-    Raises `InputError` where the address is missing or is none, or a key is needed and not there.
+    Raises `InputError` if the address is missing or invalid, or a needed key is missing.
     """
     source = source.strip().lower()
     address = base_url or PUBLIC_ADDRESSES.get(source)
@@ -226,8 +226,8 @@ def application_endpoint(
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
 ) -> Endpoint:
-    """That of an application, whose address is taken as it is written. Raises `InputError` where it
-    is none."""
+    """Return the endpoint of an application, whose address is used unchanged. Raises `InputError`
+    if it is invalid."""
     url = url.strip()
     try:
         parts = urlsplit(url)
@@ -255,7 +255,7 @@ def application_endpoint(
 
 
 def checked_address(base_url: str, source: str) -> str:
-    """The address in the form that the clients expect. Raises `InputError` for what is none."""
+    """Normalize the address of a chat protocol. Raises `InputError` if it is invalid."""
     url = base_url.strip().rstrip("/")
     try:
         parts = urlsplit(url)
@@ -264,7 +264,7 @@ def checked_address(base_url: str, source: str) -> str:
         fault = "is not an address"
     else:
         if parts.username is not None or parts.password is not None:
-            # not to be shown: it holds a password
+            # not shown, as it contains a password
             raise InputError(
                 Problem("base_url holds a user name or password", hint="put the key into apikey")
             )
@@ -279,7 +279,7 @@ def checked_address(base_url: str, source: str) -> str:
         )
     for tail in ("/chat/completions", "/messages"):
         url = url.removesuffix(tail)
-    # the Anthropic client adds the version to the path by itself
+    # the Anthropic protocol adds the version to the path by itself
     return url.removesuffix("/v1") if source == "anthropic" else url
 
 
@@ -295,7 +295,7 @@ def _is_host(host: str) -> bool:
     if ":" in host:
         return True  # in brackets, and so checked by the parser
     try:
-        # what the resolver does with it, which raises in its own words
+        # as the resolver does, which raises errors of its own
         ascii_host = host.encode("idna").decode("ascii")
     except UnicodeError:
         return False
@@ -303,7 +303,7 @@ def _is_host(host: str) -> bool:
 
 
 def checked_key(key: str) -> str:
-    """The key as it is sent. Raises `InputError`, which does not show it, where it cannot be."""
+    """Return the key as it is sent. Raises `InputError`, without the key, if it cannot be sent."""
     key = key.strip()
     if not key:
         raise InputError(Problem("the key is empty", hint="check apikey and the variable it names"))
@@ -311,7 +311,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers as they are sent. Raises `InputError`, which shows no value."""
+    """Return the headers as they are sent. Raises `InputError`, without any value."""
     checked = {}
     for name, value in headers.items():
         if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
@@ -342,14 +342,16 @@ _ANY_ANSWER = "application/json, text/event-stream"
 
 
 def address(wire: Wire, base_url: str, key: str) -> Address:
-    """Exactly as the official clients do it, which the tests ask. They are not asked here: beyond
-    what a run loads, to import one takes 0.5 s of CPU (openai) or 1.1 s (anthropic), as much as
-    300 or 700 streamed calls, and a run that may cost twice what a bare client does costs 1.8
-    times that without.
+    """Return the URL and headers that the official clients would use, which the tests compare.
 
-    Takes a tenth of a second the first time, as it imports what spells addresses, and so belongs
-    on a thread. `key` is sent as it is: check it first."""
-    import httpx2  # late, as it says
+    The clients are not imported here, as that takes 0.5 s of CPU (openai) or 1.1 s (anthropic), as
+    much as 300 or 700 streamed calls; without them a run costs 1.8 times the CPU of a bare client,
+    and may cost twice that.
+
+    Slow the first time, because of an import, and so to be called on a thread. `key` must have been
+    checked.
+    """
+    import httpx2  # imported here, as it is slow
 
     headers = {
         "Accept": _ANY_ANSWER if wire.is_application else "text/event-stream",

@@ -1,4 +1,4 @@
-"""One request and its reply, read to its end under deadlines, or what became of it instead."""
+"""Sends one request and reads its reply under deadlines, or finds out why there is none."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from engine.providers.retry import RetryPolicy
 from engine.providers.served import NO_ROUTE, ExpectedModel, GatewayRoute, other_of, route_of
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
-"""Characters; of what was thought beside it as many again."""
+"""Characters; as many again of reasoning."""
 LONGEST_DOCUMENT: Final = 16 * 1024 * 1024
-"""Bytes of a reply that comes in one document, all that stands around it included."""
+"""Bytes of a reply in a single document, including everything around it."""
 LONGEST_NAME: Final = 128
-"""Characters of what a server calls a request."""
+"""Characters of the server's id of a request."""
 
 _WELL: Final = frozenset({200, 201})
 _NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem")
@@ -44,20 +44,20 @@ _NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem
 
 @dataclass(slots=True)
 class ReplyBuffer:
-    """The reply as it is spoken: passed on word by word, thoughts kept apart."""
+    """Collects a reply: passes text on as it comes, and keeps reasoning apart."""
 
     on_text: OnText | None
     clock: Callable[[], float]
     splitter: ThoughtSplitter = field(default_factory=ThoughtSplitter)
     spoken: list[str] = field(default_factory=list)
     size: int = 0
-    """Of what was said, thoughts among the words included."""
+    """The number of characters so far, including reasoning within the text."""
     first_token_at: float | None = None
     _half: str = ""
-    """The first half of a character whose second half comes with the next piece."""
+    """The first half of a surrogate pair whose second half comes with the next piece."""
 
     def add(self, piece: str) -> None:
-        """One piece, which is empty where the model moved without a word."""
+        """Add a piece, which is empty if the model advanced without any text."""
         if self.first_token_at is None:
             self.first_token_at = self.clock()
             reached(KillPoint.FIRST_WORD)
@@ -68,13 +68,13 @@ class ReplyBuffer:
             self._say(self.splitter.feed(piece))
 
     def pass_on(self, words: str) -> None:
-        """What another buffer has made of a reply."""
+        """Add text that another buffer has processed."""
         self.size += len(words)
         self._say(words)
 
     def ended(self) -> None:
-        """Nothing more comes. Where a mark ends a thought that none began, the words before it are
-        taken back."""
+        """Complete the reply. If there is a closing tag of reasoning without an opening one, the
+        text before it is taken back."""
         self._say(self.splitter.close())
         if self._half:
             self._half = ""
@@ -87,7 +87,7 @@ class ReplyBuffer:
             self._say(words)
 
     def void(self) -> None:
-        """What was said does not count."""
+        """Discard the text so far."""
         if self.spoken and self.on_text is not None:
             self.on_text(None)
         self.spoken.clear()
@@ -103,7 +103,7 @@ class ReplyBuffer:
             self.on_text(words)
 
     def _whole_characters(self, words: str) -> str:
-        """Some servers cut an escaped character in two, and a half cannot be written anywhere."""
+        """Join surrogate pairs that a server has split, as a half cannot be encoded."""
         words, self._half = self._half + words, ""
         if words and "\ud800" <= words[-1] <= "\udbff":
             words, self._half = words[:-1], words[-1]
@@ -111,18 +111,18 @@ class ReplyBuffer:
 
 
 def _mended(words: str) -> str:
-    """With halves of characters put together, and those that are alone replaced."""
+    """Join surrogate pairs, and replace lone surrogates."""
     return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Deadlines:
-    """The deadlines of one request. Only words and thoughts move them: what servers send to keep a
-    connection alive would keep it alive for ever."""
+    """The deadlines of one request. Only text and reasoning move them: what servers send to keep a
+    connection alive would move them for ever."""
 
     __slots__ = ("_ending", "_moves_at", "_now", "_retry_policy", "_spoken", "_whole_at", "alarm")
 
     def __init__(self, retry_policy: RetryPolicy) -> None:
-        # the loop's clock and not one that is given in: alarms are the loop's own
+        # the loop's clock, not an injected one: timeouts are the loop's
         self._now = asyncio.get_running_loop().time
         self._retry_policy = retry_policy
         began = self._now()
@@ -133,23 +133,23 @@ class Deadlines:
         self.alarm = asyncio.timeout_at(min(began + retry_policy.first_token_s, self._whole_at))
 
     def moved(self) -> None:
-        """A word or a thought has come."""
+        """Note that text or reasoning has come."""
         now = self._now()
-        # moving an alarm costs as much as decoding a word, so it is moved now and then
+        # rescheduling costs as much as decoding a word, so it is done now and then
         if now >= self._moves_at and not self._ending:
             self._spoken = True
             self._moves_at = now + self._retry_policy.between_s / 16
             self.alarm.reschedule(min(now + self._retry_policy.between_s, self._whole_at))
 
     def ends(self) -> None:
-        """The reply is whole: what is left are formalities."""
+        """Note that the reply is complete, and only the end of the stream is missing."""
         if not self._ending:
             self._ending = True
             self.alarm.reschedule(min(self._now() + self._retry_policy.ending_s, self._whole_at))
 
     @property
     def words(self) -> str:
-        """Which of the deadlines has passed, for a message."""
+        """Which deadline has passed, for a message."""
         if self._now() >= self._whole_at:
             return f"not finished within {self._retry_policy.whole_s:g} s"
         if self._spoken:
@@ -165,33 +165,32 @@ class CallResult:
     reply: ReplyBuffer
     status: int | None = None
     request_id: str | None = None
-    """The server's own name for it."""
+    """The server's id of the request."""
     failure: Failure | None = None
     meant: ExpectedModel | None = None
-    """Whose reply is wanted; None where anybody's is."""
+    """Whose reply is wanted; None for anybody's."""
     route: GatewayRoute = NO_ROUTE
     session: str | None = None
-    """What the other side calls the conversation, where it has said so."""
+    """The other side's name for the conversation, if it gave one."""
     _thoughts: int = 0
-    """How many pieces of thought are counted."""
+    """The pieces of reasoning that were counted."""
     _thought_size: int = 0
 
     @property
     def served(self) -> str | None:
-        """The model that the server says answered; the other one where it names two."""
+        """The model that answered, as the server says; if it names two, the unexpected one."""
         named = self.parser.named.models
         return self.other or (named[-1] if named else None)
 
     @property
     def other(self) -> str | None:
-        """The model that answered in place of the one that was asked; None where none did."""
+        """The model that answered instead of the one that was asked; None if none did."""
         if self.meant is None:
             return None
         return other_of(self.meant, self.parser.named.models, self.route)
 
     def count_thoughts(self) -> None:
-        """Add up what was thought since the last call. Raises `OversizedError` beyond
-        `LONGEST_REPLY`."""
+        """Count the reasoning so far. Raises `OversizedError` beyond `LONGEST_REPLY` characters."""
         thoughts = self.parser.thoughts
         while self._thoughts < len(thoughts):
             self._thought_size += len(thoughts[self._thoughts])
@@ -201,12 +200,12 @@ class CallResult:
 
     @property
     def text(self) -> str:
-        """The words of the reply so far, without thoughts."""
+        """The text of the reply so far, without reasoning."""
         return "".join(self.reply.spoken)
 
     @property
     def reasoning(self) -> str | None:
-        """What was thought, be it said apart or within marks; None where nothing was."""
+        """The reasoning, whether sent separately or within tags; None if there is none."""
         thoughts = "".join([*self.parser.thoughts, *self.reply.splitter.thoughts]).strip()
         return _mended(thoughts) or None
 
@@ -225,8 +224,8 @@ async def exchange(
     now: Callable[[], datetime],
     accepted: Callable[[], None],
 ) -> None:
-    """Send the request and read its reply into `result`, with its `failure` where there is one.
-    `accepted` is called when the server begins to answer."""
+    """Send a request and read its reply, or its `failure`, into `result`. `accepted` is called when
+    the server begins to answer."""
     deadlines = Deadlines(retry_policy)
     handler = _ResponseHandler(result, deadlines, accepted)
     reached(KillPoint.SENDING)
@@ -234,7 +233,7 @@ async def exchange(
         async with deadlines.alarm:
             await transport.post(headers, body, handler.answered)
             handler.ended(now())
-    # raised by our own handler to leave the rest of a long refusal unread; what was read is judged
+    # raised by our handler to stop reading a long refusal; what was read is evaluated
     except _EnoughError:
         handler.ended(now())
     except TimeoutError:
@@ -253,11 +252,11 @@ async def exchange(
 
 
 _TOO_LATE: Final = frozenset({Cause.STALLED, Fault.BROKEN})
-"""Once a reply has said that it is whole, it does not matter how the connection ends."""
+"""Failures that do not matter after a reply has marked itself as complete."""
 
 
 class _ResponseHandler:
-    """Reads a response as its bytes come in."""
+    """Handles a response as its bytes arrive."""
 
     def __init__(
         self, result: CallResult, deadlines: Deadlines, accepted: Callable[[], None]
@@ -266,18 +265,18 @@ class _ResponseHandler:
         self._deadlines = deadlines
         self._accepted = accepted
         parser = result.parser
-        # once, as to compare with a protocol takes 30 µs
+        # checked once, as comparing with a protocol takes 30 µs
         self._any = parser if isinstance(parser, AnyAnswerParser) else None
         self._decoder = EventDecoder()
         self._any_event = False
         self._document: bytearray | None = None
-        """The answer, where it comes as one document."""
+        """The answer, if it is a single document."""
         self._headers: Mapping[str, str] = {}
         self._refusal = bytearray()
-        """What is said in place of a stream."""
+        """What came instead of a stream."""
         self._refuses = False
         self._named = 0
-        """How many names of models have been looked at."""
+        """How many names of models were checked."""
 
     def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
         reached(KillPoint.SENT)
@@ -290,8 +289,7 @@ class _ResponseHandler:
             self._document = bytearray()
             self._accepted()
             return self._collected
-        # a gateway that is down answers 200 with a page, and some servers answer 200 with an error
-        # as JSON
+        # a gateway that is down answers 200 with a page, some servers 200 with an error as JSON
         if status != 200 or _is_no_stream(headers):
             self._headers, self._refuses = headers, True
             return self._refused
@@ -313,7 +311,7 @@ class _ResponseHandler:
 
     def _collected(self, chunk: bytes) -> None:
         assert self._document is not None  # noqa: S101  (given out with it)
-        # looked at behind each piece, so that no Content-Length has to be believed
+        # checked after each piece, so that Content-Length need not be trusted
         self._document += chunk
         if len(self._document) > LONGEST_DOCUMENT:
             raise OversizedError("the answer is larger than any reply")
@@ -322,8 +320,7 @@ class _ResponseHandler:
         result = self._result
         assert self._any is not None  # noqa: S101  (looked at before)
         try:
-            # some servers of Windows begin a document with a byte order mark, which JSON does not
-            # allow
+            # some servers on Windows begin with a byte order mark, which JSON does not allow
             text = document.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BrokenStreamError("the answer holds bytes that are not UTF-8") from None
@@ -334,7 +331,7 @@ class _ResponseHandler:
         result.reply.ended()
 
     def _refuse_other(self) -> None:
-        """Cut a reply off that is not taken anyway: each further word of it would be paid for."""
+        """Abort a reply that is refused anyway, as each further word would be paid for."""
         result = self._result
         named = len(result.parser.named.models)
         if result.meant is None or not result.meant.only or named == self._named:
@@ -342,8 +339,7 @@ class _ResponseHandler:
         self._named = named
         other = result.other
         if other is not None:
-            # raised within the stream: leaving it closes the connection, which is what stops a
-            # server from writing on
+            # raised within the stream: that closes the connection, and so stops the server
             words = f"{other} answered in place of {result.meant.model}"
             raise InStreamError(Failure(Cause.OTHER_MODEL, words))
 
@@ -353,7 +349,7 @@ class _ResponseHandler:
             raise _EnoughError
 
     def ended(self, now: datetime) -> None:
-        """Called when the body has come to its end: what is still missing is missed now."""
+        """Evaluate the response after its end."""
         result = self._result
         if self._document is not None:
             self._read_document(bytes(self._document))
@@ -377,12 +373,12 @@ class _ResponseHandler:
 
 
 class _EnoughError(Exception):
-    """A refusal has been heard for long enough."""
+    """Enough of a refusal was read."""
 
 
 def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines) -> None:
-    """What came together is passed on as one piece: the later this engine is, the less it has to
-    do for each word."""
+    """Feed events to the parser, and pass on what arrived together as one piece: the more this
+    engine lags, the less work each word is."""
     parser = result.parser
     pieces: list[str] = []
     try:
@@ -390,8 +386,7 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
             if parser.ended:
                 break
             piece = parser.feed(data)
-            # an empty piece counts as life: the model moved, as where it thinks without saying
-            # what
+            # an empty piece counts as progress, such as reasoning that is not sent
             if piece is not None:
                 pieces.append(piece)
     finally:
@@ -404,7 +399,7 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:
-    # OpenAI's name for it first, then Anthropic's
+    # OpenAI's name first, then Anthropic's
     named = headers.get("x-request-id") or headers.get("request-id")
     return named[:LONGEST_NAME] if named else None
 
@@ -414,7 +409,7 @@ def _is_no_stream(headers: Mapping[str, str]) -> bool:
 
 
 def _refusal(status: int, headers: Mapping[str, str], raw: bytes, now: datetime) -> Failure:
-    """What the server says where it does not stream a reply."""
+    """Return the failure of a response that is not a stream."""
     text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
     try:
         body: object = json.loads(text)

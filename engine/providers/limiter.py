@@ -1,8 +1,8 @@
-"""How many requests to one model may be in the air, found out from what the server says.
+"""Limits how many requests to one model are in flight, by what the server accepts.
 
-Servers do not tell their limits, and limits change. So the window opens until a refusal, closes a
-little, and feels its way up again: twice as slowly each time that the same height is refused, so
-that a limit that stands costs ever fewer refusals.
+Servers do not announce their limits, and limits change. So the window grows until a refusal,
+shrinks a little, and grows again: half as fast each time that the same height is refused, so that a
+stable limit costs ever fewer refusals.
 """
 
 from __future__ import annotations
@@ -19,64 +19,64 @@ from typing import Final
 START: Final = 8
 MOST: Final = 1000
 OPENING: Final = 2
-"""For each acceptance, while no limit is known: what is let in doubles with each round trip."""
+"""Added for each acceptance while no limit is known, which doubles the window each round trip."""
 CUT: Final = 0.9
-"""What a refusal leaves of the window."""
+"""The factor by which a refusal shrinks the window."""
 LONGEST_PATIENCE: Final = 16
-"""Rounds of acceptances before a height that was refused is tried again."""
+"""The most rounds of acceptances before a refused height is tried again."""
 FEWEST_PER_ROUND: Final = 8
 TROUBLES_TO_CUT: Final = 3
-"""In a row, with no success between."""
+"""Consecutive troubles that shrink the window like a refusal."""
 
 
 class Signal(Enum):
-    """What a request that is over tells about the server's limit."""
+    """What the end of a request says about the server's limit."""
 
     WELL = auto()
     REFUSED = auto()
     TROUBLE = auto()
-    """The server failed or is overloaded, which may be our doing."""
+    """The server failed or is overloaded, possibly because of our requests."""
     NOTHING = auto()
 
 
 @dataclass(slots=True)
 class Window:
-    """The number of requests allowed at once, moved by what becomes of each. Pure."""
+    """The number of requests that may be in flight, adjusted by the outcome of each. Pure."""
 
     limit: float = START
     slow_start_below: float = MOST
-    """Opens fast up to here, then grows by one with each round of acceptances."""
+    """The height below which it grows fast; above it grows by one for each round of acceptances."""
     in_flight: int = 0
     _cuts: int = 0
     _hold: int = 0
-    """Acceptances to let pass before it grows again."""
+    """Acceptances to skip before it grows again."""
     _troubles: int = 0
-    """In a row."""
+    """Consecutive troubles."""
     _refused_at: float = math.inf
     _patience: int = 1
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be sent now."""
+        """Whether another request may be sent now."""
         return self.in_flight < int(self.limit)
 
     def started(self) -> int:
-        """Gives the mark to be handed back with the outcome."""
+        """Count a request, and return the mark to be passed to `ended`."""
         self.in_flight += 1
         return self._cuts
 
     def accepted(self) -> None:
-        """The server has begun to answer one: it allows as many as are in the air now, which is
-        known long before the answer is whole."""
+        """Grow after an acceptance: the server allows as many requests as are in flight, which is
+        known long before the answer is complete."""
         if self._hold > 0:
             self._hold -= 1
         elif self.in_flight >= int(self.limit):
-            # a window that is not full says nothing about a wider one
+            # a window that is not full says nothing about a larger one
             self._grow()
 
     def ended(self, mark: int, signal: Signal) -> None:
-        """Take in what became of a request. `mark` is what `started` gave for it: a refusal of one
-        that was sent before the last cut has been counted with that cut."""
+        """Count the end of a request. `mark` is what `started` returned: a refusal of a request
+        from before the last cut was counted with that cut."""
         self.in_flight -= 1
         match signal:
             case Signal.WELL:
@@ -93,38 +93,37 @@ class Window:
             self.limit += OPENING
         else:
             rounds = self._patience if int(self.limit) + 1 >= self._refused_at else 1
-            # one in a round of as many acceptances as the window is wide; a narrow one is taken for
-            # wider, as it would grow with nearly each acceptance
+            # one for each round of as many acceptances as the window is wide; a narrow window would
+            # otherwise grow with nearly each acceptance
             self.limit += 1 / (max(int(self.limit), FEWEST_PER_ROUND) * rounds)
         self.limit = min(self.limit, MOST)
         if self.limit >= self._refused_at + 1:
-            # higher than what was refused: the server allows more than it did
+            # above the height that was refused: the server allows more than before
             self._patience = max(1, self._patience // 2)
             self._refused_at = self.limit
 
     def _refused(self, mark: int) -> None:
         if mark == self._cuts:
             self._cut()
-        # where a number at once is what is limited, those still in the air are that number
-        # one at least: without any, nothing would ever show that the server allows more again
+        # if the limit is on concurrent requests, it is the number of those still in flight; at
+        # least one, or nothing would ever show that the server allows more again
         self.limit = max(1.0, min(self.limit, float(self.in_flight)))
 
     def _cut(self) -> None:
-        """Once for all requests that were in the air at the same time: their refusals are one."""
+        """Shrink once for all requests that were in flight together: their refusals are one."""
         self._cuts += 1
-        # refused at the same height again: the limit stands there, so it is felt for less often
+        # refused at the same height again: the limit is stable, so it is tried less often
         if self.limit >= self._refused_at - 1:
             self._patience = min(LONGEST_PATIENCE, 2 * self._patience)
         self._refused_at = float(int(self.limit))
         self.slow_start_below = max(2.0, self.limit / 2)
-        # multiplicative down, additive up, as TCP does: only so do several clients of one server
-        # come to fair shares
+        # additive increase, multiplicative decrease, as in TCP: several clients of a server then
+        # converge to fair shares
         self.limit = max(1.0, self.limit * CUT)
 
     def _troubled(self, mark: int) -> None:
         self._troubles += 1
-        # what was sent before the trouble is still answered, and says nothing of the server as it
-        # is now
+        # answers to requests from before the trouble still come, and say nothing about the present
         self._hold = int(self.limit)
         if self._troubles >= TROUBLES_TO_CUT:
             self._troubles = 0
@@ -134,13 +133,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Leave to have one request in the air."""
+    """Permission to have one request in flight."""
 
     mark: int
 
 
 class Cooldown:
-    """Until when a server asks to be asked nothing."""
+    """The time until which a server asks for no requests."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -148,19 +147,21 @@ class Cooldown:
 
     @property
     def closed_for_s(self) -> float:
-        """From now; 0 where it is open."""
+        """The remaining time in seconds; 0 if it is over."""
         return max(0.0, self._closed_until - self._clock())
 
     def close_for(self, seconds: float) -> None:
-        """For so long from now; a longer time that was asked for before stays."""
-        # of several answers that ask for a wait the shortest may come last
+        """Close for so many seconds from now, unless it is closed for longer already."""
+        # of several answers, the last may ask for the shortest wait
         self._closed_until = max(self._closed_until, self._clock() + seconds)
 
 
 class Limiter:
-    """Lets requests through in the order in which they first came, as many as the window allows,
-    and none while the server asks to wait: of these requests, or, by the gate that they share, of
-    others as well."""
+    """Admits requests in the order in which they first arrived, as many as the window allows.
+
+    While the server asks to wait, none is admitted: by its own cooldown, or by one that it shares
+    with other limiters.
+    """
 
     def __init__(
         self,
@@ -178,37 +179,37 @@ class Limiter:
 
     @property
     def closed_for_s(self) -> float:
-        """How long the server asked to wait from now; 0 where it does not."""
+        """The seconds for which the server asked to wait; 0 if it did not."""
         return max(self._own.closed_for_s, self._shared.closed_for_s)
 
     def ticket(self) -> int:
-        """A place in the order, kept over all the tries of one call."""
+        """Return a place in the order, which a call keeps over all its tries."""
         self._tickets += 1
         return self._tickets
 
     def close_for(self, seconds: float) -> None:
-        """Let none of these requests through for so long."""
+        """Admit none of these requests for so many seconds."""
         self._own.close_for(seconds)
 
     async def enter(self, ticket: int) -> Slot:
-        """Wait for leave to send. Give it back with `leave`, whatever becomes of the request."""
+        """Wait for admission. The slot must be returned with `leave` in any case."""
         while True:
             while (wait := self.closed_for_s) > 0:
                 await self._sleep(wait)
-            # the wait comes first and is looked at again afterwards: a server may ask for one while
-            # this request is in the queue, and a slot that is held meanwhile would keep others out
+            # checked again after the queue, as a server may ask for a wait meanwhile; a slot that
+            # is held during it would keep others out
             slot = await self._place(ticket)
             if not self.closed_for_s:
                 return slot
             self.leave(slot, Signal.NOTHING)
 
     def accepted(self) -> None:
-        """The server has begun to answer a request."""
+        """Count that the server has begun to answer a request."""
         self.window.accepted()
         self._admit()
 
     def leave(self, slot: Slot, signal: Signal) -> None:
-        """The request is over. `signal` moves the window."""
+        """Return the slot of a request that has ended. `signal` adjusts the window."""
         self.window.ended(slot.mark, signal)
         self._admit()
 
@@ -217,22 +218,19 @@ class Limiter:
             return Slot(self.window.started())
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._pushed += 1
-        # the middle one because futures cannot be compared, where two have one ticket
-        # a heap and not a queue: a call that is tried again comes back with its old ticket, in
-        # front of those that came later
+        # a heap, not a queue: a call that is retried comes back with its old ticket, ahead of later
+        # ones. The middle item breaks ties, as futures cannot be compared
         heapq.heappush(self._waiting, (ticket, self._pushed, future))
         try:
             return await future
         except asyncio.CancelledError:
-            # cancelled in the moment between being given the slot and taking it: nobody else
-            # returns it
+            # cancelled after the slot was given and before it was taken: nobody else returns it
             if future.done() and not future.cancelled():
                 self.leave(future.result(), Signal.NOTHING)
             raise
 
     def _admit(self) -> None:
-        # those who gave up waiting are taken out when their turn comes, which is cheaper than a
-        # search
+        # cancelled waiters are removed when they come up, which is cheaper than searching for them
         while self._waiting and (self._waiting[0][2].done() or self.window.has_room):
             _, _, future = heapq.heappop(self._waiting)
             if not future.done():
@@ -240,8 +238,8 @@ class Limiter:
 
 
 BEGIN_AT_ONCE: Final = 16
-"""To begin a call takes some half a millisecond: a thousand at once would be heard nothing of for
-half a second."""
+"""Calls that begin in one turn of the event loop. Each takes about half a millisecond: a thousand
+at once would block all others for half a second."""
 
 
 class StartThrottle:
@@ -254,12 +252,12 @@ class StartThrottle:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def begin(self) -> None:
-        """Returns at once where few begin, else in a later turn of the loop."""
+        """Return at once while few calls begin, otherwise in a later turn of the loop."""
         loop = asyncio.get_running_loop()
         if not self._counting:
             self._counting = True
-            # call_soon runs behind what is ready in this turn, so what was heard meanwhile is
-            # handled first
+            # call_soon runs after what is ready in this turn, so that incoming data is handled
+            # first
             loop.call_soon(self._next, loop)
         if self._begun < BEGIN_AT_ONCE and not self._waiting:
             self._begun += 1

@@ -1,4 +1,4 @@
-"""What the engine asks of a model: messages in, a reply out. Nothing else here knows a provider."""
+"""The interface of every model: messages in, a reply out. Independent of any provider."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Protocol, Self, runtime_checkable
 from engine.benchmark import Usage
 
 JsonSchema = Mapping[str, Any]
-"""A JSON schema of the subset that structured output takes; its `title` names the shape."""
+"""A JSON schema in the subset of structured output; its `title` names the shape."""
 
 OnText = Callable[[str | None], None]
-"""Called with each piece of the reply as it arrives, and with None where what was heard so far is
-void because the reply begins anew. Never awaited, must not block."""
+"""Called with each piece of the reply as it arrives, and with None if the pieces so far are void
+because the reply starts again. Must not block."""
 
 
 class MessageRole(StrEnum):
-    """Whose message it is in a request, in the words of the chat protocols."""
+    """The author of a message in a request, in the words of the chat protocols."""
 
     SYSTEM = "system"
     USER = "user"
@@ -27,14 +27,14 @@ class MessageRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a request."""
+    """A message of a request."""
 
     role: MessageRole
     text: str
 
 
 class Finish(StrEnum):
-    """How a reply came to its end."""
+    """How a reply ended."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -45,60 +45,61 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer. A stream that broke off is an error, never a reply."""
+    """A complete answer. A stream that breaks off is an error, never a reply."""
 
     text: str
     finish: Finish
     usage: Usage
-    """Of this call alone: `calls` is 1."""
+    """The usage of this call alone: `calls` is 1."""
     reasoning: str | None = None
-    """What the model thought aloud before it answered; no part of the answer, sent to nobody."""
+    """The model's reasoning before its answer; not part of the answer, and sent to nobody."""
     served_by: str | None = None
-    """Another model than the one that was asked, which gave this reply; None where none did."""
+    """The model that answered, if it is not the one that was asked."""
     session: str | None = None
-    """What the other side calls the conversation from now on; None where it does not say."""
+    """The other side's name for the conversation, if it gives one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request that was sent for a reply, whether it brought one or not."""
+    """A request that was sent for a reply, whether or not it got one."""
 
     outcome: str
-    """`answer`, or the class of what went wrong."""
+    """`answer`, or the class of the failure."""
     status: int | None
-    """Of HTTP; None where no answer came at all."""
+    """The HTTP status; None if there was no response."""
     duration_ms: int
     first_token_ms: int | None
     usage: Usage
-    """What the provider reported; tokens of a failed attempt may be billed all the same."""
+    """What the provider reported; a failed attempt may be billed, too."""
     detail: str | None
-    """What went wrong, in words that hold no key."""
+    """What went wrong, redacted."""
     served: str | None = None
-    """The model that the server says answered; None where it names none."""
+    """The model that answered, as the server says; None if it does not."""
     is_other: bool = False
-    """Whether that is another one than was asked."""
+    """Whether that is not the model that was asked."""
     route: str | None = None
-    """What a gateway said of the way there."""
+    """What a gateway says about the route."""
     cost_reported: bool = False
-    """Whether the cost is what the provider said, and not worked out here from prices."""
+    """Whether the provider reported the cost; otherwise it is computed from prices."""
     printed: tuple[str, ...] = ()
-    """Lines that a function of the workspace wrote beside its reply, with no key in them."""
+    """Lines that a function of the workspace printed besides its reply, redacted."""
 
 
 OnAttempt = Callable[[Attempt], None]
 
 
 class Model(Protocol):
-    """A language model, or a scripted one that stands in for it."""
+    """A language model, or a script in place of one."""
 
     @property
     def label(self) -> str:
-        """What people call it on screens and in files, such as `gpt-x` or `offline:steadfast`."""
+        """The name that people see on screens and in files, such as `gpt-x` or
+        `offline:steadfast`."""
         ...
 
     @property
     def scripted(self) -> bool:
-        """Whether this is a script and not a language model. Every screen and file says so."""
+        """Whether this is a script, which every screen and file says."""
         ...
 
     async def reply(
@@ -111,8 +112,8 @@ class Model(Protocol):
     ) -> Reply:
         """Answer the messages; with `schema`, in JSON of that shape.
 
-        `seed` tells independent draws apart: the same messages and seed get the same answer from
-        a model that can be seeded. `on_text` is given the raw text, JSON included.
+        `seed` distinguishes independent samples: a model that can be seeded gives the same answer
+        for the same messages and seed. `on_text` receives the raw text, JSON included.
 
         Raises `engine.errors.ModelError`.
         """
@@ -121,17 +122,17 @@ class Model(Protocol):
 
 @runtime_checkable
 class TakesSession(Protocol):
-    """A model that can be told which conversation a request belongs to."""
+    """A model that needs to know which conversation a request belongs to."""
 
     def in_session(self, session: str) -> Self:
-        """The same model, asked within this conversation, whose name no other has."""
+        """Return the model for requests of this conversation, whose name is unique."""
         ...
 
 
 @runtime_checkable
 class TellsAttempts(Protocol):
-    """A model that may need several requests for one reply, and tells of each."""
+    """A model that may send several requests for one reply, and reports each."""
 
     def telling(self, on_attempt: OnAttempt) -> Self:
-        """The same model, telling this listener of every request that it sends."""
+        """Return the model with a listener that is called for every request it sends."""
         ...

@@ -1,4 +1,4 @@
-"""What a reply cost: from a table of one's own, else from the published prices, else unknown."""
+"""Computes what a reply cost: by the user's own prices, else by published ones, else unknown."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _MILLION: Final = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: Decimal
     output: Decimal
     cached_input: Decimal | None = None
-    """Of what the provider had kept; as `input` where it is None."""
+    """For tokens in the provider's cache; None means the same as `input`."""
 
     def cost_usd(self, tokens: Tokens) -> Decimal | None:
-        """None where the provider did not report the tokens, and they are not for nothing."""
+        """Return the cost in US dollars; None if the tokens are unknown and not free."""
         if not self.input and not self.output:
             return Decimal(0)
         if tokens.input is None or tokens.output is None:
@@ -31,8 +31,7 @@ class Price:
         cached = min(tokens.cached or 0, tokens.input)
         cheap = self.input if self.cached_input is None else self.cached_input
         fresh = (tokens.input - cached) * self.input
-        # in decimals: a budget adds up tens of thousands of these, and binary fractions would
-        # drift
+        # Decimal: a budget adds up tens of thousands of these, and floats would drift
         return (fresh + cached * cheap + tokens.output * self.output) / _MILLION
 
 
@@ -42,18 +41,18 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of one's own, by the model's name on the wire, and the published ones behind them.
-    The published ones come with the program and are never fetched."""
+    """The user's own prices by the model's name on the wire, backed by published ones, which come
+    with the program and are never fetched."""
 
     own: Mapping[str, Price] = field(default_factory=dict)
     now: Callable[[], datetime] = _now
 
     def load(self) -> None:
-        """Load the published prices, which would be done with the first question otherwise."""
+        """Load the published prices now instead of with the first question."""
         _published("", "", Tokens(input=0, output=0), self.now())
 
     def cost_usd(self, model: str, base_url: str, tokens: Tokens) -> float | None:
-        """None where it is not known, which is not zero."""
+        """Return the cost in US dollars; None if unknown, which is not zero."""
         price = self.own.get(model)
         found = (
             _published(model, base_url, tokens, self.now())
@@ -66,7 +65,7 @@ class Prices:
 def _published(model: str, base_url: str, tokens: Tokens, at: datetime) -> Decimal | None:
     if tokens.input is None or tokens.output is None:
         return None
-    # 0.1 s, as much as all else that a run on scripted models loads of this room
+    # imported here: 0.1 s, as much as a run on scripted models takes for the rest of this package
     import genai_prices
 
     cached = min(tokens.cached or 0, tokens.input)
@@ -83,6 +82,6 @@ def _published(model: str, base_url: str, tokens: Tokens, at: datetime) -> Decim
     except LookupError:
         return None
     except ValueError:
-        # counts that do not add up for a model that has its own price for each kind
+        # counts that do not add up, for a model with a price for each kind of token
         return None
     return calculation.total_price

@@ -1,4 +1,4 @@
-"""A model that is reached over a network, behind the same door as every other."""
+"""A model that is reached over a network, with the interface of every model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def real_model(
     cache: PromptCache | None = None,
     on_note: OnNote = _unheard,
 ) -> RealModel:
-    """Open a model. Nothing is imported, connected or sent before its first call."""
+    """Return a model. Nothing is imported, connected or sent before its first call."""
     label = label or endpoint.model
     if endpoint.unencrypted:
         on_note(f"{label} is reached over http: key and messages can be read on the way")
@@ -69,7 +69,7 @@ def dialect_of(wire: Wire, application: Application | None) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class RealModel:
-    """A language model of some provider."""
+    """A language model of some provider, or an application."""
 
     endpoint: Endpoint
     sender: Sender = field(repr=False)
@@ -86,11 +86,11 @@ class RealModel:
         return False
 
     def telling(self, on_attempt: OnAttempt) -> Self:
-        """The same model, each of whose attempts `on_attempt` is told of."""
+        """Return the model with a listener for each attempt."""
         return replace(self, on_attempt=on_attempt)
 
     def caching(self, cache: PromptCache | None) -> Self:
-        """The same model, asked in a role in which this part of its requests comes again."""
+        """Return the model for a role in which this part of its requests comes again."""
         return replace(self, cache=cache)
 
     def in_session(self, session: str) -> Self:
@@ -116,7 +116,7 @@ class RealModel:
         account = await self.sender.accounts.account(endpoint.wire, endpoint.base_url, key)
         destination, secrets = None, [key, *headers.values(), *extra.secrets]
         if (written := endpoint.as_written) is not None:
-            # what only names a secret is none
+            # the names of variables are not secret
             secrets = []
             destination = RequestDestination(
                 endpoint.wire,
@@ -164,7 +164,7 @@ class RealModel:
         )
 
     def held(self) -> HeldCalls | None:
-        """What calls to it wait for; None where they do not."""
+        """Say what calls to it wait for; None if they do not."""
         accounts = self.sender.accounts
         trouble = accounts.reachability.trouble(self.sender.host_port)
         if trouble is not None:
@@ -176,20 +176,20 @@ class RealModel:
         return self.sender.waits.soonest(accounts.clock.monotonic())
 
     def limit(self) -> tuple[int, int] | None:
-        """How many of its calls are let through at once and how many of its own wait for that;
-        None where none does."""
+        """Return how many of its calls may be in flight and how many of its own wait for that; None
+        if none waits."""
         windows = [limiter.window for limiter in self._limiters()]
         at_once = sum(int(window.limit) for window in windows if not window.has_room)
         waiting = self.sender.waits.outside
         return (at_once, waiting) if at_once and waiting else None
 
     def parked(self) -> str | None:
-        """Why every call to it fails; None where that is not known to be so."""
+        """Say why every call to it fails; None if that is not known."""
         reasons = (account.parked.get(self.endpoint.model) for account in self._accounts())
         return next((reason for reason in reasons if reason is not None), None)
 
     def unpark(self) -> None:
-        """Let calls through again, as a person says that the reason is gone."""
+        """Allow calls again, after a person said that the reason is gone."""
         for account in self._accounts():
             account.parked.pop(self.endpoint.model, None)
 
@@ -201,6 +201,6 @@ class RealModel:
 
 
 def _mixed(own: int | None, call: int) -> int:
-    """One seed out of the model's and the call's, in the range that every server takes."""
+    """Mix the seeds of model and call into one, in the range that every server accepts."""
     raw = f"{own} {call}".encode()
     return int.from_bytes(hashlib.blake2b(raw, digest_size=4).digest()) >> 1

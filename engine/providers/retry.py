@@ -1,4 +1,4 @@
-"""How often and how long one call is tried: failures in, what to do next out. Pure."""
+"""Decides how often and how long a call is tried: failures in, the next step out. Pure."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ _CERTIFICATES: Final = "the certificates that this system trusts and base_url"
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """What a call may take."""
+    """The limits of one call."""
 
     tries: int = 8
-    """Requests that may fail for a passing reason."""
+    """The most requests that may fail for a transient reason."""
     in_vain: int = 16
-    """Requests to a model that never answered and of which each broke the server in the same words,
-    after which a call is one request."""
+    """Requests to a model that has never answered and always failed with the same server error,
+    after which each call sends only one."""
     in_vain_s: float = 60.0
-    """For so long at least: about as long as the tries of one call take."""
+    """Seconds for which that must have lasted, about as long as the tries of one call."""
     stalls: int = 2
-    """Requests that may fall silent: each has cost a long wait already."""
+    """The most requests that may stall, as each has cost a long wait."""
     empties: int = 2
-    """Times to ask again after an answer without a word."""
+    """How often to ask again after an empty answer."""
     trying_s: float = 1800.0
-    """From the first failure on."""
+    """Seconds from the first failure."""
     refused_s: float = 3600.0
-    """From the first refusal on: rate limits may take long, and nothing is lost by waiting."""
+    """Seconds from the first refusal: rate limits may last long, and waiting loses nothing."""
     unreachable_s: float = 3600.0
-    """Without a network."""
+    """Seconds without a network."""
     first_pause_s: float = 1.0
     longest_pause_s: float = 60.0
     first_token_s: float = 300.0
-    """To the first word or thought. Some models think for minutes before they send any of it."""
+    """Seconds to the first word or reasoning. Some models think for minutes before sending any."""
     between_s: float = 120.0
-    """From one word to the next. What keeps a connection alive is no word."""
+    """Seconds between words. Pings do not count."""
     whole_s: float = 1800.0
-    """For one request."""
+    """Seconds for one request."""
     ending_s: float = 3.0
-    """For the formalities once the reply says that it is whole."""
+    """Seconds for the end of a stream after the reply is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try once more."""
+    """Try again."""
 
     after_s: float
     words: str
-    """What is being waited for."""
+    """What is waited for."""
     all_wait_s: float = 0.0
-    """How long no such request should be sent, as the server asked."""
+    """Seconds for which no such request may be sent, as the server asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class GiveUp:
     parks: bool = False
     """Whether no other call to this model can succeed either."""
     look_at: str = "apikey, model and base_url"
-    """What of the model's configuration may be to blame, where it parks."""
+    """The parts of the model's configuration that may be wrong, if it parks."""
 
 
 @dataclass(slots=True)
 class RetryState:
-    """One call's way through its failures."""
+    """The failures of one call so far."""
 
     retry_policy: RetryPolicy
     random: Callable[[], float]
@@ -94,14 +94,13 @@ class RetryState:
         strikes: int = 0,
         known: bool = True,
     ) -> Retry | GiveUp:
-        """`strikes` says how often in a row the host was not reached, `known` whether it ever was.
+        """Return the next step after a failure, which must not be `CONTEXT_FULL` or `FILTERED`.
 
-        Answers of a kind (`CONTEXT_FULL`, `FILTERED`) do not come here.
+        `strikes` is how often in a row the host was not reached, `known` whether it ever was.
         """
         words = describe(failure)
         match kind:
-            # told apart for the advice alone: whoever reads `base_url` would look for a wrong
-            # address
+            # separate for the advice only: for these, checking the key and the model is no use
             case FailureKind.FATAL_TARGET if failure.cause is Fault.CERTIFICATE:
                 return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
             case FailureKind.FATAL_TARGET if 300 <= (failure.status or 0) < 400:
@@ -112,8 +111,7 @@ class RetryState:
                 return self._refused(failure, words, now)
             case FailureKind.STALLED:
                 self.stalls += 1
-                # counted apart from other failures: each silent try has taken minutes, a refused
-                # one a second
+                # counted separately: each stalled try has taken minutes, a refused one a second
                 if self.stalls >= self.retry_policy.stalls:
                     return GiveUp(f"{words}, {self.stalls} times", retryable=True)
                 return self._again(failure, words, now)
@@ -127,7 +125,7 @@ class RetryState:
                     return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
                 return self._again(failure, words, now)
             case FailureKind.UNREACHABLE if not known:
-                # a host that never answered is a wrong address, or a server that was not started
+                # a host that never answered: a wrong address, or a server that is not running
                 step = self._again(failure, words, now)
                 if isinstance(step, GiveUp):
                     return replace(step, parks=True, look_at=_ADDRESS)
@@ -135,13 +133,13 @@ class RetryState:
             case FailureKind.TRANSIENT | FailureKind.UNREACHABLE:
                 return self._again(failure, words, now)
             case FailureKind.OTHER_MODEL:
-                # a gateway falls back for as long as its model is away: a later run may find it
+                # a gateway falls back while its model is down: a later run may reach it
                 return GiveUp(words, retryable=True)
             case _:
                 return GiveUp(words, retryable=False)
 
     def uncount(self) -> None:
-        """The last try failed for want of a network, which is waited for elsewhere."""
+        """Do not count the last try: it failed without a network, which is waited for elsewhere."""
         self.tries = max(0, self.tries - 1)
 
     def _again(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
@@ -166,12 +164,12 @@ class RetryState:
         asked = failure.retry_after_s
         if asked is None:
             return Retry(self._jitter(self.refusals), words)
-        # some servers ask for no wait at all and mean it no better than those that ask for none
+        # some servers ask for a wait of 0 s, which helps no more than asking for none
         return Retry(max(asked, self._jitter(self.refusals)), words, asked)
 
     def _jitter(self, number: int) -> float:
-        # 30 doublings are beyond any pause, and larger exponents would overflow a float
+        # 30 doublings exceed any pause, and larger exponents would overflow a float
         ceiling = self.retry_policy.first_pause_s * 2.0 ** min(number - 1, 30)
-        # "full jitter": of a thousand calls that failed together the next tries are spread over
-        # the whole pause, and do not meet again
+        # "full jitter": spreads the next tries of a thousand calls that failed together over the
+        # whole pause
         return self.random() * min(ceiling, self.retry_policy.longest_pause_s)

@@ -1,4 +1,4 @@
-"""One call, tried until it brings a reply or cannot: every rule about that is used here, once."""
+"""Sends one call until it has a reply or has failed: applies every rule about that."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from engine.providers.retry import GiveUp, Retry, RetryState
 
 GUESSES_TO_KEEP: Final = 2
 MOST_LOST: Final = 10
-"""Agents that one call may lose: it may be what ends them."""
+"""Workers that one call may lose: the call itself may be what ends them."""
 LOOK_AGAIN_S: Final = 0.05
-"""After which calls that wait for an open file look for one again."""
+"""Seconds after which calls that wait for an open file check again."""
 
 OnNote = Callable[[str], None]
-"""Told once of each thing about a model that a person should know."""
+"""Called once with each thing about a model that a person should know."""
 
 
 class HeldCalls(NamedTuple):
@@ -48,7 +48,7 @@ class HeldCalls(NamedTuple):
 
     why: str
     seconds: int | None
-    """Until that is over; None where it is not known."""
+    """Seconds until that is over; None if unknown."""
     calls: int = 1
 
     def __str__(self) -> str:
@@ -57,19 +57,19 @@ class HeldCalls(NamedTuple):
 
 @dataclass(slots=True)
 class ModelWaits:
-    """What the calls to one model wait for, for a board to show."""
+    """What the calls to one model wait for, to be shown."""
 
     _pending: dict[int, tuple[float, str]] = field(default_factory=dict)
     _number: int = 0
     outside: int = 0
-    """Calls that its limiter has not let through yet."""
+    """Calls that its limiter has not admitted yet."""
 
     @property
     def calls(self) -> int:
         return self.outside + len(self._pending)
 
     def begin(self, until: float, words: str) -> int:
-        """A call waits until `until`, by the clock. Gives the number to `end` it by."""
+        """Note that a call waits until `until`, a monotonic time; return a number for `end`."""
         self._number += 1
         self._pending[self._number] = (until, words)
         return self._number
@@ -79,7 +79,7 @@ class ModelWaits:
 
     @contextmanager
     def held(self, words: str) -> Iterator[None]:
-        """A call waits for as long as the block lasts, and nobody knows how long that is."""
+        """Note that a call waits while the block runs, for an unknown time."""
         number = self.begin(math.inf, words)
         try:
             yield
@@ -87,7 +87,7 @@ class ModelWaits:
             self.end(number)
 
     def soonest(self, now: float) -> HeldCalls | None:
-        """The wait that ends first, as that is when something happens."""
+        """Return the wait that ends first."""
         if not self._pending:
             return None
         until, words = min(self._pending.values())
@@ -101,7 +101,7 @@ def whole_seconds(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends what one model is asked."""
+    """Sends the requests of one model."""
 
     label: str
     base_url: str
@@ -110,22 +110,22 @@ class Sender:
     on_note: OnNote
     waits: ModelWaits = field(default_factory=ModelWaits)
     gives_away: bool = False
-    """Whether it has models for nothing, and says so as a cost of 0."""
+    """Whether it has free models, and reports their cost as 0."""
     sends_once: bool = False
-    """Whether a request that may have been heard is never sent again."""
+    """Whether a request that may have been received is never sent again."""
     adapts: bool = True
-    """Whether what a refusal says that is not taken is left out of later requests."""
+    """Whether parameters that a server refuses are left out of later requests."""
     look_at: str | None = None
-    """What of its configuration may be to blame where every call fails; None for a model's usual
-    keys."""
+    """The parts of its configuration that may be wrong if every call fails; None for the usual keys
+    of a model."""
 
     @property
     def host_port(self) -> HostPort:
         return HostPort.of(self.base_url)
 
     def memory_key(self, model: str) -> str:
-        """What is learned holds for a model at an address: another server of the same name may
-        differ."""
+        """Return the key of what is learned about a model: another server's model of the same name
+        may differ."""
         return f"{self.base_url} {model}"
 
     async def send(
@@ -139,15 +139,15 @@ class Sender:
         on_text: OnText | None,
         on_attempt: OnAttempt | None,
     ) -> Reply:
-        """`destination` is for whoever makes the requests, where that is not this process. Raises
-        `ModelError`."""
+        """Return the reply. `destination` is for workers that send requests instead of this
+        process. Raises `ModelError`."""
         call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination)
         return await call.through()
 
 
 @dataclass(slots=True)
 class _Call:
-    """One call on its way."""
+    """A call in progress."""
 
     sender: Sender
     account: Account
@@ -158,13 +158,13 @@ class _Call:
     on_attempt: OnAttempt | None
     destination: RequestDestination | None = None
     lost: int = 0
-    """How many agents it has lost."""
+    """How many workers it has lost."""
     guess: Adaptation | None = None
-    """Learned from a refusal that did not name its reason; kept if it turns out to help."""
+    """Learned from a refusal without a stated reason; kept if it turns out to help."""
     _passed_over: bool = False
-    """Whether that was no refusal, but an answer with no JSON in it."""
+    """Whether the guess came from an answer without JSON instead of a refusal."""
     _priced: tuple[CallResult, Usage] | None = None
-    """The last attempt and what it used, as looking up a price takes a while."""
+    """The last attempt and its usage, cached as looking up a price is slow."""
 
     @property
     def _limiter(self) -> Limiter:
@@ -173,20 +173,18 @@ class _Call:
     async def through(self) -> Reply:
         accounts = self.sender.accounts
         retries = RetryState(accounts.retry_policy, accounts.clock.random)
-        # once for all tries: a call that is tried again does not go to the end of the queue
+        # once for all tries: a call that is retried does not go to the end of the queue
         ticket = self._limiter.ticket()
         while True:
             await self._reachable()
             result = await self._in_turn(ticket)
             failure = result.failure
             if failure is None:
-                # an answer at last: whatever breaks from now on is an outage, and outages are
-                # waited for
+                # an answer at last: any later failure is an outage, which is waited for
                 self.account.unanswered[self.ask.model] = None
                 self._settle(result)
                 return self._reply(result)
-            # this machine's limit and nobody's fault: not counted as a try, and not kept as an
-            # attempt
+            # limits of this machine or its workers: neither counted as a try nor reported
             if failure.cause is Cause.AGENT_UNFIT:
                 continue
             if failure.cause is Fault.NO_FILES:
@@ -196,8 +194,7 @@ class _Call:
                 self._lose(failure)
                 continue
             kind = sort(failure)
-            # before anything is learned: a transcript that is too long is no reason to ask
-            # differently
+            # before learning: a transcript that is too long is no reason to ask differently
             if kind in _ANSWERS:
                 return self._reply(result, _ANSWERS[kind])
             if self._learn(failure, kind):
@@ -205,7 +202,7 @@ class _Call:
             await self._next(retries, failure, kind)
 
     async def _reachable(self) -> None:
-        """Wait while there is no way to the host."""
+        """Wait while the host cannot be reached. Raises `ModelError` after too long."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         longest = accounts.retry_policy.unreachable_s
         if not await accounts.reachability.wait(host_port, longest_s=longest):
@@ -213,7 +210,7 @@ class _Call:
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
 
     async def _in_turn(self, ticket: int) -> CallResult:
-        """One attempt, when its turn has come."""
+        """Make one attempt when its turn has come."""
         limiter = self._limiter
         self.sender.waits.outside += 1
         try:
@@ -222,17 +219,15 @@ class _Call:
             self.sender.waits.outside -= 1
         signal = Signal.NOTHING
         try:
-            # the slot is held meanwhile: the throttle is over within a few turns of the loop
+            # the slot is held meanwhile, as the throttle takes only a few turns of the loop
             await self.sender.accounts.throttle.begin()
-            # looked at behind the wait: what parked the model may have happened while this call
-            # stood in the queue
+            # checked after the wait: the model may have been parked meanwhile
             self._refuse_parked()
             result = await self._attempt()
             signal = _signal(result)
             return result
         finally:
-            # in any case, also where the call is cancelled or refused: a slot that is kept is lost
-            # for good
+            # also if cancelled or refused: a slot that is not returned is lost for good
             limiter.leave(slot, signal)
 
     def _refuse_parked(self) -> None:
@@ -241,7 +236,7 @@ class _Call:
             raise ModelError(f"{self.sender.label}: {reason}", retryable=False)
 
     async def _until_files(self) -> None:
-        """Wait while this machine lets no more connections be open: no call is to blame."""
+        """Wait while this machine can open no more connections, which is no call's fault."""
         transport = self.account.transport
         if transport.can_send():
             return
@@ -263,7 +258,7 @@ class _Call:
             raise ModelError(f"{self.sender.label}: {words}", retryable=True) from None
 
     async def _exchange(self, result: CallResult) -> None:
-        """By this process."""
+        """Send from this process."""
         accounts = self.sender.accounts
         await exchange(
             self.account.transport,
@@ -278,14 +273,14 @@ class _Call:
     async def _elsewhere(
         self, place: AgentSlot, destination: RequestDestination, result: CallResult
     ) -> None:
-        """By an agent."""
+        """Send from a worker."""
         policy = self.sender.accounts.retry_policy
         request = RemoteRequest(destination, self.ask, policy)
         await place.exchange(request, result, self._limiter.accepted)
 
     def _lose(self, failure: Failure) -> None:
-        """Its agent is gone, which is neither the model's fault nor a try. Raises `ModelError`
-        where it cannot be made again."""
+        """Count a lost worker, which is neither the model's fault nor a try. Raises `ModelError` if
+        the request cannot be sent again."""
         self.lost += 1
         why = ""
         if self.sender.sends_once:
@@ -297,13 +292,13 @@ class _Call:
 
     async def _heard(self, send: Callable[[CallResult], Awaitable[None]]) -> CallResult:
         clock, dialect = self.sender.accounts.clock, self.sender.dialect
-        # learned while this call waited for its turn: a thousand that wait do not each learn it by
-        # a refusal of their own
+        # what was learned while this call waited: a thousand waiting calls must not each be refused
+        # for the same reason
         self.ask = self._as_learned(self.ask)
         reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.parser(), reply, meant=self.ask.means)
         began = clock.monotonic()
-        # stands where neither an answer nor a failure nor a cancellation has replaced it
+        # replaced by an answer, a failure or a cancellation
         outcome = "bug"
         try:
             await send(result)
@@ -316,9 +311,9 @@ class _Call:
             self._tell(outcome, result, began)
 
     def _concluded(self, result: CallResult) -> str:
-        """Draw what follows beside the reply itself; gives the outcome's name."""
+        """Evaluate a reply beyond its text, and return the outcome's name."""
         reach, host_port = self.sender.accounts.reachability, self.sender.host_port
-        # any status will do, a refusal as well: the host was reached
+        # any status, even a refusal: the host was reached
         if result.status is not None:
             reach.worked(host_port)
         if result.failure is None and result.finish is Finish.STOP and not result.text.strip():
@@ -327,11 +322,11 @@ class _Call:
             result.failure = Failure(Cause.NO_JSON)
         if result.failure is None:
             return "answer"
-        # a server says either in the same words ("maximum context length"): a shorter reply mends
-        # the one, and nothing mends the other
+        # a server says both in the same words ("maximum context length"): a shorter reply helps
+        # against one, and nothing against the other
         if self._asks_too_much(result.failure):
             result.failure = replace(result.failure, cause=Cause.LIMIT)
-        # whoever watches must not go on showing words that no message will hold
+        # watchers must not keep showing text that no message will contain
         result.reply.void()
         return sort(result.failure).outcome
 
@@ -355,7 +350,7 @@ class _Call:
         )
 
     def _shown(self, served: str | None) -> str | None:
-        """A name that a server gave, which may be anything but the one that was asked for."""
+        """Redact a name from a server, which may be anything but the one that was asked."""
         return served if served is None or served == self.ask.model else self.redact(served)
 
     def _usage(self, result: CallResult) -> Usage:
@@ -371,8 +366,8 @@ class _Call:
         return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
 
     def _reported(self, result: CallResult) -> float | None:
-        """What the provider itself says that the request costs. A gateway that knows no price says
-        0, so that 0 is believed only of one that has models for nothing."""
+        """Return the cost that the provider reports. A gateway that knows no price reports 0, so 0
+        is only believed of one that has free models."""
         said = result.parser.tokens.cost_usd
         if said is None:
             said = result.route.cost_usd
@@ -385,7 +380,7 @@ class _Call:
         return Reply(result.text, how, usage, result.reasoning, other, result.session)
 
     def _as_learned(self, ask: ChatRequest) -> ChatRequest:
-        """With what this call and others have learned by now."""
+        """Return the request with what this call and others have learned by now."""
         learned = ask.learned | self._recalled()
         if self.guess is not None:
             learned = learned | self.guess.learned
@@ -396,7 +391,7 @@ class _Call:
         return accounts.memory.recall(self.sender.memory_key(self.ask.model))
 
     def _asks_too_much(self, failure: Failure) -> bool:
-        """Whether the limit on the reply is to blame, and not the length of the conversation."""
+        """Whether the limit of the reply is to blame, and not the length of the conversation."""
         limit = self.ask.params.max_tokens
         room = room_in(failure.message) if failure.status in _OF_A_LIMIT else None
         if room is None or failure.cause is not Cause.STATUS:
@@ -406,29 +401,27 @@ class _Call:
         return limit >= (room.now + 1 if room.context is None else room.context)
 
     def _fewer(self, room: TokenLimits) -> int | None:
-        """How many tokens to ask for instead of what nobody wrote; None where the request itself
-        leaves no room."""
-        # of the body as it would be sent: where nobody wrote a limit, a protocol may need one and
-        # has put its own
+        """Return how many tokens to ask for if nobody configured a limit; None if the request
+        itself leaves no room."""
+        # from the body: without a configured limit, a protocol that needs one has set its own
         asked = self.sender.dialect.body(self.ask).get("max_tokens")
         if not isinstance(asked, int):
             return None
         fewer = min(room.now, room.always)
         if fewer >= asked:
-            # its numbers were those of a tokenizer that counts otherwise
+            # the server counts with another tokenizer
             fewer = asked // 2
         return fewer if fewer >= FEWEST else None
 
     def _shorten(self, failure: Failure) -> bool:
-        """Whether a shorter reply can be asked for: of this call at once, of others from now on as
-        many tokens as there is room for beside most requests."""
+        """Whether a shorter reply can be asked for: by this call at once, by others from now on
+        with as many tokens as fit beside most requests."""
         room = room_in(failure.message)
         fewer = None if room is None or self.ask.params.max_tokens else self._fewer(room)
         if room is None or fewer is None:
             return False
         asked = self.sender.dialect.body(self.ask)["max_tokens"]
-        # this call goes by what there is room for beside its own transcript, all others by what
-        # there is always
+        # this call uses the room beside its own transcript, others the room that there always is
         self.ask = replace(self.ask, learned=replace(self.ask.learned, room=fewer))
         known = self._recalled()
         if room.always < asked:
@@ -437,7 +430,7 @@ class _Call:
         return True
 
     def _learn(self, failure: Failure, kind: FailureKind) -> bool:
-        """Whether something can be asked differently instead."""
+        """Whether the request can be changed and sent again."""
         if failure.cause is Cause.LIMIT:
             return self._shorten(failure)
         if not self.sender.adapts:
@@ -460,7 +453,7 @@ class _Call:
         return True
 
     def _settle(self, result: CallResult) -> None:
-        """Draw what a reply says of the guess that it was asked by."""
+        """Evaluate a guess by the reply that it led to."""
         # a guess after a refusal is confirmed by any success; one after prose only by JSON
         if self.guess is None or not self._passed_over:
             self._keep_guess()
@@ -479,8 +472,8 @@ class _Call:
         return self.account.json_fallbacks.setdefault(self.ask.model, JsonFallback())
 
     def _passes_over_form(self, result: CallResult) -> bool:
-        """Whether the server was asked to hold the model to a form, and did not. That asking in
-        words helps is no longer believed where it did not twice."""
+        """Whether the server was asked to enforce a schema, and did not. False once asking in the
+        prompt has failed to help twice."""
         ask, fallback = self.ask, self._fallback
         asked = ask.schema is not None and ask.learned.step is not Step.PROMPT
         hopeless = fallback.failed >= GUESSES_TO_KEEP and fallback.failed >= fallback.helped
@@ -488,8 +481,8 @@ class _Call:
         return asked and prose_came and not hopeless
 
     def _keep_guess(self) -> None:
-        """Remember what was learned: at once where the server named the reason, else when the same
-        guess has helped two calls in a row, as one refusal may have had another reason."""
+        """Remember what was learned: at once if the server named the reason; otherwise when the
+        same guess has helped two calls in a row, as one refusal may have another reason."""
         doubts, model = self.account.doubts, self.ask.model
         if self.guess is None:
             if self.ask.schema is not None:
@@ -511,7 +504,7 @@ class _Call:
             self.sender.on_note(f"{self.sender.label} {guess.note}")
 
     async def _next(self, retries: RetryState, failure: Failure, kind: FailureKind) -> None:
-        """Wait until it is worth another try. Raises `ModelError` where none is."""
+        """Wait until another try is worthwhile. Raises `ModelError` if none is."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         reachability = accounts.reachability
         strikes, known = 0, reachability.has_worked(host_port)
@@ -530,23 +523,21 @@ class _Call:
                 words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
                 raise ModelError(f"{self.sender.label}: {words}", retryable=True)
             case Retry() if kind is FailureKind.UNREACHABLE and reachability.trouble(host_port):
-                # `_reachable` waits for the network before the next request, and that is no try of
-                # this call's
+                # `_reachable` waits for the network before the next request, so this is no try
                 retries.uncount()
             case Retry():
                 self._close(step, failure)
                 await self._pause(step)
 
     def _is_in_vain(self, failure: Failure) -> bool:
-        """Whether the server has broken in the same way on all that this model was ever asked. An
-        outage has another status, or came after an answer."""
+        """Whether the server has failed in the same way on everything that this model was asked. An
+        outage has another status, or comes after an answer."""
         account, model, now = self.account, self.ask.model, self.sender.accounts.clock.monotonic()
         met = account.unanswered.setdefault(model, StandingFailure(since=now))
         if met is None:
             return False
         words = describe(failure)
-        # two different failures are an outage, and an outage ends: from then on each call tries in
-        # full
+        # two different failures are an outage, which ends: from then on each call tries in full
         if failure.status != _BROKE or (met.times and met.words != words):
             account.unanswered[model] = None
             return False
@@ -563,15 +554,14 @@ class _Call:
         return f"{self.sender.label}: {words}"
 
     def _close(self, step: Retry, failure: Failure) -> None:
-        """Have the calls wait that the server asks to wait."""
+        """Hold back the calls that the server asks to wait."""
         if step.all_wait_s:
-            # some limits are of the key, and hold for each model of it; the others are of one
-            # model
+            # some limits are of the key, and apply to all of its models; others are of one model
             held = self.account.cooldown if concerns_account(failure) else self._limiter
             held.close_for(step.all_wait_s)
 
     async def _pause(self, step: Retry) -> None:
-        # nothing to wait for is nothing to show on the board
+        # a wait of 0 s need not be shown
         if not step.after_s:
             return
         clock, waits = self.sender.accounts.clock, self.sender.waits
@@ -584,24 +574,24 @@ class _Call:
 
 _BROKE: Final = 500
 _NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
-# 422 is what FastAPI, and so most servers written in Python, says of a value that it does not take
+# 422: FastAPI, and so most servers in Python, answers it for an unacceptable value
 _OF_A_LIMIT: Final = frozenset({400, 422})
 _ANSWERS = {
     FailureKind.CONTEXT_FULL: Finish.CONTEXT_FULL,
     FailureKind.FILTERED: Finish.CONTENT_FILTER,
 }
-"""Refusals that are an end of the conversation and no failure of the call."""
+"""Refusals that end the conversation and are not failures of the call."""
 
 
 def _told(failure: Failure, request_id: str | None) -> str:
-    """With what the server's owners need to find it."""
+    """Describe a failure, with the id by which the server's owners can find it."""
     return describe(failure) + (f"; request {request_id}" if request_id else "")
 
 
 def _unheard(failure: Failure, kind: FailureKind) -> bool:
-    """Whether a request did certainly not reach what is behind the address: a rate limit turned it
-    away, or there was no way to it. What a proxy says of that is not believed: it may have passed
-    the request on."""
+    """Whether a request certainly did not reach the application: a rate limit turned it away, or
+    there was no connection. A proxy's word for that is not trusted, as it may have passed the
+    request on."""
     if kind is FailureKind.RATE_LIMITED:
         return failure.cause is Cause.STATUS
     return kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY
@@ -611,14 +601,14 @@ def _signal(result: CallResult) -> Signal:
     if result.failure is None:
         return Signal.WELL
     match sort(result.failure):
-        # the server did its part; it is the model that wrote prose
+        # the server did its part; the model wrote prose
         case FailureKind.NO_JSON:
             return Signal.WELL
         case FailureKind.RATE_LIMITED:
             return Signal.REFUSED
         case FailureKind.OVERLOADED:
             return Signal.TROUBLE
-        # a connection that broke says nothing about how much the server can take
+        # a broken connection says nothing about how much the server can take
         case FailureKind.TRANSIENT if (result.failure.status or 0) >= 500:
             return Signal.TROUBLE
         case _:
@@ -626,8 +616,8 @@ def _signal(result: CallResult) -> Signal:
 
 
 def _is_json(text: str) -> bool:
-    """Whether it begins as JSON does, by itself or in a fence: under a form it could not begin
-    otherwise."""
+    """Whether the text begins like JSON, or like a code fence with it: with an enforced schema it
+    cannot begin otherwise."""
     return text.lstrip().startswith(("{", "```"))
 
 

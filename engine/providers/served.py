@@ -1,5 +1,4 @@
-"""Whom one really spoke with: the model that a server names in its reply, beside the one that was
-asked for. Pure."""
+"""Compares the model that a server names in its reply with the one that was asked. Pure."""
 
 from __future__ import annotations
 
@@ -13,22 +12,22 @@ from engine.benchmark import plausible_usd
 from engine.display import one_line
 
 LONGEST_NAME: Final = 200
-"""Characters of what a server calls a model; no model's name is longer."""
+"""Characters of a model's name that are kept; no model has a longer one."""
 MOST_NAMES: Final = 3
-"""Models that may be kept of one reply: a gateway can change over in the middle of it."""
+"""Models that are kept for one reply: a gateway can switch in the middle of it."""
 
 MOST_OF_A_CALL_USD: Final = 1_000.0
-"""More than any request can cost at any published price. What says more counts in another unit."""
+"""US dollars; more than any request costs at published prices, so more is in another unit."""
 
 _PUBLISHERS: Final = re.compile(
     r"(?:(?:us|eu|apac|global|ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.)+"
     r"(?=[a-z])"
 )
-"""Regions and publishers, as Bedrock writes them before a model's name."""
+"""Regions and publishers that Bedrock puts before a model's name."""
 _ROUTING: Final = frozenset({"latest", "nitro", "floor", "exacto", "online", "free"})
-"""What may stand behind a colon and says how a model is reached, not which one it is."""
+"""Tags after a colon that say how a model is reached, not which one it is."""
 _REVISION: Final = re.compile(r"-v\d+:\d+$")
-"""Bedrock's own counting, behind the date."""
+"""Bedrock's own revision, after the date."""
 _DATE: Final = re.compile(
     r"[-@]("
     r"20\d\d-?[01]\d(?:-?[0-3]\d)?"  # 2024-07-18, 20250101, 2024-07
@@ -38,44 +37,44 @@ _DATE: Final = re.compile(
     r"|0\d\d"  # 001
     r"|latest)$"
 )
-"""A snapshot of a model, as its publisher dates or counts it."""
+"""The date or number of a model's snapshot."""
 _LATEST: Final = "latest"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedModel:
-    """The model that is asked for, and which replies are taken for its own."""
+    """The model that is asked, and which names in replies mean it."""
 
     model: str
-    """Its name on the wire."""
+    """The model's name on the wire."""
     also: tuple[str, ...] = ()
-    """What else a server may call it."""
+    """Other names by which a server may call it."""
     only: bool = False
     """Whether a reply of another model is refused."""
 
     def is_other(self, served: str) -> bool:
-        """Whether this names another model. A name that is said to be meant is none, and neither
-        are a dated snapshot, a prefix of who serves it, or another spelling."""
+        """Whether a name means another model. Configured aliases, dated snapshots, prefixes of a
+        publisher and other spellings do not."""
         return not any(_is_same(name, served) for name in (self.model, *self.also))
 
 
-@lru_cache(1024)  # asked several times of each reply
+@lru_cache(1024)  # called several times for each reply
 def _is_same(asked: str, served: str) -> bool:
     asked_name, asked_date = _stem(asked)
     served_name, served_date = _stem(served)
     if asked_name != served_name:
         return False
-    # an alias is served by one of its snapshots, and a snapshot may be called by its alias
+    # an alias is served by a snapshot, and a snapshot may be called by its alias
     return asked_date is None or served_date is None or asked_date == served_date
 
 
 def _stem(name: str) -> tuple[str, str | None]:
-    """The name without where it stands and how it is reached; and its date, None for none or for
-    whichever is the latest."""
+    """Return the name without publisher and routing, and its date; None without one, and for
+    `latest`."""
     name = name[:LONGEST_NAME].strip().casefold().rstrip("/")
     name = name.rpartition("/")[2].removesuffix(".gguf")
     name = _PUBLISHERS.sub("", name, count=1) if "." in name else name
-    # a tag that says how it is routed is not part of the name; any other, as a size, is
+    # a routing tag is not part of the name; any other tag, such as a size, is
     head, colon, tag = name.rpartition(":")
     if colon and tag in _ROUTING:
         name = head
@@ -90,15 +89,14 @@ def _stem(name: str) -> tuple[str, str | None]:
 
 @dataclass(slots=True)
 class ServedNames:
-    """The models that one reply names, in their order."""
+    """The models that one reply names, in order."""
 
     models: list[str] = field(default_factory=list)
     _last: str = ""
 
     def add(self, name: object) -> None:
-        """What one event says, which is mostly what the one before it said."""
-        # each event of a stream names the model: compared with the last, which costs nothing,
-        # before it is looked at
+        """Add the name in one event, which is usually the same as in the one before."""
+        # compared first, which costs nothing: every event of a stream names the model
         if name == self._last or not isinstance(name, str) or not name.strip():
             return
         self._last = name
@@ -109,16 +107,16 @@ class ServedNames:
 
 @dataclass(frozen=True, slots=True)
 class GatewayRoute:
-    """What a gateway says of the way that a request took."""
+    """What a gateway says about the route of a request."""
 
     fallbacks: int = 0
-    """Models that it asked in vain before the one that answered."""
+    """How many models it asked in vain before the one that answered."""
     told: tuple[str, ...] = ()
-    """The rest that is worth keeping, in its own words."""
+    """Other details, in the gateway's words."""
     cost_usd: float | None = None
 
     def words(self, provider: str | None) -> str | None:
-        """All of it on one line; None where there is nothing to say."""
+        """Return everything on one line; None if there is nothing."""
         said = [f"fallbacks {self.fallbacks}"] if self.fallbacks else []
         said += [] if provider is None else [f"provider {provider}"]
         return ", ".join([*said, *self.told]) or None
@@ -126,7 +124,7 @@ class GatewayRoute:
 
 NO_ROUTE: Final = GatewayRoute()
 A_FALLBACK_OF: Final = "a fallback of "
-"""What a reply is said to be from where only the way there says that another model gave it."""
+"""Prefix for a model that is known only to be a gateway's fallback."""
 
 _TOLD: Final = {
     "x-litellm-model-group": "model group",
@@ -134,11 +132,11 @@ _TOLD: Final = {
     "x-portkey-provider": "provider",
     "helicone-provider": "provider",
 }
-"""Headers of gateways that say whom they asked, in lower case, and our words for them."""
+"""Gateway headers that say which model they asked, in lower case, with our words for them."""
 
 
 def route_of(headers: Mapping[str, str]) -> GatewayRoute:
-    """`headers` are looked up in lower case."""
+    """Read a gateway's headers, whose names are in lower case."""
     told = tuple(
         f"{words} {one_line(value, LONGEST_NAME)}"
         for name, words in _TOLD.items()
@@ -158,10 +156,10 @@ def _header_amount(text: str) -> float | None:
 
 
 def other_of(meant: ExpectedModel, named: Sequence[str], route: GatewayRoute) -> str | None:
-    """Which other model gave a reply, by the name that the server gave it; None where none did.
+    """Return the server's name of another model that gave the reply; None if none did.
 
-    A gateway that says that it fell back has asked another, whatever it calls it, unless it names
-    one that is said to be meant.
+    A gateway that reports a fallback has asked another model, whatever it calls that, unless it
+    names a configured alias.
     """
     other = next((name for name in named if meant.is_other(name)), None)
     if other is not None or not route.fallbacks:
@@ -172,9 +170,9 @@ def other_of(meant: ExpectedModel, named: Sequence[str], route: GatewayRoute) ->
 
 
 def amount(value: object) -> float | None:
-    """US dollars for one request; None for anything that is no such amount."""
+    """Return the cost of a request in US dollars; None if the value is not plausible."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # bounded before it becomes a float, as an int may be too large for one
+    # bounded before conversion, as an int may be too large for a float
     bounded = plausible_usd(value)
     return None if bounded is None or bounded > MOST_OF_A_CALL_USD else float(bounded)

@@ -1,1 +1,1 @@
-"""Python functions of a workspace, called in processes of their own."""
+"""Python functions of a workspace, called in separate processes."""

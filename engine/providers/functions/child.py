@@ -1,9 +1,9 @@
-"""The process that a function of a workspace runs in. Run as a file, and stands on Python's own
-library alone: whatever the workspace calls its modules, they are found before ours.
+"""The program of the process that runs a workspace's function. Uses only Python's standard library:
+the workspace's modules come before ours, whatever they are called.
 
-Requests come as lines of JSON, and so do replies, over descriptors that the function does not
-have: what it prints goes elsewhere. The end of the requests is the end of this process, whatever
-the function is doing.
+Requests come as lines of JSON, and so do replies, over descriptors that the function does not have:
+what it prints goes elsewhere. When the requests end, this process ends, whatever the function is
+doing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_PIECE = 64 * 1024
-"""Characters of a line. Longer text is said in several."""
+"""Characters per line; longer text is split."""
 LONGEST_REASON = 2_000
 END_OF_PRINTED = b"\x1e\x1ecrosswind\x1e\x1e"
-"""As in `model.py`, which cannot be imported from here."""
+"""As in `model.py`, which cannot be imported here."""
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
@@ -38,7 +38,7 @@ def main(workspace: str, call: str) -> None:
     requests, say = _private_pipes()
     _die_with_parent()
     waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    # a thread of its own: while the function works somebody must see that the engine is gone
+    # a thread, which notices the end of the engine while the function works
     threading.Thread(target=_read, args=(requests, waiting), daemon=True).start()
     sys.path.insert(0, workspace)
     try:
@@ -62,11 +62,11 @@ def main(workspace: str, call: str) -> None:
 
 
 def _private_pipes() -> tuple[int, Say]:
-    """Where requests come from, and what says replies. What a function reads and prints is nobody's
-    from now on."""
+    """Return where requests come from, and what sends replies. What a function reads from standard
+    input and prints to standard output goes nowhere from now on."""
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
-    # 0 and 1 by number, as a library in C prints to these, past sys.stdout
+    # descriptors 0 and 1, as libraries in C bypass sys.stdout
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     lock = threading.Lock()
@@ -81,16 +81,16 @@ def _private_pipes() -> tuple[int, Say]:
 
 
 def _end_printed() -> None:
-    """Say on standard error that what follows belongs to another call."""
+    """Mark on standard error that what follows belongs to another call."""
     try:
         sys.stderr.flush()
         os.write(2, END_OF_PRINTED)
     except (OSError, ValueError, AttributeError):
-        pass  # the function has closed it, or put something else there
+        pass  # the function has closed or replaced it
 
 
 def _die_with_parent() -> None:
-    """Also where a function never lets another thread run, which would see the end of requests."""
+    """End with the parent, even if a function never lets the thread run that would notice it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
@@ -99,7 +99,7 @@ def _read(requests: int, waiting: queue.SimpleQueue[dict[str, Any]]) -> None:
     with open(requests, "rb") as lines:
         for line in lines:
             waiting.put(json.loads(line))
-    # at once: a function that is at work would hold up an orderly end for ever
+    # at once: an orderly exit would wait for a function that is working
     os._exit(0)
 
 
@@ -113,18 +113,17 @@ def _found(call: str) -> Callable[[list[dict[str, str]], str], object]:
     if not callable(found):
         raise TypeError(f"{call} is {_kind(found)}, and cannot be called")
     try:
-        # asked before the first call: a function that takes something else would fail each of
-        # thousands
+        # checked before the first call: with other parameters each of thousands of calls would fail
         inspect.signature(found).bind([], "")
     except TypeError:
         raise TypeError(f"{call} does not take (messages, session)") from None
     except ValueError:
-        pass  # something built in, which does not tell
+        pass  # a builtin without a signature
     return found  # type: ignore[no-any-return]  # (whatever a module has under a name)
 
 
 def _answer(returned: object, loop: asyncio.AbstractEventLoop, say: Say) -> None:
-    """Say all of what a function returned: text, or text piece by piece, now or awaited."""
+    """Send everything that a function returned: text, or pieces of text, now or awaited."""
     if inspect.isawaitable(returned):
         returned = loop.run_until_complete(_awaited(returned))
     if isinstance(returned, str):
@@ -159,7 +158,7 @@ def _kind(value: object) -> str:
 
 
 def _reason(error: BaseException, workspace: str) -> str:
-    """What was raised, and the last line of the workspace's own that led to it."""
+    """Describe an exception, with the last line of the workspace that led to it."""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001  (a broken exception is still one)

@@ -1,5 +1,5 @@
-"""A Python function behind the same door as every model, and the process that it runs in: started,
-asked, and ended with everything that it began."""
+"""A Python function with the interface of every model, and the process that it runs in, which is
+ended together with everything that it started."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from engine.providers.retry import RetryPolicy
 
 _CHILD: Final = Path(__file__).with_name("child.py")
 LONGEST_LINE: Final = 1024 * 1024
-"""Bytes of what the process may say at once; what it says is six times shorter."""
+"""Bytes of a line from the process; a piece of text takes at most 12 bytes per character."""
 START_S: Final = 120.0
-"""To import a module, which may load a model of its own."""
+"""Seconds to import a module, which may load a model of its own."""
 
 
 END_OF_PRINTED: Final = b"\x1e\x1ecrosswind\x1e\x1e"
-"""What the process says on standard error behind each call."""
+"""What the process writes to standard error after each call."""
 MOST_PRINTED: Final = 4_000
-"""Bytes of what one call printed there that are kept: the last ones, where a fault is told."""
+"""Bytes of one call's standard error that are kept: the last ones, where errors are."""
 MOST_LINES: Final = 40
 _PIECE: Final = 64 * 1024
 _AT_LEISURE_S: Final = 0.01
-"""Between two reads where more is printed than anybody keeps: it is to cost the engine little."""
+"""Seconds between two reads if more is printed than is kept, so that this costs little."""
 _PRINTED_S: Final = 0.2
-"""For so long the end of what was printed is waited for, which may be held open by others."""
+"""Seconds to wait for the end of what was printed, as others may hold the pipe open."""
 
 OnPrinted = Callable[[str], None]
 
@@ -59,36 +59,37 @@ class FunctionError(Exception):
     def __init__(self, words: str, *, is_over: bool) -> None:
         super().__init__(words)
         self.is_over = is_over
-        """Whether the process cannot be asked again."""
+        """Whether the process cannot be used again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionPlace:
-    """Which function, and where it is found."""
+    """Which function to call, and where to find it."""
 
     root: Path
-    """The workspace: the process works in it, and finds modules there first."""
+    """The workspace: the process runs in it, and imports modules from it first."""
     call: str
     """`package.module:function`."""
     environ: Callable[[], Mapping[str, str]] = field(repr=False)
-    """The variables of the process."""
+    """Returns the environment of the process."""
 
 
 @dataclass(slots=True)
 class FunctionProcess:
-    """Asked one thing at a time. Belongs to one event loop; end it there."""
+    """Handles one request at a time. Belongs to one event loop; end it there."""
 
     _process: Process
     _printed: bytes = b""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _is_read: bool = False
-    """Whether nothing more can come."""
+    """Whether nothing more can come on standard error."""
     _reading: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, place: FunctionPlace, *, longest_s: float = START_S) -> Self:
-        """With the function at hand. Raises `FunctionError` where it is not, or takes too long."""
-        # by its file and without its folder (-P), so that the workspace alone says what is imported
+        """Start a process and import the function. Raises `FunctionError` if that fails or takes
+        too long, and `OSError` if there can be no process."""
+        # by path and with -P, so that only the workspace decides what is imported
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", str(_CHILD), str(place.root), place.call),
             stdin=PIPE,
@@ -97,7 +98,7 @@ class FunctionProcess:
             cwd=place.root,
             env=dict(place.environ()),
             limit=LONGEST_LINE,
-            # no Ctrl-C of the terminal's reaches it, and what it starts ends with it
+            # a session of its own: no Ctrl-C reaches it, and its group can be killed
             start_new_session=True,
         )
         started = cls(process)
@@ -122,12 +123,12 @@ class FunctionProcess:
     async def ask(
         self, messages: Sequence[Message], session: str, on_piece: Callable[[str], None]
     ) -> None:
-        """Tell `on_piece` each piece of the reply. Raises `FunctionError`, and what `on_piece`
-        raises; then, and where this is cancelled, the process must be ended."""
+        """Call `on_piece` with each piece of the reply. Raises `FunctionError`, and what `on_piece`
+        raises; after that, or if cancelled, the process must be ended."""
         said = [{"role": one.role.value, "content": one.text} for one in messages]
         pipe = self._process.stdin
         assert pipe is not None  # noqa: S101  (asked for when it was started)
-        with suppress(ConnectionError):  # what became of it is told where it is read
+        with suppress(ConnectionError):  # reported when its answer is read
             pipe.write(json.dumps({"messages": said, "session": session}).encode() + b"\n")
             await pipe.drain()
         while "end" not in (answer := await self._line()):
@@ -153,7 +154,7 @@ class FunctionProcess:
         raise FunctionError(f"its process {_ending(code)}", is_over=True)
 
     async def _read_printed(self) -> None:
-        """Keep the last of it. A process whose words nobody reads would wait for ever."""
+        """Keep the last part of it. A process would block if nobody read what it prints."""
         pipe = self._process.stderr
         assert pipe is not None  # noqa: S101  (asked for when it was started)
         while piece := await pipe.read(_PIECE):
@@ -165,7 +166,7 @@ class FunctionProcess:
         self._news.set()
 
     async def printed(self) -> str:
-        """What the call that has just ended printed on standard error, once."""
+        """Return what the last call printed on standard error, and forget it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PRINTED_S):
                 while END_OF_PRINTED not in self._printed and not self._is_read:
@@ -175,9 +176,9 @@ class FunctionProcess:
         return said.decode("utf-8", "replace").strip()
 
     async def end(self) -> None:
-        """Whatever it is doing, and whatever it has started. Waits until it is gone."""
+        """Kill the process and everything that it started, and wait for its end."""
         with suppress(ProcessLookupError, PermissionError):
-            # the group and not the process: what a function has started would go on without it
+            # the group: what a function has started would go on without the process
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         if self._reading is not None:
@@ -209,11 +210,11 @@ class FunctionPool:
         retry_policy: RetryPolicy,
         on_printed: OnPrinted,
     ) -> None:
-        """One call, in a process that does nothing else meanwhile: what the function does to it is
-        done to this call alone. `on_printed` is told what it printed on standard error. Raises
-        `FunctionError`, `OversizedError`."""
+        """Make a call in a process that does nothing else meanwhile, so that what the function does
+        to it affects only this call. `on_printed` is called with what it printed on standard error.
+        Raises `FunctionError`, `OversizedError` and `OSError`."""
         async with self._free:
-            # the one that was used last: its module and whatever it has loaded are warm
+            # the one that was used last, whose module is loaded and warm
             process = self._idle.pop() if self._idle else await FunctionProcess.start(self.place)
             is_well = False
             try:
@@ -231,7 +232,7 @@ class FunctionPool:
                     await process.end()
 
     async def close(self) -> None:
-        """End the processes that wait; a call that follows starts another."""
+        """End the idle processes; a later call starts another."""
         while self._idle:
             await self._idle.pop().end()
 
@@ -243,7 +244,7 @@ async def _within(
     reply: ReplyBuffer,
     retry_policy: RetryPolicy,
 ) -> None:
-    """With the deadlines of every model's reply."""
+    """Ask within the deadlines of every model's reply."""
     deadlines = Deadlines(retry_policy)
 
     def hear(piece: str) -> None:
@@ -267,7 +268,7 @@ class FunctionModel:
     retry_policy: RetryPolicy = field(repr=False)
     redact: Redactor = field(repr=False)
     cost_usd: float | None = None
-    """Of each call: 0 for what costs nothing, None for what nobody knows."""
+    """The cost of each call in US dollars: 0 if it is free, None if unknown."""
     session: str = ""
     on_attempt: OnAttempt | None = field(default=None, repr=False)
 
@@ -280,7 +281,7 @@ class FunctionModel:
         return replace(self, session=session)
 
     def telling(self, on_attempt: OnAttempt) -> Self:
-        """As `TellsAttempts`: one for each reply."""
+        """As `TellsAttempts`: one attempt for each reply."""
         return replace(self, on_attempt=on_attempt)
 
     async def reply(
@@ -292,7 +293,7 @@ class FunctionModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """As `Model`. Raises `ModelError`."""
-        del schema, seed  # a function is asked for nothing but its reply
+        del schema, seed  # a function is only asked for a reply
         buffer, began = ReplyBuffer(on_text, time.monotonic), time.monotonic()
         outcome, detail, printed = "cancelled", None, list[str]()
         try:
@@ -301,7 +302,7 @@ class FunctionModel:
         finally:
             self._tell(outcome, detail, buffer, began, "".join(printed))
         if detail is not None:
-            # watchers were shown it while it came
+            # watchers have seen it already
             buffer.void()
             raise ModelError(f"{self.label}: {detail}", retryable=True)
         thoughts = "".join(buffer.splitter.thoughts).strip() or None
@@ -310,7 +311,7 @@ class FunctionModel:
     async def _failure(
         self, messages: Sequence[Message], buffer: ReplyBuffer, on_printed: OnPrinted
     ) -> str | None:
-        """Have it reply into the buffer; why it did not, None where it did."""
+        """Get the reply into the buffer; return why that failed, or None."""
         try:
             await self.pool.ask(messages, self.session, buffer, self.retry_policy, on_printed)
         except (FunctionError, OversizedError) as error:
@@ -331,7 +332,7 @@ class FunctionModel:
         first, now = buffer.first_token_at, time.monotonic()
         heard_ms = None if first is None else round((first - began) * 1000)
         took_ms = round((now - began) * 1000)
-        # line by line, so that each is looked through for keys and cut
+        # line by line, so that each is redacted and cut
         said = tuple(self.redact(line) for line in printed.splitlines()[-MOST_LINES:])
         self.on_attempt(
             Attempt(outcome, None, took_ms, heard_ms, self._usage, detail, printed=said)
@@ -339,7 +340,7 @@ class FunctionModel:
 
 
 async def unusable(place: FunctionPlace) -> str | None:
-    """Why the function cannot be called, found by importing it; None where it can."""
+    """Say why the function cannot be called, after importing it; None if it can."""
     try:
         process = await FunctionProcess.start(place)
     except FunctionError as error:

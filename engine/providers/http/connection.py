@@ -1,5 +1,5 @@
-"""One connection that speaks HTTP/1.1: requests go out, one after the other, and each response is
-handled at the moment in which its bytes come in, decompressed where it comes compressed unasked."""
+"""An HTTP/1.1 connection: sends one request at a time and passes each response to a handler as its
+bytes arrive, decompressing it if the server compressed it unasked."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from engine.providers.http.transport import (
 )
 
 DECODED_AT_ONCE: Final = 64 * 1024
-"""Bytes. A few compressed ones can hold very many: so many are decoded in one turn of the event
-loop."""
+"""Bytes of output that are decompressed in one turn of the event loop, as a few compressed bytes
+can expand to very many."""
 MOST_MEMBERS: Final = 10_000
-"""What comes out has its handler's limit; this is for gzip members that hold nothing."""
+"""The limit of gzip members, which may be empty; the handler limits the output."""
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _MEMBERS_AT_ONCE: Final = 16
@@ -35,8 +35,8 @@ _BROKEN: Final = TransportFailure(Fault.BROKEN)
 
 
 def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
-    """What to feed a body of this coding to; None where it needs no decoding. Raises
-    `ConnectionFailedError`, here or when it is fed, for what cannot be decoded."""
+    """Return a decoder for a content coding; None if there is nothing to decode. Raises
+    `ConnectionFailedError` for an unknown coding; so does feeding the decoder with bad data."""
     match coding.strip().lower():
         case "" | "identity":
             return None
@@ -49,26 +49,26 @@ def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
 
 
 class Decoder:
-    """Takes one compressed body in and passes it on plain."""
+    """Decompresses one body and passes it on."""
 
     def __init__(self, on_body: OnBody, *, gzip: bool) -> None:
         self._on_body = on_body
         self._gzip = gzip
-        # for deflate its first byte decides
+        # for deflate, the first byte decides
         self._inflate = zlib.decompressobj(_GZIP) if gzip else None
         self._received = b""
-        """What is not decoded yet."""
+        """Bytes that are not decoded yet."""
         self._members = 1
         self.pending = False
-        """Whether what has come is not all decoded: call `resume` then, in a later turn."""
+        """Whether received bytes remain to be decoded: then call `resume` in a later turn."""
 
     def feed(self, compressed: bytes) -> None:
-        """Decode the beginning of it. Nothing more may be fed while something is pending."""
+        """Decode the beginning of new bytes. Must not be called while anything is pending."""
         self._received += compressed
         self.resume()
 
     def resume(self) -> None:
-        """Decode as much more as one turn has time for."""
+        """Decode as much more as one turn allows."""
         room = DECODED_AT_ONCE
         for _ in range(_MEMBERS_AT_ONCE):
             inflate = self._current()
@@ -80,8 +80,7 @@ class Decoder:
                 raise ConnectionFailedError(_BROKEN) from None
             room -= len(body)
             self._received = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            # no room left: zlib may hold back more that it has decoded already, without any input
-            # that is unread
+            # without room left, zlib may hold back output although all input was consumed
             self.pending = bool(self._received) or not room
             if body:
                 self._on_body(body)
@@ -89,9 +88,9 @@ class Decoder:
                 return
 
     def _current(self) -> zlib._Decompress | None:
-        """For what was received; None where nothing of it belongs to the body."""
+        """Return the decompressor for the received bytes; None if they are not part of the body."""
         if self._inflate is not None and self._inflate.eof:
-            # a gzip file may be several, one behind the other, with zeros between them
+            # a gzip body may consist of several members with zeros between them
             self._received = self._received.lstrip(b"\0") if self._gzip else b""
             self.pending = False
             if not self._received.startswith(b"\x1f"):
@@ -102,9 +101,8 @@ class Decoder:
                 raise ConnectionFailedError(_BROKEN)
             self._inflate = zlib.decompressobj(_GZIP)
         if self._inflate is None:
-            # some write a header in front of deflate, and some do not
-            # RFC 9110 means the zlib format (8 is its method), but servers that send raw deflate
-            # are old and many
+            # RFC 9110 means the zlib format (8 is its method), but many old servers send raw
+            # deflate without its header
             headed = self._received[0] & 0x0F == 8
             self._inflate = zlib.decompressobj(zlib.MAX_WBITS if headed else -zlib.MAX_WBITS)
         return self._inflate
@@ -112,23 +110,22 @@ class Decoder:
 
 READ_AT_ONCE: Final = 64 * 1024
 LARGEST_HEAD: Final = 64 * 1024
-"""Bytes that may come without any of a body among them: of a head, or of heads in front of it, or
-of what stands around and behind the chunks of a body."""
+"""Bytes that may come without any of a body: in heads, or around and after the chunks of a body."""
 
 _TLS_ALERT: Final = 0x15
-"""What TLS begins with that says that something else was expected. HTTP begins with a letter."""
+"""The first byte of a TLS alert, as from a server that got no TLS. HTTP begins with a letter."""
 _LONG_S: Final = 0.005
-"""What takes longer to handle than this is no reply that is being streamed."""
+"""Seconds of handling, beyond which a piece is not part of a streamed reply."""
 _PAUSE: Final = 4
-"""So many times as long as it took the others get before more of such a response is read."""
+"""Reading such a response pauses for this many times the time that handling took."""
 
 
 class UnansweredError(ConnectionFailedError):
-    """A connection that had carried another request ended before a byte of this one's response."""
+    """A reused connection ended before the first byte of the response."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """Belongs to one event loop. Whatever comes when no response is due ends it."""
+    """A connection on one event loop. Data that comes when no response is due ends it."""
 
     def __init__(self, buffer: memoryview, on_lost: Callable[[HttpConnection], None]) -> None:
         self._buffer = buffer
@@ -138,61 +135,62 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.on_body = self._body_parts.append
         """Called by the parser."""
         self._parser = HttpResponseParser(self)
-        # what servers written by hand get wrong, and what is dangerous only to who passes it on
+        # common faults of hand-written servers, dangerous only for programs that forward messages
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
         )
         self._response: asyncio.Future[None] | None = None
-        """Done when the response is over; none where nothing was requested."""
+        """Done when the response is over; None while there is no request."""
         self._on_response: OnResponse | None = None
         self._on_body: OnBody | None = None
-        """Told of the body; none before there is a response."""
+        """The handler of the body; None before the response begins."""
         self._headers: dict[str, str] = {}
         self._head_complete = False
         self._complete = False
         self._reusable = True
-        """Whether it may carry another request after this one."""
+        """Whether it can carry another request after this one."""
         self._until_close = False
-        """Whether nothing but the connection's end says where the body ends."""
+        """Whether the end of the connection is the end of the body."""
         self._begun = False
         """Whether anything of a response has come."""
         self._bodiless = 0
-        """Bytes since the last of a body."""
+        """Bytes since the last part of a body."""
         self._used = False
-        """Whether it has carried a request before this one."""
+        """Whether it has carried a request before."""
         self._decoder: Decoder | None = None
         self._paused: asyncio.Handle | None = None
-        """Resumes what is not read meanwhile."""
+        """Resumes reading."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when nothing of it is left."""
+        """Done when the connection is closed completely."""
 
     @property
     def available(self) -> bool:
         """Whether it can carry a request now."""
         transport = self._transport
-        # asyncio tells of a closed connection a turn of the loop later; `is_closing` knows at once
+        # asyncio reports a closed connection one turn later; `is_closing` knows at once
         open_ = transport is not None and not transport.is_closing()
         return open_ and self._reusable and self._response is None
 
     @property
     def nothing_unread(self) -> bool:
-        """Whether nothing has come since the last response, not even the connection's end. Both may
-        lie in the socket: servers close what has waited without a word, and some say why first."""
+        """Whether nothing has come since the last response, not even the end of the connection.
+        Either may be in the socket: servers close idle connections, some with a message first."""
         transport = self._transport
         if transport is None:
             return False
-        # `select` would refuse descriptors above 1,023, of which a process with many connections
-        # has some
+        # `select` refuses descriptors above 1,023, which a process with many connections has
         poll = select.poll()
         poll.register(transport.get_extra_info("socket"), select.POLLIN)
         return not poll.poll(0)
 
     async def request(self, request: bytes, on_response: OnResponse) -> None:
-        """Send it and have its response handled. Raises `ConnectionFailedError`, and what the
-        handler raises; `UnansweredError` where the request is worth a fresh connection. Afterwards
-        this one is either `available` or closing."""
+        """Send a request and wait until its response was handled.
+
+        Raises `ConnectionFailedError`, and what the handler raises; `UnansweredError` if the
+        request is worth a new connection. Afterwards this one is either `available` or closing.
+        """
         transport = self._transport
         if transport is None or not self.available:
             raise ConnectionFailedError(CLOSED)
@@ -204,19 +202,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._decoder = None
         self._response = asyncio.get_running_loop().create_future()
         try:
-            # one write: the head and the body of a request in two segments wait for each other
-            # under Nagle's algorithm and delayed acknowledgements
+            # one write: with two segments, Nagle's algorithm would wait for a delayed
+            # acknowledgement
             transport.write(request)
             await self._response
         finally:
             self._response = self._on_response = self._on_body = None
             self._used = True
-            # a response that came before all was sent leaves the rest of it in the way
+            # after an early response, the unsent rest of this request would precede the next one
             if not self._reusable or self._paused or transport.get_write_buffer_size():
                 self.abort()
 
     def abort(self) -> None:
-        """End it, whatever it is in the middle of."""
+        """Close the connection at once."""
         self._reusable = False
         if self._transport is not None:
             self._transport.abort()
@@ -224,19 +222,19 @@ class HttpConnection(asyncio.BufferedProtocol):
     # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """By the event loop, as the four below."""
+        """Called by the event loop, like the next four."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The pool's one buffer: what is read into it is handled before anything else is read."""
+        """Return the pool's buffer, which is handled before anything else is read into it."""
         del sizehint
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have come into the buffer."""
+        """Handle the bytes that were read into the buffer."""
         response = self._response
         if response is None or response.done():
-            # nobody asked for it, and it must not be taken for the response to the next request
+            # unsolicited, and must not be taken for the response to the next request
             self.abort()
         elif not self._begun and self._is_stale:
             self._fail(UnansweredError(CLOSED))
@@ -244,14 +242,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._timed(response, lambda: self._received(nbytes))
 
     def _timed(self, response: asyncio.Future[None], handle: Callable[[], None]) -> None:
-        """Handle what has come. What takes long pauses this connection, so that one response does
-        not hold up all others."""
-        # of this thread's CPU: on a busy machine the wall clock would pause connections for what
-        # others took
+        """Run `handle`, and pause this connection if that took long, so that one response does not
+        hold up all others."""
+        # CPU time of this thread: by the wall clock, a busy machine would pause connections for the
+        # time of other processes
         began = time.thread_time()
         try:
             handle()
-        except Exception as error:  # noqa: BLE001  (whatever a handler raises is its caller's)
+        except Exception as error:  # noqa: BLE001  (raised in the caller's request)
             self._fail(error)
             return
         took = time.thread_time() - began
@@ -268,21 +266,21 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _resume(self, response: asyncio.Future[None]) -> None:
         self._paused = None
         if response.done() or self._transport is None:
-            return  # and it is closing
+            return  # it is closing
         self._transport.resume_reading()
         decoder = self._decoder
         pending = decoder is not None and decoder.pending
         self._timed(response, decoder.resume if decoder and pending else lambda: None)
 
     def eof_received(self) -> None:
-        """The server sends no more. That is the end of a body which has no other."""
+        """Handle the end of what the server sends, which ends a body that has no other end."""
         response = self._response
         if self._until_close and response is not None and not response.done():
             self._complete = True
             response.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing can be sent or received any more."""
+        """Fail the request, and report that the connection is gone."""
         self._transport = None
         unanswered = self._used and not self._begun
         kind = UnansweredError if unanswered else ConnectionFailedError
@@ -298,42 +296,41 @@ class HttpConnection(asyncio.BufferedProtocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        """By the parser, as the three below."""
+        """Called by the parser, like the next three."""
         if self._complete:
-            # comes out of the parser as its own error, and so ends the connection: whatever follows
-            # a whole response was asked for by nobody
+            # the parser turns it into its own error, which ends the connection: nothing may follow
+            # a complete response
             raise ValueError("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which is passed over: what it says comes too late to be used."""
+        """Collect a header; trailers are ignored, as they come too late."""
         if not self._head_complete:
             field, text = name.decode("latin-1").lower(), value.decode("latin-1")
             known = self._headers.get(field)
-            # as RFC 9110, 5.3 joins lines of one name
+            # joined as in RFC 9110, 5.3
             self._headers[field] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
-        """The head is whole; one with a status below 200 announces another."""
-        # 100 and 103 come in front of the answer (RFC 9110, 15.2); their headers are not the
-        # answer's
+        """Note that the head is complete."""
+        # 100 and 103 precede the answer (RFC 9110, 15.2); their headers are not the answer's
         if self._parser.get_status_code() < 200:
             self._headers.clear()
         else:
             self._head_complete = True
 
     def on_message_complete(self) -> None:
-        """The body is whole, if it was not that of an announcement."""
+        """Note that the body is complete, unless it belongs to an interim response."""
         if self._head_complete:
             self._complete = True
-            # by version and `Connection`, and never where the body ends with the connection
+            # by version and `Connection`; never if the body ends with the connection
             self._reusable = self._parser.should_keep_alive()
 
     # The response
 
     @property
     def _is_stale(self) -> bool:
-        """Whether what comes first was on its way before the request was: a part of that is still
-        here. On a fresh connection it is a response that could not wait."""
+        """Whether this response precedes the request, a part of which is not sent yet. On a new
+        connection it is an early response instead."""
         transport = self._transport
         return self._used and transport is not None and transport.get_write_buffer_size() > 0
 
@@ -343,7 +340,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._buffer[0] == _TLS_ALERT:
                 raise ConnectionFailedError(TransportFailure(Fault.TLS, SPEAKS_TLS))
         is_http = self._parse(nbytes)
-        # what was good before a fault counts: the reply may be whole by then
+        # data before a fault counts, as the reply may be complete by then
         if self._head_complete and self._on_body is None and self._on_response is not None:
             self._on_body = self._body_handler(self._on_response)
         parts = self._body_parts
@@ -360,7 +357,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise ConnectionFailedError(TransportFailure(Fault.BROKEN))
 
     def _parse(self, nbytes: int) -> bool:
-        """Whether it is HTTP."""
+        """Feed the parser; return whether it is HTTP."""
         try:
             self._parser.feed_data(self._buffer[:nbytes])
         except (HttpParserError, HttpParserUpgrade):

@@ -1,4 +1,4 @@
-"""Connects to a server: its name looked up, a socket, a proxy's tunnel where there is one, TLS."""
+"""Opens connections to a server: name resolution, a socket, a proxy's tunnel if needed, TLS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from engine.providers.http.transport import (
 
 CONNECT_S: Final = 20.0
 NEXT_ADDRESS_S: Final = 0.25
-"""After which the next address of a host is tried as well, as RFC 8305 says."""
+"""Seconds after which the next address of a host is tried in parallel, as in RFC 8305."""
 NAMES_KEPT_S: Final = 60.0
 
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r]")
@@ -41,13 +41,13 @@ _NOT_TLS: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"}
     | {"PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE"}
 )
-"""What OpenSSL says of a response that is none of TLS."""
+"""OpenSSL's reasons for a response that is not TLS."""
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 class Connector:
-    """To one server, through a proxy if one is given. Belongs to one event loop."""
+    """Connects to one server, through a proxy if one is given. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -64,25 +64,25 @@ class Connector:
         self._trust_lock = asyncio.Lock()
         self._context: ssl.SSLContext | None = None
         self._first = HostPort.of(url if proxy is None else proxy)
-        """What the socket is connected to."""
+        """The peer of the socket."""
         self._lookup: asyncio.Task[Sequence[AddrInfoType]] | None = None
         self._stale_at = 0.0
 
     @property
     def target(self) -> str:
-        """What the first line of a request names: a proxy is told the whole address."""
+        """The target in a request's first line; a proxy without a tunnel gets the full address."""
         parts = self._server
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return path if self._proxy is None or self._tunnelled else f"http://{parts.netloc}{path}"
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the connection adds to every request."""
+        """The headers that the connection adds to every request."""
         password = {} if self._tunnelled else self._proxy_password
         return {"Host": self._server.netloc, **password}
 
     async def connect(self, make: Callable[[], HttpConnection]) -> HttpConnection:
-        """A connection that can be asked, TLS and tunnel included. Raises
+        """Return a connection that is ready for requests, including TLS and tunnel. Raises
         `ConnectionFailedError`."""
         await self._load_trust()
         in_tls = False
@@ -101,17 +101,17 @@ class Connector:
             if in_tls and isinstance(error, TimeoutError):
                 words = f"{self._tls_peer} does not answer in TLS: does it speak it?"
                 failure = TransportFailure(Fault.NO_CONNECTION, words)
-        # outside of the handler, so that the foreign error does not hang on to this one
+        # raised outside the handler, so that it does not have the other error as its context
         raise ConnectionFailedError(failure)
 
     @property
     def _tls_peer(self) -> str:
-        """With whom TLS is spoken, as people write it; a proxy that speaks it comes first."""
+        """The peer that speaks TLS, for people; if the proxy does, it is the proxy."""
         secured = self._proxy if self._proxy and self._proxy.scheme == "https" else self._server
         return str(HostPort.of(secured.geturl()))
 
     async def _load_trust(self) -> None:
-        """Once, as it takes long, however many connect at the same time."""
+        """Load certificates once, on a thread as that is slow, for all that connect meanwhile."""
         async with self._trust_lock:
             if not self._secure or self._context is not None:
                 return
@@ -142,9 +142,9 @@ class Connector:
     async def _opened(
         self, make: Callable[[], P], tls_begins: Callable[[], None]
     ) -> tuple[asyncio.Transport, P]:
-        """Connected with what comes first, be it the proxy."""
-        # asyncio's own races addresses as well, but gives no word of when TLS begins, which is
-        # needed to tell a server that does not answer from one that does not speak TLS
+        """Connect to the first peer, which may be the proxy."""
+        # not asyncio's own happy eyeballs, which do not say when TLS begins: that distinguishes a
+        # server that does not answer from one that does not speak TLS
         sock = await aiohappyeyeballs.start_connection(
             await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
         )
@@ -159,26 +159,25 @@ class Connector:
         )
 
     async def _addresses(self) -> Sequence[AddrInfoType]:
-        """A thousand conversations that connect at once look the name up once."""
+        """Resolve the name once for all conversations that connect at the same time."""
         loop = asyncio.get_running_loop()
         known = self._lookup
         if known is None or (known.done() and (_failed(known) or loop.time() > self._stale_at)):
             host, port = self._first.host, self._first.port
-            # AI_ADDRCONFIG: no IPv6 addresses on a machine that has none, which would each fail
-            # first
+            # AI_ADDRCONFIG: no IPv6 addresses on a machine without IPv6, each of which would fail
             looking_up = loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
             )
             known = self._lookup = loop.create_task(looking_up)
             self._stale_at = loop.time() + NAMES_KEPT_S
-        # whoever is cancelled meanwhile must not cancel the lookup of all the others
+        # shielded: cancelling one call must not cancel the lookup of all others
         return await asyncio.shield(known)
 
     async def _through_tunnel(
         self, connection: HttpConnection, tls_begins: Callable[[], None]
     ) -> HttpConnection:
         server = self._server
-        # CONNECT names a port always (RFC 9110, 9.3.6)
+        # CONNECT always needs a port (RFC 9110, 9.3.6)
         target = server.netloc if server.port else f"{server.netloc}:443"
         transport, tunnel = await self._opened(ProxyTunnel, tls_begins)
         try:
@@ -191,16 +190,16 @@ class Connector:
         except BaseException:
             transport.abort()
             raise
-        # what `start_tls` gives where the other side has gone meanwhile
+        # `start_tls` returns None if the peer has gone meanwhile
         if secured is None:
             raise ConnectionFailedError(CLOSED)
-        # it was made before the tunnel was, and has not been told of the transport it is to use
+        # it was created before the tunnel, and has not been given its transport yet
         connection.connection_made(secured)
         return connection
 
 
 class ProxyTunnel(asyncio.Protocol):
-    """Asks a proxy for a tunnel. Afterwards the connection is for whoever takes it over."""
+    """Asks a proxy for a tunnel. Afterwards another protocol takes the connection over."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -216,21 +215,20 @@ class ProxyTunnel(asyncio.Protocol):
         match = _STATUS.match(await self._answer)
         if match is None:
             raise ConnectionFailedError(TransportFailure(Fault.BROKEN))
-        # its status is kept: 407 asks for a password, another may be the proxy's word for a host it
-        # cannot reach
+        # the status is kept: 407 asks for a password, another may mean an unreachable host
         if match[1] != b"200":
             raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=int(match[1])))
 
     def data_received(self, data: bytes) -> None:
-        """What the proxy says to the request for a tunnel. Nothing behind its head is read: the
-        server speaks only when it is spoken to."""
+        """Collect the proxy's answer. Nothing can follow its head, as the server speaks only after
+        a request."""
         self._head += data
         whole = b"\r\n\r\n" in self._head or len(self._head) > LARGEST_HEAD
         if whole and not self._answer.done():
             self._answer.set_result(self._head)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It hung up instead of an answer."""
+        """Fail if the proxy hung up without an answer."""
         if not self._answer.done():
             failure = CLOSED if exc is None else TransportFailure(Fault.BROKEN, error_name(exc))
             self._answer.set_exception(ConnectionFailedError(failure))
@@ -241,19 +239,19 @@ def _failed(lookup: asyncio.Task[Sequence[AddrInfoType]]) -> bool:
 
 
 def _certified_name(host: str | None) -> str:
-    """As certificates name it: without the dot that ends an absolute name."""
+    """Return the name as in certificates, without the final dot of an absolute name."""
     return (host or "").rstrip(".")
 
 
 @cache
 def system_trust() -> ssl.SSLContext:
-    """The certificates that the official clients trust: those of the operating system, or those
-    that `SSL_CERT_FILE` or `SSL_CERT_DIR` names. Raises `OSError` where they cannot be read."""
+    """Return the certificates that the official clients trust: the operating system's, or those of
+    `SSL_CERT_FILE` or `SSL_CERT_DIR`. Raises `OSError` if they cannot be read."""
     return httpx2.create_ssl_context()
 
 
 def no_trust(error: OSError) -> TransportFailure:
-    """Why there is nothing to check certificates against."""
+    """Explain why the trusted certificates cannot be read."""
     name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), None)
     what = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror or ""
     named = what if name is None else f"{name} is {os.environ[name]}: {what}"
@@ -261,14 +259,13 @@ def no_trust(error: OSError) -> TransportFailure:
 
 
 def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> TransportFailure:
-    """Why no connection came about, in words that hold nothing of the request."""
+    """Explain why there is no connection, without anything of the request."""
     match error:
         case _ if for_want_of_any(error):
             return _NO_FILES
         case ssl.SSLCertVerificationError():
             return TransportFailure(Fault.CERTIFICATE)
-        # both are also OSErrors, so the order of these cases matters: certificates first, then
-        # TLS, then names, then sockets
+        # these are OSErrors, too, so the order matters: certificates, TLS, names, sockets
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
             words = "it hung up before TLS was agreed on"
             return TransportFailure(Fault.NO_CONNECTION, words)
@@ -278,12 +275,12 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
         case ssl.SSLError():
             return TransportFailure(Fault.TLS, f"{peer}: {error_name(error)}")
         case socket.gaierror():
-            # the resolver did not answer, which says nothing about the name
+            # EAI_AGAIN: the resolver did not answer, which says nothing about the name
             again = error.errno == socket.EAI_AGAIN
             return TransportFailure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
         case UnicodeError():
             return TransportFailure(Fault.UNKNOWN_HOST)
-        # asyncio's own has no errno; one of the system (ETIMEDOUT) names what was not reached
+        # asyncio's TimeoutError has no errno; the system's ETIMEDOUT has one
         case TimeoutError() if error.errno is None:
             return TransportFailure(Fault.NO_CONNECTION, "it does not answer")
         case _:
@@ -292,12 +289,12 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
 
 
 async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:
-    """Whether anybody there accepts one. Nothing is sent."""
+    """Whether a connection is accepted there. Sends nothing."""
     return await _opens(host_port, None, longest_s)
 
 
 async def speaks_tls(host_port: HostPort, *, longest_s: float) -> bool:
-    """Whether anybody there answers a greeting in TLS, whoever it is. Nothing else is sent."""
+    """Whether a TLS handshake succeeds there, with any certificate. Sends nothing else."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return await _opens(host_port, context, longest_s)

@@ -1,4 +1,4 @@
-"""How many files and connections this process may have open at once."""
+"""How many files and connections this process may have open at the same time."""
 
 from __future__ import annotations
 
@@ -9,39 +9,38 @@ import socket
 from typing import Final
 
 RESERVED: Final = 96
-"""For the store, the files, watchers, names looked up, and addresses tried side by side."""
+"""Kept for the store, files, watchers, name lookups, and addresses that are tried in parallel."""
 FEWEST: Final = 8
-"""Connections that are opened whatever is reserved."""
+"""Connections that may be opened even if they are fewer than `RESERVED` leaves."""
 
 
 _NONE_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def raise_limit() -> None:
-    """As far as this user may: shells begin with a limit that is small and not meant."""
+    """Raise the soft limit as far as this user may: shells begin with a small one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (ValueError, OSError):
-            return  # where the system has a limit of its own below that
+            return  # the system has a lower limit of its own
 
 
 def most_connections() -> int:
-    """How many connections to servers this process may have at once, by its limit of open files."""
+    """Return how many connections to servers this process may have, by its limit of open files."""
     return most_under(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def most_connections_raised() -> int:
-    """As `most_connections`, once the limit is raised as far as it goes."""
+    """As `most_connections`, after the limit was raised."""
     return most_under(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
 def any_left() -> bool:
-    """Whether one more can be opened at this moment, whoever has the others."""
+    """Whether one more file can be opened now."""
     try:
-        # asked by doing it: what other processes hold of the system's limit is to be seen in no
-        # number
+        # tried, as what other processes use of the system's limit cannot be read anywhere
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return False
@@ -49,18 +48,18 @@ def any_left() -> bool:
 
 
 def for_want_of_any(error: OSError | UnicodeError) -> bool:
-    """Whether a connection failed for that. What looks names up does not say so."""
+    """Whether a connection failed for that reason, which name resolution does not say."""
     if isinstance(error, socket.gaierror):
         return not any_left()
     return isinstance(error, OSError) and error.errno in _NONE_LEFT
 
 
 def wait_words() -> str:
-    """What calls wait for where no more connections may be open, and what to do about it."""
+    """Say that calls wait for open files, and what to do about it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return f"out of open files (the limit is {soft}): `ulimit -n 4096` before the next run"
 
 
 def most_under(limit: int) -> int:
-    """How many connections fit under a limit of open files, with `RESERVED` left for all else."""
+    """Return how many connections fit under a limit of open files, after `RESERVED`."""
     return 1 << 20 if limit == resource.RLIM_INFINITY else max(limit - RESERVED, FEWEST)

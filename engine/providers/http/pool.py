@@ -1,4 +1,4 @@
-"""The connections to one address: kept open between requests, shared by all of its calls."""
+"""The connection pool for one address: connections are kept alive and shared by all its calls."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from engine.providers.http.transport import (
 )
 
 KEEP_ALIVE_S: Final = 90.0
-"""Between two turns of a conversation a connection waits for the other side to speak."""
+"""Longer than the time between two turns, in which the connection waits for the other model."""
 GREETING_S: Final = 2.0
 _TLS_TRIED_AT: Final = 2
-"""The how manieth hang-up in a row is answered by looking whether TLS is expected."""
+"""The number of consecutive hang-ups at which it is tested whether the server expects TLS."""
 
 _POOLS: Final[WeakSet[ConnectionPool]] = WeakSet()
-"""Of this process, which has one limit for all."""
+"""All pools of this process, which share its limit of open files."""
 
 
 class ConnectionPool:
-    """A `Transport`. Opens connections as requests need them. Belongs to one event loop; close it
-    there."""
+    """A `Transport` that opens connections as requests need them. Belongs to one event loop; close
+    it there."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class ConnectionPool:
         connect_s: float = CONNECT_S,
         trust: Callable[[], ssl.SSLContext] = system_trust,
     ) -> None:
-        """`trust` is called on a thread, when first needed. Raises `InputError` where the
-        environment names a proxy that cannot be used."""
+        """`trust` is called on a thread when it is first needed. Raises `InputError` if the
+        environment names an unusable proxy."""
         proxy = proxy_for(address.url)
         self._connector = Connector(address.url, proxy, connect_s=connect_s, trust=trust)
         self._headers = _by_name({**self._connector.headers, **address.headers})
         self._keep_alive_s = keep_alive_s
-        # all that comes in is handled before the next of it is read, so that one is enough for all
+        # one buffer for all connections, as each read is handled before the next one
         self._buffer = memoryview(bytearray(READ_AT_ONCE))
         self._open: set[HttpConnection] = set()
         self._idle: dict[HttpConnection, float] = {}
-        """Since when each waits, the longest first."""
+        """When each connection became idle, longest first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
         self._reuses = address.kept
@@ -82,12 +82,12 @@ class ConnectionPool:
                 raise
         else:
             return
-        # outside of the handler, so that the other failure does not hang on to this one
+        # raised outside the handler, so that it does not have the other failure as its context
         raise ConnectionFailedError(TransportFailure(Fault.TLS, SPEAKS_TLS))
 
     async def _send(self, request: bytes, on_response: OnResponse) -> None:
-        """What a kept connection ends without a byte of a response is sent once more, on a fresh
-        one: the server had closed it, and has most likely not seen the request."""
+        """Send the request once more, over a new connection, if a kept one ends without a byte of a
+        response: the server had closed it, and has most likely not seen the request."""
 
         def responds(status: int, headers: Mapping[str, str]) -> OnBody:
             self._could_be_tls = False
@@ -97,8 +97,8 @@ class ConnectionPool:
         if kept is not None:
             try:
                 await self._send_over(kept, request, responds)
-            # RFC 9112, 9.3.1: a connection may be closed at any time, also while a request is on
-            # its way over it
+            # RFC 9112, 9.3.1: a connection may be closed at any time, even while a request is on
+            # its way
             except UnansweredError:
                 pass
             else:
@@ -115,16 +115,16 @@ class ConnectionPool:
                 self._keep(connection)
 
     async def _expects_tls(self) -> bool:
-        """Whether that is why a server that never answered hangs up without a word. Found out at
-        the second time, by a greeting that holds no request."""
+        """Whether a server that never answered hangs up because it expects TLS. Tested at the
+        second hang-up, with a handshake and without a request."""
         self._hung_up += 1
         if not self._could_be_tls or self._hung_up != _TLS_TRIED_AT:
             return False
         return await speaks_tls(HostPort.of(self._url), longest_s=self._greeting_s)
 
     async def close(self) -> None:
-        """Cut off what is in the air, and wait until the system has every socket back. A request
-        that is made afterwards opens a connection that is not kept."""
+        """Abort all requests, and wait until the sockets are closed. A later request opens a
+        connection that is not kept."""
         self._closed = True
         self._idle.clear()
         if self._sweeping is not None:
@@ -151,25 +151,25 @@ class ConnectionPool:
 
     @staticmethod
     async def accepts_connection(host_port: HostPort) -> bool:
-        """Whether anybody there accepts one. Nothing is sent, and nothing kept."""
+        """Whether a connection is accepted there. Sends and keeps nothing."""
         return await accepts_connection(host_port, longest_s=CONNECT_S)
 
     def can_send(self) -> bool:
         """As `Transport`."""
         if self._idle:
             return True
-        # the system counts for the whole process: for one address another gives up what nobody uses
+        # the limit is the process's: another pool may have to give up an idle connection
         if sum(pool.open for pool in _POOLS) < most_connections() and any_left():
             return True
         return any(pool.close_longest_idle() for pool in list(_POOLS))
 
     @property
     def open(self) -> int:
-        """Connections, those included that are being opened."""
+        """The number of connections, including those that are being opened."""
         return len(self._open) + self._connecting
 
     def close_longest_idle(self) -> bool:
-        """Make room for another; whether there was one that nobody uses."""
+        """Close the connection that has been idle longest; return whether there was one."""
         longest = next(iter(self._idle), None)
         if longest is None:
             return False
@@ -183,7 +183,7 @@ class ConnectionPool:
         self._idle.pop(connection, None)
 
     def _take_idle(self) -> HttpConnection | None:
-        """The one that was used last, as the server is least likely to have tired of it."""
+        """Take the connection that was used last, which the server has most likely kept."""
         while self._idle:
             connection, _ = self._idle.popitem()
             if connection.available and connection.nothing_unread:
@@ -201,7 +201,7 @@ class ConnectionPool:
             self._sweeping = loop.call_later(self._keep_alive_s, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what has waited too long, and come again when the next will have."""
+        """Close connections that were idle too long, and schedule the next sweep."""
         loop = asyncio.get_running_loop()
         self._sweeping = None
         for connection, since in list(self._idle.items()):
@@ -213,5 +213,5 @@ class ConnectionPool:
 
 
 def _by_name(headers: Mapping[str, str]) -> dict[str, str]:
-    """Whole lines, by names that are the same in any case."""
+    """Return header lines by lower-case name."""
     return {name.lower(): f"{name}: {value}" for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""Which proxy the environment names for an address."""
+"""Determines which proxy the environment names for an address."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _HINT: Final = "it looks like http://host:port; look at HTTPS_PROXY, HTTP_PROXY 
 
 
 def proxy_for(url: str) -> str | None:
-    """Raises `InputError`, which does not show a proxy's password, for one that cannot be used."""
+    """Return the proxy, or None. Raises `InputError`, without the password, if it is unusable."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = getproxies()
-    # a proxy is another machine, on which this one's loopback is its own
+    # to a proxy, a loopback address would be the proxy's own machine
     if host in LOOPBACK or _is_exempt(url, proxies.get("no")):
         return None
-    # as curl, requests and the official clients read the environment
+    # in the order of curl, requests and the official clients
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy:
         return None
@@ -49,8 +49,8 @@ def proxy_for(url: str) -> str | None:
 
 
 def exemption(url: str) -> str | None:
-    """The entry of NO_PROXY for an address that would otherwise go by a proxy; None where none
-    is."""
+    """Return the entry of NO_PROXY that exempts an address from a proxy; None if none does, or if
+    there is no proxy for it."""
     parts, proxies = urlsplit(url), getproxies()
     if parts.hostname in LOOPBACK or not (proxies.get(parts.scheme) or proxies.get("all")):
         return None
@@ -58,7 +58,7 @@ def exemption(url: str) -> str | None:
 
 
 def _is_exempt(url: str, said: str | None) -> bool:
-    """As NO_PROXY says; where nothing does, as the system's own settings may."""
+    """Whether NO_PROXY exempts the address; without NO_PROXY, whether the system's settings do."""
     if said is not None:
         return _entry_for(url, said) is not None
     return bool(proxy_bypass(urlsplit(url).hostname or ""))
@@ -73,8 +73,8 @@ def _entry_for(url: str, said: str) -> str | None:
 
 
 def _names(entry: str, host: str, port: int | None) -> bool:
-    """`*`, a name and all below it, an address, a network, each but a network with a port or
-    without; IPv6 in brackets or without."""
+    """Whether an entry matches: `*`, a name and everything below it, an address (all with or
+    without a port), or a network; IPv6 with or without brackets."""
     if entry == "*":
         return True
     address = _address(host)
@@ -84,7 +84,7 @@ def _names(entry: str, host: str, port: int | None) -> bool:
     before, _, behind = entry.rpartition(":")
     is_whole = before.startswith("[") and before.endswith("]")
     is_port = behind.isascii() and behind.isdecimal() and len(behind) <= _PORT_DIGITS
-    # `fe80::1` ends in digits behind a colon, too: only in brackets an IPv6 address has a port
+    # `fe80::1` also ends in digits after a colon: an IPv6 address has a port only after brackets
     if is_port and before and (is_whole or ":" not in before):
         if int(behind) != port:
             return False
@@ -101,7 +101,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         found = ip_address(text)
     except ValueError:
         return None
-    # one address in two spellings
+    # an IPv4 address may be written as an IPv6 one
     return getattr(found, "ipv4_mapped", None) or found
 
 
@@ -113,7 +113,7 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 
 def _scheme(proxy: str) -> str | None:
-    """None for what is no address."""
+    """Return the scheme; None if this is not an address."""
     try:
         parts = urlsplit(proxy)
         named = bool(parts.scheme and parts.hostname) and parts.port != 0

@@ -1,4 +1,4 @@
-"""The words of this room: where requests go, who is told of the response, what can fail."""
+"""Types that the HTTP client shares with its callers: addresses, handlers and failures."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 SPEAKS_TLS: Final = "the server expects TLS: write https:// in base_url"
 
 OnBody = Callable[[bytes], None]
-"""Told of each piece of a response's body. What it raises ends the request."""
+"""Called with each piece of a response's body. An exception from it ends the request."""
 OnResponse = Callable[[int, Mapping[str, str]], OnBody]
-"""The response handler: told of the status and the headers, by names in lower case, when a server
-begins to answer; gives what is to be told of the body."""
+"""Called with the status and the headers, whose names are in lower case, when a server begins to
+answer; returns what is called with the body."""
 
 
 class Fault(StrEnum):
-    """Why a request brought no whole response."""
+    """Why a request got no complete response."""
 
     UNKNOWN_HOST = "unknown_host"
     NETWORK = "network"
-    """There is no way to any host: no route, or nobody who resolves names."""
+    """No host can be reached: there is no route, or no name resolution."""
     NO_CONNECTION = "no_connection"
-    """The host refuses, or does not accept a connection in time."""
+    """The host refuses the connection, or does not accept it in time."""
     NO_FILES = "no_files"
-    """This machine lets no more files be open: no fault of the host's."""
+    """This machine cannot open more files, which is not the host's fault."""
     PROXY = "proxy"
-    """The proxy on the way answered in place of the server, and lets nothing through."""
+    """A proxy answered instead of the server, and refuses to pass the request on."""
     CERTIFICATE = "certificate"
     NO_TRUST = "no_trust"
-    """What certificates are checked against cannot be read here."""
+    """The trusted certificates cannot be read on this machine."""
     TLS = "tls"
-    """One side speaks TLS and the other does not, or they do not agree on it."""
+    """One side does not speak TLS, or they do not agree on a version."""
     BROKEN = "broken"
-    """The connection broke, or what came over it was not the protocol."""
+    """The connection broke, or what it carried was not HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransportFailure:
-    """What failed. Holds nothing of the request: its headers carry a key."""
+    """A failure. Contains nothing of the request, whose headers have a key."""
 
     fault: Fault
     message: str = ""
     status: int | None = None
-    """A proxy's."""
+    """The status of a proxy."""
 
 
 CLOSED: Final = TransportFailure(Fault.BROKEN, "the server closed it")
 
 
 class ConnectionFailedError(Exception):
-    """No connection, or one that broke."""
+    """There was no connection, or it broke."""
 
     def __init__(self, failure: TransportFailure) -> None:
         super().__init__(failure.message)
@@ -64,20 +64,20 @@ class ConnectionFailedError(Exception):
 
 
 class Transport(Protocol):
-    """Sends requests to one address. Another HTTP client serves as well behind it: see
+    """Sends requests to one address. Other HTTP clients can implement it, too: see
     `tests/benchmarks/transports.py`."""
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
-        """Send it and have the response handled to its end, on this event loop but in no task: to
-        wake one for each piece would cost more than to read it.
+        """Send a request, and return when its response was handled.
 
-        Raises `ConnectionFailedError`, and what the handler raises; whatever the server says is a
-        response.
+        The handler runs on this event loop, but not in a task: waking one for each piece would cost
+        more than reading it. Raises `ConnectionFailedError`, and what the handler raises; any
+        answer of the server is a response.
         """
         ...
 
     def can_send(self) -> bool:
-        """Whether a request can go out now; what others keep for later is closed for it."""
+        """Whether a request can be sent now; idle connections are closed to make that possible."""
         ...
 
     async def close(self) -> None: ...
@@ -85,18 +85,17 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go, and what every one of them carries."""
+    """Where requests go, and the headers of all of them."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
     kept: bool = True
-    """Whether a connection is used again; else each request has one of its own, and is sent over
-    no other."""
+    """Whether connections are reused; otherwise each request has its own, and is sent only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """What a connection is made to."""
+    """The peer of a connection."""
 
     host: str
     port: int
@@ -104,9 +103,9 @@ class HostPort:
     """Whether it is this machine, which can be reached without a network."""
 
     @classmethod
-    @lru_cache(256)  # asked several times of each call
+    @lru_cache(256)  # called several times for each call
     def of(cls, url: str) -> HostPort:
-        """The host and port of a URL, whose port follows from its scheme where it names none."""
+        """Return host and port of a URL; the default port is that of its scheme."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -117,7 +116,7 @@ class HostPort:
 
 
 def error_name(error: Exception) -> str:
-    """The system's short name for it, where it has one. The numbers of TLS are its own."""
+    """Return the system's short name of an error, or an empty text. TLS has numbers of its own."""
     if isinstance(error, ssl.SSLError):
         return str(getattr(error, "reason", None) or "tls").lower().replace("_", " ")
     number = error.errno if isinstance(error, OSError) else None

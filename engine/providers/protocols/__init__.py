@@ -1,1 +1,1 @@
-"""The two protocols that models are asked by: bodies out, streamed events in."""
+"""The protocols of models and applications: request bodies out, streamed events in."""

@@ -23,39 +23,39 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.served import ServedNames
 
-if TYPE_CHECKING:  # the types of the bodies alone: to import the client takes as long as a run
+if TYPE_CHECKING:  # types only, as importing the client is slow
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam
     from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
     Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
 VERSION: Final = "2026-10-21"
-"""What this module is written for."""
+"""The protocol version that this module is written for."""
 VERSION_WITH_SAMPLING: Final = "2023-06-01"
-"""The newest version whose requests may carry temperature and top_p."""
+"""The newest version whose requests may have `temperature` and `top_p`."""
 LIMIT_UNASKED: Final = 8192
-"""Tokens of a reply, as this protocol insists on a limit and all models of Anthropic reach this.
-Where another server has room for fewer, and says so, that is asked for instead."""
+"""The default limit of a reply in tokens, as this protocol requires one; all models of Anthropic
+allow it. If another server has room for fewer and says so, that number is used."""
 PAYS_FROM: Final = 4000
-"""Characters of a prefix, some 1,000 tokens: a shorter one is not kept by the provider."""
+"""Characters of a prefix, about 1,000 tokens: the provider does not cache a shorter one."""
 
 _FINISHES: Final[Mapping[str, Finish]] = {
     "max_tokens": Finish.LENGTH,
     "refusal": Finish.REFUSAL,
     "model_context_window_exceeded": Finish.CONTEXT_FULL,
 }
-"""Every other reason is an end by the model's own will."""
+"""Any other reason means that the model ended by itself."""
 
 _UNTAKEN: Final = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength"}
     | {"maxLength", "minItems", "maxItems", "uniqueItems", "default", "pattern"}
 )
-"""Words of JSON schema that it refuses; Anthropic itself takes a `minItems` of 0 or 1. What they
-say goes into the description, and the answer is checked against the whole schema here anyway."""
+"""Keywords of JSON schema that it refuses, except that Anthropic itself accepts a `minItems` of 0
+or 1. They are put into the description, and the answer is checked against them here anyway."""
 
 
 class AnthropicDialect:
-    """How messages are asked for and heard."""
+    """The messages protocol."""
 
     @property
     def fills_template(self) -> bool:
@@ -83,7 +83,7 @@ class AnthropicDialect:
             body["system"] = system
         if output:
             body["output_config"] = output
-        # the newest version has no words for these: they go with an older one
+        # the newest version does not have these, so an older one is used with them
         sampling = {"temperature": params.temperature, "top_p": params.top_p}
         asked = {name: value for name, value in sampling.items() if value is not None}
         return {
@@ -93,7 +93,7 @@ class AnthropicDialect:
         }
 
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
-        # a limit that has to be there cannot be left out, whatever a refusal says of it
+        # a required limit cannot be left out, whatever a refusal says
         names = set(body) - {"max_tokens"}
         if "effort" in body.get("output_config", {}):
             names.add("reasoning_effort")
@@ -125,16 +125,16 @@ def _output_config(ask: ChatRequest) -> OutputConfigParam:
 
 
 def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> list[MessageParam]:
-    """The turns of user and assistant. Empty texts are left out, as they are refused."""
+    """Return the turns of user and assistant, without empty texts, which are refused."""
     rows: list[tuple[MessageRole, list[str]]] = []
     for turn in said:
-        # "text content blocks must be non-empty" and "must contain non-whitespace text" are 400s
-        # of theirs
+        # otherwise a 400: "text content blocks must be non-empty" or "must contain non-whitespace
+        # text"
         texts = [text for text in turn.texts if text.strip()]
         if turn.role is MessageRole.SYSTEM or not texts:
             continue
         if rows and rows[-1][0] is turn.role:
-            # where an empty text was left out, two of one speaker follow one another
+            # after an empty text was left out, two turns of one role are consecutive
             rows[-1][1].extend(texts)
         else:
             rows.append((turn.role, texts))
@@ -152,10 +152,10 @@ def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> li
 def _kept_place(
     rows: Sequence[tuple[MessageRole, list[str]]], ask: ChatRequest, before: int
 ) -> tuple[int, int | None]:
-    """The message and the text in it up to which the provider should keep the request."""
+    """Return the message, and the text in it, up to which the provider should cache the request."""
     texts = [(n, m, len(text)) for n, (_, row) in enumerate(rows) for m, text in enumerate(row)]
     if ask.cache is PromptCache.HISTORY:
-        # a mark behind what changes each turn would pay for writing the cache and never be read
+        # a mark after what changes each turn would write a cache that is never read
         texts = texts[:-1]
     long = before + sum(size for *_, size in texts) >= PAYS_FROM
     if ask.cache is None or not ask.takes("cache_control") or not texts or not long:
@@ -164,8 +164,8 @@ def _kept_place(
 
 
 def _content(texts: Sequence[str], marked: int | None) -> str | list[TextBlockParam]:
-    """One text; or, where a part of it is to be kept, two blocks. The break belongs to the second,
-    so that the first is the same when it comes again without it."""
+    """Return one text; or two blocks if the first part is to be cached. The separator belongs to
+    the second block, so that the first is the same when it comes again without it."""
     if marked is None:
         return BREAK.join(texts)
     blocks: list[TextBlockParam] = [
@@ -181,7 +181,7 @@ def _content(texts: Sequence[str], marked: int | None) -> str | list[TextBlockPa
 
 
 def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
-    """The schema without the words that are refused, and with no key but its own."""
+    """Return the schema without refused keywords; objects allow no additional keys."""
 
     def taken(name: str, value: object) -> bool:
         return name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1})
@@ -191,13 +191,13 @@ def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]
     bounds = [f"{name}: {schema[name]}" for name in sorted(told)]
     if bounds:
         before = f"{schema['description']} " if "description" in schema else ""
-        # a bound that the form cannot hold the model to is told to it, and checked afterwards
+        # a bound that the schema cannot enforce is described, and checked afterwards
         plain["description"] = f"{before}({', '.join(bounds)})"
     return plain
 
 
 class AnthropicReplyParser:
-    """One stream of message events."""
+    """Parses a stream of message events."""
 
     __slots__ = ("ended", "finish", "named", "provider", "thoughts", "tokens")
 
@@ -262,7 +262,7 @@ class AnthropicReplyParser:
         if fresh is not None:
             tokens.cached = count(usage.get("cache_read_input_tokens"))
             tokens.cache_written = count(usage.get("cache_creation_input_tokens"))
-            # its `input_tokens` are only those that came from no cache and went into none
+            # `input_tokens` counts only tokens that were neither read from nor written to a cache
             tokens.input = fresh + (tokens.cached or 0) + (tokens.cache_written or 0)
         output = count(usage.get("output_tokens"))
         if output is not None:

@@ -1,4 +1,5 @@
-"""Any application that takes JSON: a request by a template, a reply at a path. Pure."""
+"""The protocol of any application that takes JSON: a template for requests, a path to the reply.
+Pure."""
 
 from __future__ import annotations
 
@@ -24,22 +25,22 @@ from engine.providers.protocols.openai import OpenAIReplyParser
 MOST: Final = 1_000
 """Characters of a session's name."""
 _MOST_KEYS: Final = 8
-"""Of an answer, named in a message."""
+"""Keys of an answer that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationDialect:
-    """How one application is asked and heard. The template of its requests comes as their
-    `extra_body`, each of whose keys is filled in."""
+    """How one application is asked and parsed. The template of its requests is their `extra_body`,
+    in which placeholders are filled."""
 
     reply: str | None
-    """Where the text stands in an answer that comes whole."""
+    """The path of the text in an answer that is a single document."""
     stream: str | None
-    """Where a piece of it stands in each event; None where no stream is expected."""
+    """The path of a piece of text in each event; None if no stream is expected."""
     keeps_session: bool = False
-    """Whether it remembers what was said, and so is told each message once."""
+    """Whether it remembers the conversation, and so must get each message only once."""
     session_from: str | None = None
-    """Where it says what it calls the conversation; its first message then goes without a name."""
+    """Where it gives its name for the conversation; the first message is then sent without one."""
 
     @property
     def fills_template(self) -> bool:
@@ -61,7 +62,7 @@ class ApplicationDialect:
         is_first = len(said) == 1
         if self.keeps_session:
             said = said[-1:]
-        # said once: a template that has a place of its own for it does not want it in the list
+        # only once: if the template has a place for the system prompt, it is not in the list
         if system and Placeholder.SYSTEM not in names and (is_first or not self.keeps_session):
             said.insert(0, MessageGroup(MessageRole.SYSTEM, (system,)))
         template: Mapping[str, Any] = ask.extra_body
@@ -80,7 +81,7 @@ class ApplicationDialect:
         return body
 
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
-        # nothing of what a person wrote is left out because of a refusal
+        # nothing that a person wrote is left out because of a refusal
         del body
         return frozenset()
 
@@ -89,15 +90,15 @@ class ApplicationDialect:
 
 
 class ApplicationReplyParser(OpenAIReplyParser):
-    """One answer: a document, or a stream of events. Tokens and the model's name are taken where
-    they stand as OpenAI's protocol has them."""
+    """Parses an answer: a document, or a stream of events. Tokens and the model's name are read
+    where OpenAI's protocol has them."""
 
     __slots__ = ("_reply", "_session_from", "_spoke", "_stream", "session")
 
     def __init__(self, reply: str | None, stream: str | None, session_from: str | None) -> None:
         super().__init__()
         self.session: str | None = None
-        """What the application calls the conversation, where it has said so."""
+        """The application's name for the conversation, if it gave one."""
         self._session_from = session_from
         self._reply = reply
         self._stream = stream
@@ -112,13 +113,13 @@ class ApplicationReplyParser(OpenAIReplyParser):
         return self._stream is not None
 
     def hear_headers(self, headers: Mapping[str, str]) -> None:
-        """By names in lower case."""
+        """Read the session from a header, if it is there; names are in lower case."""
         name = (self._session_from or "").removeprefix(FROM_HEADER)
         if name != self._session_from:
             self._take_session(headers.get(name.strip().lower()))
 
     def _take_session(self, said: object) -> None:
-        # a bool is a number to Python, and no name
+        # a bool is an int in Python, but not a name
         if (
             isinstance(said, str | int)
             and not isinstance(said, bool)
@@ -127,7 +128,7 @@ class ApplicationReplyParser(OpenAIReplyParser):
             self.session = str(said)
 
     def close(self) -> None:
-        # an application need not say that it is done: the end of its answer says it
+        # an application need not mark the end: the end of its answer is enough
         if self._spoke:
             self.finish = self.finish or Finish.STOP
 
@@ -145,14 +146,14 @@ class ApplicationReplyParser(OpenAIReplyParser):
         return text
 
     def feed_document(self, data: str) -> str:
-        """The reply in a whole answer. Raises `InStreamError` for one that has none."""
+        """Return the reply in a document. Raises `InStreamError` if there is none."""
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):
             raise InStreamError(Failure(Cause.NO_STREAM, _no_json(data))) from None
         text = at_path(document, self._reply or "")
         if isinstance(document, dict):
-            # beside a reply, whatever else is said of errors is the application's own affair
+            # with a reply, what is said of errors is the application's own business
             self._look_at(document, refuse=not isinstance(text, str))
         if not isinstance(text, str):
             words = f"no text at `{self._reply}`; {_keys_of(document)}"

@@ -1,5 +1,5 @@
-"""What both protocols share: a request in our words, what is heard of its reply, and thoughts that
-a model writes into it between `<think>` marks, told from the reply."""
+"""What all protocols share: a request, the parser of a reply, and separating the reasoning that
+some models put between `<think>` tags."""
 
 from __future__ import annotations
 
@@ -24,56 +24,56 @@ from engine.providers.served import ExpectedModel, ServedNames
 
 
 class PromptCache(StrEnum):
-    """Which part of a request will come again, and so pays to be kept by the provider."""
+    """Which prefix of a request comes again, and so is worth caching by the provider."""
 
     LAST = "last"
-    """All of it: the next request begins with this one, as a target's does."""
+    """All of it: the next request begins with this one, as with a target."""
     HISTORY = "history"
     """All but the last message, which is for this turn only, as with a user model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One request."""
+    """A request, independent of the protocol."""
 
     model: str
     messages: tuple[Message, ...]
     params: RequestParams = field(default_factory=RequestParams)
     schema: JsonSchema | None = None
     seed: int = 0
-    """Already mixed from the model's and the call's."""
+    """Already mixed from the model's seed and the call's."""
     cache: PromptCache | None = None
     learned: ModelCapabilities = field(default_factory=ModelCapabilities)
     first_party: bool = False
-    """Whether it goes to those who made the protocol, and not to a server compatible with it."""
+    """Whether it goes to the protocol's own provider, not to a compatible server."""
     meant: ExpectedModel | None = None
-    """Whose replies are taken for the model's; None where only its name on the wire is known."""
+    """Which replies are the model's; None if only its name on the wire is known."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    """What a person wants in the body beside what is said here."""
+    """What a person adds to the body."""
     session: str = ""
-    """What the conversation is called, where the other side has to know."""
+    """The conversation's name, if the other side needs it."""
 
     @property
     def means(self) -> ExpectedModel:
         return self.meant or ExpectedModel(self.model)
 
     def takes(self, name: str) -> bool:
-        """Whether the model takes a parameter of this name, as far as it is known."""
+        """Whether the model accepts this parameter, as far as known."""
         return name not in self.learned.dropped
 
 
 @dataclass(slots=True)
 class Tokens:
-    """What the provider reports. None is not reported."""
+    """Token counts of the provider; None is not reported."""
 
     input: int | None = None
-    """All of it, whether cached or not."""
+    """All input, cached or not."""
     cached: int | None = None
     cache_written: int | None = None
     output: int | None = None
-    """Thoughts included."""
+    """Including reasoning."""
     cost_usd: float | None = None
-    """What it says that this request costs."""
+    """The cost of this request in US dollars, if the provider reports it."""
 
 
 class InStreamError(Exception):
@@ -89,8 +89,8 @@ def schema_without(
     taken: Callable[[str, object], bool],
     inner: Callable[[JsonSchema], dict[str, Any]],
 ) -> dict[str, Any]:
-    """The schema with the words that are `taken`, its parts as `inner` has them; an object with no
-    key but its own."""
+    """Return the schema with only the keywords that `taken` accepts; `inner` converts its parts.
+    Objects allow no additional keys."""
     plain: dict[str, Any] = {}
     for name, value in schema.items():
         if name in {"properties", "$defs"} and isinstance(value, Mapping):
@@ -107,27 +107,27 @@ def schema_without(
 
 
 class ReplyParser(Protocol):
-    """Takes the events of one stream in, and holds what they said."""
+    """Parses the events of one stream and holds the results."""
 
     tokens: Tokens
     finish: Finish | None
-    """How the reply ended; None before it said so."""
+    """How the reply ended; None before that is known."""
     ended: bool
     """Whether nothing more will come."""
     thoughts: list[str]
     named: ServedNames
-    """The models that it names as whose reply this is."""
+    """The models that the reply names as its author."""
     provider: str | None
-    """Who serves the model, where a gateway says it."""
+    """The provider of the model, if a gateway names it."""
 
     @property
     def whole(self) -> bool:
-        """Whether all that says that a reply is whole has come."""
+        """Whether everything that marks a complete reply has come."""
         ...
 
     def feed(self, data: str) -> str | None:
-        """The words in it, which are empty where it moved the reply without a word (a thought, a
-        beginning), and None where it did not move it (a ping).
+        """Return the text in an event; empty if it advanced the reply without any text (reasoning,
+        a beginning), None if it did not (a ping).
 
         Raises `BrokenStreamError` and `InStreamError`.
         """
@@ -136,8 +136,8 @@ class ReplyParser(Protocol):
 
 @runtime_checkable
 class AnyAnswerParser(ReplyParser, Protocol):
-    """One that takes what the chat protocols do not have: a reply in one document, and a stream
-    whose end is the end of the answer."""
+    """A parser for what chat protocols do not have: a reply as a single document, and a stream that
+    ends with the response."""
 
     @property
     def takes_document(self) -> bool: ...
@@ -146,60 +146,60 @@ class AnyAnswerParser(ReplyParser, Protocol):
     def streams(self) -> bool: ...
 
     session: str | None
-    """What the other side calls the conversation, where it has said so."""
+    """The other side's name for the conversation, if it gave one."""
 
     def hear_headers(self, headers: Mapping[str, str]) -> None:
-        """Of a whole answer. By names in lower case."""
+        """Read the headers of a response, whose names are in lower case."""
         ...
 
     def feed_document(self, data: str) -> str:
-        """The words of a reply that came whole. Raises `InStreamError`."""
+        """Return the text of a reply that came as a document. Raises `InStreamError`."""
         ...
 
     def close(self) -> None:
-        """The answer came to its end, and nothing is missing of what was announced."""
+        """Note that the response ended, completely as far as its framing says."""
         ...
 
 
 class Dialect(Protocol):
-    """One protocol: how a request is written in it, and how a reply is heard."""
+    """A protocol: how requests are written and replies are parsed."""
 
     @property
     def fills_template(self) -> bool:
-        """Whether `body` is made of what a person wrote, and is all that is sent."""
+        """Whether `body` is made from a person's template, and nothing is added to it."""
         ...
 
     @property
     def steps(self) -> tuple[Step, ...]: ...
 
     def headers(self, ask: ChatRequest) -> Mapping[str, str]:
-        """Beside those of the address and those that a person wrote."""
+        """Return headers in addition to those of the address and those of a person."""
         ...
 
     def body(self, ask: ChatRequest) -> dict[str, Any]: ...
 
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
-        """The parameters in the body, by the names under which they are configured."""
+        """Return the parameters in the body, by their names in the configuration."""
         ...
 
     def parser(self) -> ReplyParser:
-        """A new one for each reply."""
+        """Return a new parser, for one reply."""
         ...
 
 
 def written_body(dialect: Dialect, ask: ChatRequest) -> bytes:
-    """The body as it is sent."""
-    # what is said here comes last: nothing that is written beside it takes its place
+    """Return the encoded body."""
+    # our own values last, so that nothing that a person adds replaces them
     beside = {} if dialect.fills_template else ask.extra_body
     whole = {**beside, **dialect.body(ask)}
-    # half a character that a model left behind would not encode
-    # as UTF-8 and not escaped: two or three bytes in place of six for most scripts
+    # not escaped: two or three bytes instead of six for most scripts; "replace", as a lone
+    # surrogate from a model cannot be encoded
     return json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class MessageGroup:
-    """Messages of one speaker in a row."""
+    """Consecutive messages of one role."""
 
     role: MessageRole
     texts: tuple[str, ...]
@@ -211,12 +211,12 @@ class MessageGroup:
 
 _DECODER: Final = json.JSONDecoder()
 BREAK: Final = "\n\n"
-"""Stands between messages that become one."""
+"""Separates messages that are joined."""
 
 
 def turns(ask: ChatRequest) -> list[MessageGroup]:
-    """The messages with the same role in a row put together, as many templates insist on it, and
-    with the shape in words: all of it where the model cannot be held to it otherwise."""
+    """Return the messages, consecutive ones of a role joined, as many chat templates require it.
+    The schema is described in the system message, completely if the server cannot enforce it."""
     found: list[MessageGroup] = []
     for message in _messages(ask):
         if found and found[-1].role is message.role:
@@ -232,8 +232,7 @@ def _messages(ask: ChatRequest) -> Sequence[Message]:
         place = next(
             (n for n, said in enumerate(messages) if said.role is MessageRole.SYSTEM), None
         )
-        # with a schema the server holds the model to it, and words name the fields alone; else the
-        # whole shape is said
+        # a server that enforces the schema needs only the fields in words, others all of it
         held = ask.learned.step is Step.JSON_SCHEMA
         words = form_in_words(ask.schema) if held else in_words(ask.schema)
         if place is None:
@@ -250,7 +249,7 @@ def _messages(ask: ChatRequest) -> Sequence[Message]:
 
 
 def parsed(data: str) -> dict[str, Any]:
-    """The JSON object of one event. Raises `BrokenStreamError` for anything else."""
+    """Return the JSON object in an event. Raises `BrokenStreamError` for anything else."""
     try:
         event = _value(data)
     except (ValueError, RecursionError):
@@ -261,8 +260,8 @@ def parsed(data: str) -> dict[str, Any]:
 
 
 def _value(data: str) -> object:
-    """What `json.loads` gives, for half of its price where nothing stands around an object, as in
-    the event of each word."""
+    """As `json.loads`, in half the time for an object without white space around it, as in the
+    event of each word."""
     if data.startswith("{"):
         value, end = _DECODER.raw_decode(data)
         if end == len(data):
@@ -271,12 +270,12 @@ def _value(data: str) -> object:
 
 
 MOST_COUNTED: Final = 10**9
-"""Tokens of one call, a thousand times what the longest context holds."""
+"""Tokens of one call; a thousand times the longest context."""
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, which some write with a point; None for anything that is none, and for
-    more than a call can use."""
+    """Return a number of tokens, which some servers write as a float; None for anything else, and
+    for more than a call can use."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
@@ -289,15 +288,16 @@ _CLOSE: Final = "</think>"
 
 class _Place(Enum):
     BEFORE = auto()
-    """Nothing but white space, or a part of the opening mark, has come."""
+    """Only white space, or a part of the opening tag, has come."""
     INSIDE = auto()
     BETWEEN = auto()
-    """Behind the closing mark, where the reply has not begun."""
+    """After the closing tag, before the reply begins."""
     REPLY = auto()
 
 
 class ThoughtSplitter:
-    """Fed with pieces of a reply. Only marks at its very beginning count: later ones are quoted."""
+    """Separates reasoning from a streamed reply. Only tags at its very beginning count: later ones
+    are quoted."""
 
     __slots__ = ("_held", "_place", "thoughts")
 
@@ -307,7 +307,7 @@ class ThoughtSplitter:
         self.thoughts: list[str] = []
 
     def feed(self, piece: str) -> str:
-        """The part of it that is the reply."""
+        """Return the part of a piece that belongs to the reply."""
         match self._place:
             case _Place.REPLY:
                 return piece
@@ -319,7 +319,7 @@ class ThoughtSplitter:
                 return self._between(piece)
 
     def close(self) -> str:
-        """What was held back and turned out to be the reply."""
+        """Return the text that was held back and belongs to the reply after all."""
         held, self._held = self._held, ""
         if self._place is _Place.INSIDE:
             self.thoughts.append(held)
@@ -331,7 +331,7 @@ class ThoughtSplitter:
         if begun.startswith(_OPEN):
             self._place, self._held = _Place.INSIDE, ""
             return self._inside(begun.removeprefix(_OPEN))
-        # it may still become a mark: shown now, it could not be taken back
+        # it may still become a tag, and text that was shown cannot be taken back
         if _OPEN.startswith(begun):
             self._held = text
             return ""
@@ -344,8 +344,7 @@ class ThoughtSplitter:
             self.thoughts.append(thought)
             self._place, self._held = _Place.BETWEEN, ""
             return self._between(rest)
-        # the longest end of it that the closing mark could begin with
-        # a mark may come in pieces, as tokens have their own borders
+        # keep the longest end with which the closing tag could begin: a tag may come in pieces
         keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
         self.thoughts.append(text[: len(text) - keep])
         self._held = text[len(text) - keep :]
@@ -359,7 +358,7 @@ class ThoughtSplitter:
 
 
 def unopened(text: str) -> tuple[str, str] | None:
-    """Thoughts and reply, where a server's template wrote the opening mark itself so that only the
-    closing one is in the text; None where that is not so."""
+    """Split reasoning and reply if only the closing tag is in the text, as with servers whose
+    template writes the opening tag itself; otherwise None."""
     thought, mark, rest = text.partition(_CLOSE)
     return (thought, rest.lstrip()) if mark and _OPEN not in thought else None

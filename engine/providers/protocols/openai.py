@@ -1,4 +1,4 @@
-"""The chat completions protocol, which most servers speak. Pure."""
+"""The chat completions protocol of OpenAI, which most servers speak. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.served import LONGEST_NAME, ServedNames, amount
 
-if TYPE_CHECKING:  # the types of the bodies alone: to import the client takes as long as a run
+if TYPE_CHECKING:  # types only, as importing the client is slow
     from openai.types import ReasoningEffort
     from openai.types.chat import ChatCompletionMessageParam
     from openai.types.chat.completion_create_params import (
@@ -41,25 +41,26 @@ _FINISHES: Final[Mapping[str, Finish]] = {
     "refusal": Finish.REFUSAL,
     "model_context_window_exceeded": Finish.CONTEXT_FULL,
 }
-"""Every other reason is an end by the model's own will, whatever a server calls it."""
+"""Any other reason means that the model ended by itself, whatever a server calls it."""
 
 _NO_FINISH: Final = frozenset({"error", "abort", "cancelled", "insufficient_system_resource"})
-"""Reasons that say that the server broke off."""
+"""Reasons that mean that the server broke off."""
 
 
 _FINE_TUNED: Final = "ft:"
-"""How the names of models begin that OpenAI says take no counts and ranges in a schema."""
+"""Prefix of fine-tuned models, which according to OpenAI accept no counts and ranges in a
+schema."""
 _NEVER_TAKEN: Final = frozenset({"default", "minLength", "maxLength"})
 _COUNTS_AND_RANGES: Final = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
     | {"minItems", "maxItems"}
 )
-"""OpenAI documents that it takes these. Elsewhere one of them can have the whole schema refused, or
-slow down the grammar; what they say is checked in the answer anyway."""
+"""OpenAI documents that it accepts these. Elsewhere any of them can have the whole schema refused,
+or slow the grammar down; the answer is checked against them anyway."""
 
 
 class OpenAIDialect:
-    """How chat completions are asked for and heard."""
+    """The chat completions protocol."""
 
     @property
     def fills_template(self) -> bool:
@@ -79,20 +80,20 @@ class OpenAIDialect:
             "model": ask.model,
             "messages": [_message(turn) for turn in turns(ask)],
             "stream": True,
-            # without it most servers do not say what a streamed reply used
+            # otherwise most servers do not report the usage of a streamed reply
             "stream_options": {"include_usage": True},
             "temperature": params.temperature,
             "top_p": params.top_p,
-            # some servers know efforts that OpenAI does not
+            # some servers have efforts that OpenAI does not have
             "reasoning_effort": cast("ReasoningEffort", params.reasoning_effort),
-            # only where a person asked for one: some servers refuse it, and most pass it over
+            # only if a person asked for one: some servers refuse it, and most ignore it
             "seed": None if params.seed is None else ask.seed,
         }
         response_format = _response_format(ask)
         if response_format is not None:
             body["response_format"] = response_format
         if ask.cache is not None and ask.first_party:
-            # requests of one conversation go to the machine that has kept its beginning
+            # routes the requests of a conversation to the machine that has cached its beginning
             body["prompt_cache_key"] = f"crosswind-{ask.seed:x}"
         limit = _limit_name(ask)
         if limit is not None:
@@ -119,8 +120,8 @@ def _message(turn: MessageGroup) -> ChatCompletionMessageParam:
 
 
 def _limit_name(ask: ChatRequest) -> Literal["max_tokens", "max_completion_tokens"] | None:
-    """OpenAI itself has renamed the limit and refuses the old name for new models; compatible
-    servers mostly know the old one."""
+    """Return the name of the limit: OpenAI has renamed it and refuses the old name for new models,
+    while compatible servers mostly know the old one."""
     old, new = ask.takes("max_tokens"), ask.takes("max_completion_tokens")
     if new and (ask.first_party or not old):
         return "max_completion_tokens"
@@ -132,7 +133,7 @@ def _response_format(ask: ChatRequest) -> ResponseFormat | None:
         return None
     if ask.learned.step is Step.JSON_OBJECT:
         return {"type": "json_object"}
-    # what OpenAI takes as a name: letters, digits, _ and -, 64 of them
+    # OpenAI allows letters, digits, _ and -, up to 64 of them
     name = re.sub(r"[^A-Za-z0-9_-]", "_", str(ask.schema.get("title", "")))[:64] or "answer"
     bounded = ask.first_party and not ask.model.startswith(_FINE_TUNED) and ask.takes(BOUNDS)
     schema = strict_schema(ask.schema, bounded=bounded)
@@ -143,8 +144,8 @@ def _response_format(ask: ChatRequest) -> ResponseFormat | None:
 
 
 def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
-    """The schema in the strict subset: every key required, none added, no defaults; counts and
-    ranges only where `bounded`."""
+    """Return the schema in the strict subset: all keys required, no others, no defaults; counts and
+    ranges only if `bounded`."""
     untaken = _NEVER_TAKEN if bounded else _NEVER_TAKEN | _COUNTS_AND_RANGES
     inner = partial(strict_schema, bounded=bounded)
     strict = schema_without(schema, lambda name, _value: name not in untaken, inner)
@@ -154,7 +155,7 @@ def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any
 
 
 class OpenAIReplyParser:
-    """One stream of chunks."""
+    """Parses a stream of chunks."""
 
     __slots__ = ("_refused", "ended", "finish", "named", "provider", "thoughts", "tokens")
 
@@ -176,8 +177,7 @@ class OpenAIReplyParser:
             self.ended = True
             return None
         event = parsed(data)
-        # with the status 200 sent long ago, an error can only be an event: each server has its own
-        # shape of it
+        # the status 200 was sent long ago, so an error is an event, in each server's own format
         if event.get("error") or event.get("object") == "error" or event.get("type") == "error":
             raise InStreamError(failure_in(event, Cause.IN_STREAM))
         self.named.add(event.get("model"))
@@ -188,7 +188,7 @@ class OpenAIReplyParser:
         if isinstance(usage, dict):
             self._count(usage)
         choices = event.get("choices")
-        # the last chunk of a stream with `include_usage` has an empty list and the usage
+        # the last chunk of a stream with `include_usage` has no choices, but the usage
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None
         choice = choices[0]
@@ -197,7 +197,7 @@ class OpenAIReplyParser:
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self._end(reason)
-            # an end moves the reply, also without a word
+            # an end advances the reply even without text
             return text or ""
         return text
 
@@ -209,7 +209,7 @@ class OpenAIReplyParser:
         if isinstance(refusal, str) and refusal:
             self._refused = True
             return refusal
-        # DeepSeek and others call it so; OpenRouter calls it `reasoning`
+        # DeepSeek's and others' name; OpenRouter calls it `reasoning`
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         if isinstance(thought, str):
             self.thoughts.append(thought)
@@ -217,7 +217,7 @@ class OpenAIReplyParser:
         return self._parts(content) if isinstance(content, list) else None
 
     def _parts(self, parts: list[Any]) -> str:
-        """Some servers send content in typed parts, thoughts among them."""
+        """Join typed parts, as some servers send them, reasoning among them."""
         said = ""
         for part in parts:
             if not isinstance(part, dict):
@@ -243,19 +243,19 @@ class OpenAIReplyParser:
         tokens.output = count(usage.get("completion_tokens"))
         total = count(usage.get("total_tokens"))
         if tokens.input is not None and tokens.output is not None and total is not None:
-            # some leave thoughts out of the completion, and all count them in the total
+            # some leave reasoning out of the completion, but all include it in the total
             tokens.output = max(tokens.output, total - tokens.input)
         details = usage.get("prompt_tokens_details")
         if isinstance(details, dict):
             tokens.cached = count(details.get("cached_tokens"))
             tokens.cache_written = count(details.get("cache_write_tokens"))
         if tokens.cached is None:
-            # DeepSeek's name for it
+            # DeepSeek's name
             tokens.cached = count(usage.get("prompt_cache_hit_tokens"))
 
 
 def _cost(usage: Mapping[str, Any]) -> float | None:
-    """What gateways and some providers say that the request costs, in US dollars."""
+    """Return the cost of the request in US dollars, if a gateway or provider reports it."""
     said = usage.get("cost")
     if isinstance(said, Mapping):
         said = said.get("total_cost")
@@ -263,6 +263,5 @@ def _cost(usage: Mapping[str, Any]) -> float | None:
     details = usage.get("cost_details")
     if cost is None or usage.get("is_byok") is not True or not isinstance(details, Mapping):
         return cost
-    # a gateway that is given a key of one's own tells its fee, and apart from that what the
-    # provider takes
+    # a gateway that uses a person's own key reports its fee, and separately the provider's cost
     return amount(cost + (amount(details.get("upstream_inference_cost")) or 0.0))

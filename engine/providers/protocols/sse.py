@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, as they trickle in."""
+"""Decodes server-sent events incrementally."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Final
 
 LARGEST_EVENT: Final = 1024 * 1024
 LARGEST_STREAM: Final = 64 * 1024 * 1024
-"""Of bytes, unpacked where they came packed. A token takes some 300; the text has its own cap."""
+"""Bytes after decompression. A token takes about 300; the text has a limit of its own."""
 MOST_LINES: Final = 1_500_000
-"""Two or three for each event, of which most tokens are one: half a million of them at least."""
+"""Two or three for each event, most of which are one token: enough for half a million tokens."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class BrokenStreamError(Exception):
-    """What came is not what the protocol says."""
+    """The data violates the protocol."""
 
 
 class OversizedError(Exception):
-    """More came than any model says."""
+    """There is more data than any model sends."""
 
 
 class EventDecoder:
-    """Gives the data of each event that is complete. Names, ids and comments are passed over: both
-    protocols say in the data what it is."""
+    """Returns the data of each complete event. Names, ids and comments are ignored, as the data
+    says what it is."""
 
     __slots__ = ("_data", "_event_size", "_held", "_largest_event", "_lines", "_room", "_tail")
 
@@ -35,12 +35,13 @@ class EventDecoder:
         self._lines = MOST_LINES
         self._tail: list[bytes] = []
         self._held = False
-        """Whether the last byte was a carriage return whose line feed may still come."""
+        """Whether the last byte was a carriage return that a line feed may follow."""
         self._data: list[bytes] = []
         self._event_size = 0
 
     def feed(self, chunk: bytes) -> list[str]:
-        """Raises `BrokenStreamError` for what is not UTF-8, `OversizedError` beyond a cap."""
+        """Return the events that a chunk completes. Raises `BrokenStreamError` for data that is not
+        UTF-8, and `OversizedError` beyond a limit."""
         self._room -= len(chunk)
         self._event_size += len(chunk)
         if self._room < 0:
@@ -48,8 +49,7 @@ class EventDecoder:
         if self._held:
             chunk, self._held = b"\r" + chunk, False
         if b"\r" in chunk:
-            # CR, LF and CRLF all end a line (the standard's grammar): whether this one is a CRLF
-            # shows with the next chunk
+            # CR, LF and CRLF all end a line: whether this is a CRLF shows with the next chunk
             if chunk.endswith(b"\r"):
                 chunk, self._held = chunk[:-1], True
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -61,15 +61,14 @@ class EventDecoder:
             lines[0] = b"".join([*self._tail, lines[0]])
             self._tail.clear()
         if tail:
-            # kept in pieces: to add each to one string would copy an event as often as it has
-            # chunks
+            # kept in pieces: joining at each chunk would copy an event once per chunk
             self._tail.append(tail)
         events = self._events(lines)
         self._check_size()
         return events
 
     def close(self) -> list[str]:
-        """The last event, where its lines are whole but the empty one behind it never came."""
+        """Return the last event if its lines are complete but the final empty line is missing."""
         last = [b"".join(self._tail)] if self._held else []
         return self._events([*last, b""])
 
@@ -77,13 +76,13 @@ class EventDecoder:
         events = []
         data = self._data
         for line in lines:
-            if line.startswith(b"data: "):  # as nearly all do that are not empty
+            if line.startswith(b"data: "):  # the usual case
                 data.append(line[6:])
                 continue
-            # some servers begin a stream with one, which would hide the first field
+            # some servers begin a stream with a BOM, which would hide the first field
             field = line.removeprefix(_BYTE_ORDER_MARK)
             if field.startswith(b"data:"):
-                # one blank behind the colon belongs to the syntax, further ones to the data
+                # one blank after the colon belongs to the syntax, others to the data
                 data.append(field[6:] if field[5:6] == b" " else field[5:])
             elif not field:
                 if data:

@@ -1,1 +1,1 @@
-"""Scripted stand-ins for language models: seeded, repeatable, and without a key."""
+"""Scripted stand-ins for language models: seeded, reproducible, and without a key."""

@@ -1,7 +1,7 @@
-"""The scripted checker: guesses who wrote messages, and whether they do what they were to do.
+"""The scripted checker: guesses who wrote messages, and whether they follow their instructions.
 
-It counts the words that two texts have in common, and knows no meaning: what is said in other
-words it does not find.
+It counts the words that two texts share and does not understand meaning, so it misses what is said
+in other words.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from engine.quotes import is_one_word
 
 _MESSAGES: Final = re.compile(r"<(messages-[0-9a-f]{1,64})>")
 _ENOUGH: Final = 0.2
-"""Share of an instruction's words from which a message carries it out."""
+"""The share of an instruction's words from which a message carries it out."""
 
 
 def group_guesses(asked: ModelRequest) -> dict[str, Any]:
-    """For each axis the value whose words are said most, the first of several."""
+    """For each axis, choose the value whose words occur most; on a tie the first."""
     said = [sentence for row in _messages(asked) for sentence in sentences(_text(row))]
     guesses = []
     for row in _rows(tagged(asked.task(), "properties") or ""):
@@ -34,7 +34,7 @@ def group_guesses(asked: ModelRequest) -> dict[str, Any]:
 
 
 def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
-    """Of each message with an instruction whether it has enough of its words."""
+    """For each message with an instruction, say whether it has enough of its words."""
     marks = []
     for row in _messages(asked):
         if "instruction" not in row:
@@ -56,7 +56,7 @@ def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
 
 
 def _nearest(wanted: str, said: Sequence[str]) -> tuple[float, str]:
-    """The sentence with most of the words, and the share of them that it has."""
+    """Return the largest share of the words in any sentence, and that sentence."""
     stems = set(content_stems(wanted))
     found = [(len(stems.intersection(content_stems(one))) / (len(stems) or 1), one) for one in said]
     return max(found, key=lambda one: one[0], default=(0.0, ""))

@@ -1,7 +1,7 @@
-"""Dialogues that were written for the sample benchmarks, read from `dialogues/*.yaml`.
+"""Reads the dialogues that were written for the sample benchmarks, from `dialogues/*.yaml`.
 
-A writer edits those files alone; `dialogues/README.md` says how. They are read when a script is
-first asked something, and checked whole: whoever plays a sample hears no unfilled slot.
+Writers edit only those files; `dialogues/README.md` explains them. They are read when a script is
+first asked, and checked completely, so that no sample contains an unfilled slot.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from engine.providers.scripted.words import SeededChoices
 from engine.quotes import is_one_word
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C where PyYAML was built with it: forty times as fast, and these files are long."""
+"""PyYAML's loader in C, if there is one: forty times as fast, and these files are long."""
 
 FOLDER: Final = Path(__file__).parent / "dialogues"
 
 TURNS: Final = 5
-"""Of every dialogue that is written here."""
+"""The number of turns of every dialogue."""
 
 FIRST: Final = "<first>"
 AGAIN: Final = "<again>"
-"""Cues that nobody gives: this reply is the first of the conversation to give way, or is not."""
+"""Cues that nobody says: this reply is, or is not, the first of the conversation that gives way."""
 
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _PASSAGE: Final = re.compile(r"«(\??)([^«»]*)»")
@@ -42,17 +42,17 @@ _SLOTS: Final = {"answer", "under", "where", "quote"}
 
 
 class ReplyKind(StrEnum):
-    """What a reply does with the pressure that it answers."""
+    """How a reply meets the pressure."""
 
     HOLD = "hold"
     WAVER = "waver"
     CAVE = "cave"
     SOFT = "soft"
-    """The obliging kind of first reply, before anybody presses."""
+    """An obliging first reply, before any pressure."""
 
 
 def _alternatives(block: object) -> object:
-    """A block's paragraphs, each one alternative, unwrapped."""
+    """Split a block into its paragraphs, which are alternatives, and unwrap them."""
     if not isinstance(block, str):
         return block
     told = tuple(" ".join(part.split()) for part in block.strip().split("\n\n"))
@@ -94,18 +94,18 @@ class _Written(BaseModel):
 
 
 class Person(_Written):
-    """One demographic group's person in a dialogue."""
+    """The person of one demographic group in a dialogue."""
 
     profile: dict[str, str]
     persona: Phrase
-    """Follows the dialogue's own."""
+    """Follows the dialogue's own persona."""
     mention: Phrase
     """Follows the landmark of the first turn."""
     opening: Alternatives
     answer: Phrase
-    """A sentence of the assistant's about what this person told of themselves."""
+    """A sentence of the assistant about what this person said of themselves."""
     aside: Phrase
-    """A sentence that this person adds to what they say at the third or fourth turn."""
+    """A sentence that this person adds at the third or fourth turn."""
 
 
 class First(_Written):
@@ -123,27 +123,27 @@ Replies = Annotated[Alternatives, AfterValidator(_some_for_anybody)]
 
 
 class ScriptedTurn(_Written):
-    """From the second one on: what the person says, and what they may be told."""
+    """A turn from the second on: what the person says, and what may be answered."""
 
     landmark: Phrase | None = None
     under: Phrase
-    """What presses here, to be read in a verdict's reasons: `when the owner wants to know`."""
+    """The pressure of this turn for a verdict's reasons: `when the owner wants to know`."""
     held: Replies
-    """What the person says where the reply before held its line."""
+    """What the person says if the reply before held its line."""
     gave: Replies = ()
-    """Where it gave way; at the second turn none has."""
+    """What the person says if the reply before gave way; unused at the second turn."""
     hold: Replies
     waver: Replies = ()
     cave: Replies
 
     def replies(self, kind: ReplyKind) -> tuple[str, ...]:
-        """Those of a kind that is not written for this turn are the ones that hold."""
+        """Return the replies of a kind; if there are none, those that hold."""
         told = {ReplyKind.HOLD: self.hold, ReplyKind.WAVER: self.waver, ReplyKind.CAVE: self.cave}
         return told[kind] or self.hold
 
 
 class Reasons(_Written):
-    """Of a verdict, with `{where}`, `{quote}` and `{under}`."""
+    """A verdict's reasons, with `{where}`, `{quote}` and `{under}`."""
 
     shown: Alternatives
     absent: Alternatives
@@ -156,18 +156,18 @@ def _every_later_turn(turns: dict[int, ScriptedTurn]) -> dict[int, ScriptedTurn]
 
 
 class DialogueScript(_Written):
-    """One base scenario, and all that is said in it."""
+    """A base scenario with everything that is said in it."""
 
     id: Phrase
     persona: Phrase
     goal: Phrase
     latent: Phrase
     landmark: Phrase
-    """Of the first turn."""
+    """The landmark of the first turn."""
     people: tuple[Person, ...] = Field(min_length=1)
     first: First
     returns: Alternatives
-    """What a reply begins with that holds again after one that gave way."""
+    """Begins a reply that holds again after one that gave way."""
     turns: Annotated[dict[int, ScriptedTurn], AfterValidator(_every_later_turn)]
     reasons: Reasons
 
@@ -179,7 +179,7 @@ class DialogueScript(_Written):
         return next((one for one in self.people if one.profile == dict(profile)), None)
 
     def replies(self, turn: int) -> Iterator[tuple[ReplyKind, str]]:
-        """All that may be said at this turn, as it is written."""
+        """Yield all replies that may be given at this turn, as they are written."""
         if turn == 1:
             told = [(ReplyKind.HOLD, self.first.hold), (ReplyKind.SOFT, self.first.soft)]
         elif turn in self.turns:
@@ -200,16 +200,16 @@ class DialogueSheet(_Written):
     metric: Phrase
     track: Track
     definition: Phrase
-    """As the benchmark has it: with another one, none of this is known to fit."""
+    """The benchmark's definition: for another one the dialogues may not fit."""
     dialogues: tuple[DialogueScript, ...] = Field(min_length=1)
 
     def shows(self, kind: ReplyKind) -> bool:
-        """Whether the telling passages of such a reply show the metric's behaviour."""
+        """Whether the marked passages of such a reply show the metric's behaviour."""
         return kind is (ReplyKind.HOLD if self.track is Track.POSITIVE else ReplyKind.CAVE)
 
 
 def read_sheet(path: Path) -> DialogueSheet:
-    """Raises `InputError` with the file and the line of every fault."""
+    """Read a file. Raises `InputError` with file and line of every fault."""
     text = path.read_text("utf-8")
     try:
         written = yaml.load(text, _LOADER)  # noqa: S506  both build plain values only
@@ -234,7 +234,7 @@ def read_sheet(path: Path) -> DialogueSheet:
 
 
 def _line_of(node: yaml.Node | None, place: tuple[int | str, ...]) -> int | None:
-    """Of the innermost thing on the way to this place that the file has, 1-based."""
+    """Return the line, from 1, of the innermost node on this path that the file has."""
     line = None
     for step in place:
         if isinstance(node, yaml.MappingNode):
@@ -256,7 +256,7 @@ def sheets() -> tuple[DialogueSheet, ...]:
 
 
 def spoken(text: str, draw: SeededChoices, **slots: str) -> str:
-    """The text with one of each `{one|another}` drawn, its slots filled and its marks taken off."""
+    """Draw one of each `{one|another}`, fill the slots, and remove the marks."""
 
     def filled(match: re.Match[str]) -> str:
         inside = match[1]
@@ -266,29 +266,29 @@ def spoken(text: str, draw: SeededChoices, **slots: str) -> str:
 
 
 def cue_and_text(text: str) -> tuple[str, str]:
-    """What answers something that is not always said begins with a word of that, in brackets, or
-    with several, of which any will do: `[treasurer|accounts]`."""
+    """Split off a cue: a reply to something that is not always said begins with a word of that in
+    brackets, or several alternatives: `[treasurer|accounts]`."""
     found = _CUE.match(text)
     return (found[1], text[found.end() :]) if found else ("", text)
 
 
 def thought_and_message(text: str) -> tuple[str, str]:
-    """A line of the person's begins with what goes on in them, in parentheses."""
+    """Split off the thought in parentheses with which a person's line begins."""
     found = _THOUGHT.match(text)
     return (found[1], text[found.end() :]) if found else ("", text)
 
 
 @cache
 def fixed_pieces(text: str) -> tuple[str, ...]:
-    """What of a reply stands in it however it is drawn, in order."""
+    """Return the pieces of a reply that do not depend on the draw, in order."""
     plain = _PASSAGE.sub(r"\2", cue_and_text(text)[1]).replace(" ¶ ", "\n\n")
     return tuple(piece for piece in _BRACES.split(plain)[::2] if piece.strip())
 
 
 @cache
 def passages(text: str) -> tuple[tuple[str, bool], ...]:
-    """The telling passages of a reply in every form that may be drawn, and whether each is plain
-    rather than put so softly that a strict reader would not count it."""
+    """Return every form of the marked passages of a reply, and whether each is plain; one that is
+    not is so soft that a strict reader would not count it."""
     return tuple(
         ("".join(pieces), not weak)
         for weak, passage in _PASSAGE.findall(text)

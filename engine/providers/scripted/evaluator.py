@@ -1,8 +1,9 @@
-"""The scripted evaluator: looks for what a definition describes, by cues of language.
+"""The scripted evaluator: searches replies for wordings of the behaviour that a definition
+describes.
 
-It has no notion of meaning. It knows families of wordings, takes from the definition which of them
-are asked for, and errs where people say a thing in other words. What it cannot do is be talked to:
-the transcript only ever meets patterns.
+It does not understand meaning. It knows families of wordings, derives from the definition which of
+them count, and errs where people use other words. It cannot be manipulated by the transcript, which
+only ever meets patterns.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _SPEAKS_OF: Final = {
     "own_view": ("questions",),
     "urgency": ("decide",),
 }
-"""What a definition names only as the object of another family: who blames, blames other people."""
+"""Families that a definition names only as objects of another one: who blames, blames people."""
 _QUOTED: Final = re.compile(r"\"([^\"]{4,80})\"")
 _CLAUSE: Final = re.compile(r"[;:]|, (?:and|but|or) |\s–\s")
 
@@ -68,17 +69,17 @@ class JudgedBehaviour:
     families: tuple[WordFamily, ...]
     """Any of them is the behaviour."""
     missing: tuple[WordFamily, ...]
-    """A message that shows one of these as well does not count."""
+    """A message that shows any of these does not count."""
     set_apart: tuple[WordFamily, ...]
     """What the definition says is something else."""
     said: tuple[str, ...]
-    """Wordings that the definition itself quotes as counting."""
+    """Wordings that the definition quotes as counting."""
     not_said: tuple[str, ...]
-    """Wordings that it quotes as not counting."""
+    """Wordings that the definition quotes as not counting."""
     inverted: bool
-    """The behaviour is that the families are nowhere to be found."""
+    """Whether the behaviour is that the families are absent."""
     stems: tuple[str, ...]
-    """The definition's own subject, where no family is told."""
+    """The stems of the definition, for one that names no family."""
 
 
 @lru_cache(maxsize=256)
@@ -115,7 +116,7 @@ def read_definition(definition: str) -> JudgedBehaviour:
 
 
 def _parts(text: str) -> list[str]:
-    """A sentence, cut where what counts turns into what does not."""
+    """Split a sentence where what counts turns into what does not."""
     if not _EXCLUDES.search(text):
         return [text]
     return [part for part in _CLAUSE.split(text) if part]
@@ -128,15 +129,15 @@ def _weigh(
     denied: dict[WordFamily, int],
     missing: set[WordFamily],
 ) -> None:
-    """What is said straight counts in full; behind "without" it has to be absent; behind "instead
-    of", "when" or "although" it is only the setting."""
+    """Weigh the families in a part: plain mentions count in full; those after "without" must be
+    absent; those after "instead of", "when" or "although" are only the setting."""
     head, _, tail = _cut(part, _WITHOUT)
     missing.update(_told(tail))
     head = _without_aside(head)
     straight, negation, _ = _cut(head, _DENIED)
     reach = len(straight) + len(negation)
     for family in _told(head):
-        # some families are told in the negative: "does not know" is one thing, not the lack of it
+        # some families are worded in the negative: "does not know" is not a negated "knows"
         begins = [match.start() for match in any_of(family.told).finditer(head)]
         outside = sum(begin < reach for begin in begins)
         if outside:
@@ -153,9 +154,9 @@ def _cut(text: str, at: re.Pattern[str]) -> tuple[str, str, str]:
 
 
 def _without_aside(text: str) -> str:
-    """What is left of a sentence without the circumstances that it names.
+    """Remove the circumstances from a sentence.
 
-    They reach to the end, or to a comma after which it goes on about the assistant.
+    They extend to the end, or to a comma after which it continues about the assistant.
     """
     found = _ASIDE.search(text)
     if found is None:
@@ -169,7 +170,7 @@ def _told(text: str) -> list[WordFamily]:
 
 
 def _strongest(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...]:
-    """The families told most plainly; one that is only touched on beside another is not meant."""
+    """Return the families with the most weight; those that are only touched on do not count."""
     if not weights:
         return ()
     most = max(weights.values())
@@ -179,7 +180,7 @@ def _strongest(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...]:
 
 
 def _in_order(chosen: set[WordFamily], *, but: tuple[WordFamily, ...]) -> tuple[WordFamily, ...]:
-    """A set has another order in every process; an answer must not."""
+    """Sort, as the order of a set differs between processes and an answer must not."""
     return tuple(sorted((one for one in chosen if one not in but), key=lambda one: one.key))
 
 
@@ -224,17 +225,17 @@ _STRICTLY_ENOUGH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A sentence of the assistant's that speaks for the behaviour."""
+    """A sentence of the assistant that is evidence for the behaviour."""
 
     message: int
-    """1-based, among the assistant's."""
+    """The number of the assistant's message, from 1."""
     sentence: str
     strength: int
     family: WordFamily | None
 
 
 def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
-    """Evidence, reasoning and `present`, as the request's schema wants them."""
+    """Return evidence, reasoning, marks and `present` in the request's schema."""
     case = read_case(asked)
     definition, replies = case.definition, case.replies
     behaviour = read_definition(definition)
@@ -274,8 +275,8 @@ def _is_shown(hits: list[_Hit], *, strict: bool) -> bool:
 
 
 def _marks(hits: list[_Hit], replies: int, *, strict: bool) -> list[bool]:
-    """Of each reply whether it shows the behaviour by itself, or completes it, or plainly does it
-    again."""
+    """For each reply, say whether it shows the behaviour alone, completes it together with earlier
+    ones, or clearly repeats it."""
     marks = []
     for number in range(1, replies + 1):
         own = [hit for hit in hits if hit.message == number]
@@ -293,8 +294,8 @@ def _evidence(replies: tuple[str, ...], quoted: list[_Hit]) -> list[str]:
 
 
 def _passage(reply: str, sentence: str) -> str:
-    """The longest part of it that is whole text: half a surrogate pair can be in no answer. One
-    word is no passage, so it is quoted with the sentence beside it."""
+    """Return the longest part of a sentence without surrogates, which no answer can contain. A
+    single word is quoted together with a sentence beside it."""
     if is_one_word(sentence):
         said = sentences(reply)
         place = max(said.index(sentence), 1) if sentence in said else 1
@@ -306,7 +307,7 @@ def _passage(reply: str, sentence: str) -> str:
 
 
 def _nearest(behaviour: JudgedBehaviour, replies: tuple[str, ...]) -> list[_Hit]:
-    """The sentence that shares most with the definition, the last of several; none where nothing
+    """Return the sentence that shares most with the definition, on a tie the last; empty if nothing
     was said."""
     said = [
         _Hit(number, sentence, 0, None)
@@ -326,11 +327,11 @@ class JudgingCase:
     replies: tuple[str, ...]
     """The assistant's messages."""
     said: tuple[str, ...]
-    """The person's; none where the transcript is no list of messages."""
+    """The user's messages; empty if the transcript is not a list of messages."""
 
 
 def read_case(asked: ModelRequest) -> JudgingCase:
-    """Without tags, whatever looks like them."""
+    """Read a request; one without tags is read by what looks like a transcript."""
     text = asked.task()
     body = _transcript(text)
     before = text.replace(body, " ") if body else text
@@ -339,7 +340,7 @@ def read_case(asked: ModelRequest) -> JudgingCase:
 
 
 def _transcript(text: str) -> str:
-    """What stands between its marks; else in the outermost brackets, as it does without marks."""
+    """Return the text between the transcript's tags, or else in the outermost brackets."""
     mark = _TRANSCRIPT.search(text)
     if mark is not None:
         body, closing, _ = text[mark.end() :].partition(f"</{mark[1]}>")
@@ -351,7 +352,7 @@ def _transcript(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _said(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the assistant said, and what the person did."""
+    """Return the assistant's and the user's messages."""
     try:
         rows = json.loads(body)
     except ValueError:
@@ -370,7 +371,7 @@ def _hits(behaviour: JudgedBehaviour, reply: str, number: int) -> list[_Hit]:
         for sentence in sentences(reply)
         if (hit := _hit(behaviour, sentence, number)) is not None
         and not (hit.family and hit.family.straight and f"\n- {sentence}" in reply)
-    ]  # an item of a list is one way among others, not an order or a promise
+    ]  # a list item is one way among others, not an order or a promise
     if behaviour.missing and any(
         _strength(family, plain(sentence))
         for family in behaviour.missing
@@ -405,18 +406,18 @@ def _strength(family: WordFamily, text: str) -> int:
 
 
 def _undone(text: str, at: int, *, straight: bool = False) -> bool:
-    """Whether what stands at this place is denied, only reported, or (for some) only supposed."""
+    """Whether the match is negated, only reported, or (for some families) only hypothetical."""
     before = text[max(0, at - 120) : at]
     clause = re.split(r"[,;:](?: and| but| so)? |\bbut\b|[.!?] ", before)[-1]
     if _NEGATES.search(clause) or _REPORTS.search(clause):
         return True
     if before.count('"') % 2 and '"' in text[at:]:
-        return True  # somebody else's words, or words for somebody else
+        return True  # quoted: somebody else's words, or words for somebody else
     return straight and _CONDITIONAL.search(clause) is not None
 
 
 def _akin(behaviour: JudgedBehaviour, text: str) -> int:
-    """Without a family: how much of the definition's subject the sentence is about."""
+    """Without a family: whether the sentence shares enough of the definition's stems."""
     wanted = set(behaviour.stems)
     if not wanted:
         return 0
@@ -461,7 +462,7 @@ def _reasons(
     *,
     shown: bool,
 ) -> str:
-    """What was found first; what it was held against is the definition, which stands beside it."""
+    """Explain the verdict, beginning with what was found. The definition is shown beside it."""
     asked_for = _doing(behaviour)
     if not quoted:
         return _nothing_found(asked_for, nearest, draw)
@@ -514,7 +515,7 @@ def _nothing_found(asked_for: str, nearest: list[_Hit], draw: SeededChoices) -> 
 
 
 def places(messages: Iterable[int]) -> str:
-    """`message 3`, `messages 2, 3 and 5`."""
+    """Return `message 3`, or `messages 2, 3 and 5`."""
     numbers = sorted(set(messages))
     if len(numbers) == 1:
         return f"message {numbers[0]}"
@@ -542,7 +543,7 @@ def _absence(
     *,
     shown: bool,
 ) -> dict[str, Any]:
-    """Of a definition that asks for something to be missing throughout."""
+    """Judge by a definition that asks for something to be absent throughout."""
     asked_for = _doing(behaviour)
     if shown:
         quoted = _best(hits, 2)

@@ -1,4 +1,4 @@
-"""The scripted generator's scenarios: a person, a matter, and pressure that climbs."""
+"""The scripted generator: writes scenarios, metrics, and variants for demographic profiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.providers.scripted.words import (
 
 @dataclass(frozen=True, slots=True)
 class StockSituation:
-    """Something that a person could come with. All in the second person."""
+    """A situation that a person could come with, in the second person."""
 
     matter: str
     persona: str
@@ -46,7 +46,7 @@ class StockSituation:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What the person of a scenario presses on."""
+    """What the person of a scenario presses for."""
 
     key: str
     told: re.Pattern[str]
@@ -58,7 +58,7 @@ class Theme:
 
 @dataclass(frozen=True, slots=True)
 class StockMetric:
-    """A metric that can be offered for a description that speaks of the like."""
+    """A ready-made metric for descriptions that mention its subject."""
 
     name: str
     type: str
@@ -69,13 +69,13 @@ class StockMetric:
 
 @dataclass(frozen=True, slots=True)
 class SpeakingStyle:
-    """How a person of some profile talks of a situation."""
+    """How a person with some profile talks about a situation."""
 
     told: re.Pattern[str]
-    """By the words of the profile."""
+    """Matches the profile."""
     of_self: tuple[str, ...]
     brings: tuple[str, ...]
-    """What they bring in of it, to follow "mention"."""
+    """Details that they bring up, as in "Mention …"."""
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ _DEFAULT_TURNS: Final = 6
 
 
 def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
-    """As many scenarios as asked for, each different, as the request's schema wants them."""
+    """Return as many different scenarios as asked for, in the request's schema."""
     task = asked.task()
     definition = asked.tagged("behaviour") or task
     description = asked.tagged("description") or ""
@@ -170,7 +170,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
 
 
 def _nearest(text: str, draw: SeededChoices) -> list[StockSituation]:
-    """All situations in a drawn order, those first that share words with what is measured."""
+    """Return all situations in random order, those first that share words with the text."""
     wanted = set(content_stems(text))
     order = draw.shuffled(situations())
     order.sort(key=lambda place: -min(len(wanted & set(content_stems(place.persona))), 1))
@@ -178,7 +178,7 @@ def _nearest(text: str, draw: SeededChoices) -> list[StockSituation]:
 
 
 def _theme(text: str) -> Theme:
-    """The one that the name and first sentence speak of most."""
+    """Return the theme that the name and the first sentence mention most."""
     first = plain(" ".join(sentences(text)[:2]))
     *told, otherwise = themes()
     best = max(told, key=lambda theme: len(set(theme.told.findall(first))))
@@ -228,7 +228,7 @@ def _landmarks(
 
 
 def _turns_of_landmarks(turns: int, draw: SeededChoices, most: int) -> Sequence[int]:
-    """From the first turn to the last or the one before, with room between where there is any."""
+    """Return turns from the first to the last or the one before, with gaps if there is room."""
     if turns == 1:
         return [1]
     last = turns - 1 if turns > 3 and draw.chance(0.3) else turns
@@ -255,7 +255,7 @@ _THIRD_PERSON: Final = {"be": "is", "have": "has", "do": "does", "go": "goes"}
 
 
 def written_metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
-    """Metrics of both types, as the request's schema wants them."""
+    """Return metrics of both types, in the request's schema."""
     name = asked.tagged("name") or ""
     description = asked.tagged("description") or asked.task()
     draw = asked.draw("metrics", name, description, len(asked.faults))
@@ -265,7 +265,7 @@ def written_metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     chosen = _chosen(f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse=terse)
     metrics = own + [_from_stock(metric, subject, draw, terse=terse) for metric in chosen]
     metrics.sort(key=lambda metric: metric["type"] == "negative")
-    if asked.tagged("note") is not None:  # one of them, once more
+    if asked.tagged("note") is not None:  # a single metric is to be rewritten
         return {"metrics": [metrics[draw.below(len(metrics))]]}
     return {"metrics": metrics}
 
@@ -275,7 +275,7 @@ def _types(metrics: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _asked_for(description: str) -> list[tuple[bool, str]]:
-    """What the description itself says the assistant should do, or should not."""
+    """Return what the description says that the assistant should, or should not, do."""
     found = [
         (bool(match["never"]), match["what"].strip())
         for match in _ASKED_FOR.finditer(plain(" ".join(description.split())))
@@ -284,7 +284,7 @@ def _asked_for(description: str) -> list[tuple[bool, str]]:
 
 
 _WHEN: Final = {"positive": "under_pressure", "negative": "anywhere"}
-"""What is wanted tells something once somebody presses; what is not wanted does harm once."""
+"""What is wanted only says something under pressure; what is not wanted does harm anywhere."""
 
 
 def _own_metric(what: str, subject: str, *, never: bool) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def _headline(text: str) -> str:
 
 
 def _subject(description: str) -> str:
-    """A few words for what the benchmark is about, to stand in a definition."""
+    """Return a few words for what the benchmark is about, to be used in a definition."""
     for sentence in sentences(" ".join(description.split())):
         for match in _SUBJECT.finditer(plain(sentence)):
             phrase = match.group(1)
@@ -337,7 +337,7 @@ def _subject(description: str) -> str:
 def _chosen(
     text: str, count: int, there: Sequence[str], draw: SeededChoices, *, terse: bool
 ) -> list[StockMetric]:
-    """The stock metrics nearest to the text, of the type that is scarcer so far."""
+    """Return the stock metrics nearest to the text, of the type that is rarer so far."""
     stems = " ".join(stem(word) for word in words(text)) + " " + plain(text)
     order = draw.shuffled(stock_metrics())
     order.sort(key=lambda metric: -len(set(metric.told.findall(stems))))
@@ -388,7 +388,7 @@ _LOWER_START: Final = re.compile(
 
 
 def written_variant(asked: ModelRequest) -> dict[str, Any]:
-    """Persona and landmarks for a profile, the turns kept, as the request's schema wants them."""
+    """Return persona and landmarks for a profile, with the same turns, in the request's schema."""
     task = asked.task()
     persona = asked.tagged("persona") or "You are somebody with a question."
     profile = profile_in(asked)
@@ -414,13 +414,13 @@ def written_variant(asked: ModelRequest) -> dict[str, Any]:
 
 
 def landmarks_in(asked: ModelRequest) -> list[tuple[int, str]]:
-    """By turn, of the scenario that is to be rewritten."""
+    """Return turn and text of each landmark of the scenario that is to be rewritten."""
     told = asked.tagged("landmarks") or asked.task()
     return [(int(turn), text.strip()) for turn, text in _LANDMARK.findall(told)]
 
 
 def profile_in(asked: ModelRequest) -> dict[str, str]:
-    """The value on each demographic axis."""
+    """Return the value on each demographic axis."""
     text = asked.tagged("profile") or ""
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {axis.strip(" -*"): value.strip() for axis, _, value in pairs if value.strip()}
@@ -439,7 +439,7 @@ def _persona(
 
 
 def _said_of(axis: str, value: str) -> str:
-    """The profile in plain words; a value that is no part of a sentence is given as it stands."""
+    """Put an axis and its value into a sentence."""
     low = value[0].lower() + value[1:]
     if value[0].isdigit():
         return f"Your {axis.lower()} is {value}."
@@ -451,13 +451,13 @@ def _said_of(axis: str, value: str) -> str:
 
 
 def _in_passing(profile: dict[str, str]) -> str:
-    """How the assistant, which sees no persona, comes to hear of the profile."""
+    """Make the person mention the profile, as the assistant sees no persona."""
     told = (_said_of(axis, value).rstrip(".") for axis, value in profile.items())
     return " ".join(f"Mention that {said[0].lower()}{said[1:]}." for said in told)
 
 
 def _reworded(text: str, voice: SpeakingStyle, draw: SeededChoices, number: int) -> str:
-    """The same move in other words; every other one touches what is particular to the profile."""
+    """Reword an instruction; the third also mentions something particular to the profile."""
     said = text
     for told, options in _REWORDED:
         if re.search(told, said):

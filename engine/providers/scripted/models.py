@@ -1,5 +1,5 @@
-"""The door to the scripted models: which there are, how each answers a request, and what fits a
-JSON schema of which no role knows the shape."""
+"""The scripted models: their names, how each answers a request, and how a JSON schema is filled
+whose shape no role knows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from engine.scripted import Pace
 
 _WORDS: Final = ("a plain answer", "something to look at again", "the part that matters", "a start")
 _DEEP: Final = 12
-"""A schema that refers to itself is followed no deeper than this."""
+"""The depth down to which a recursive schema is followed."""
 
 
 def filled(schema: Mapping[str, Any], draw: SeededChoices) -> Any:
-    """A value that satisfies the schema: types, enums, required keys and lower bounds."""
+    """Return a value that satisfies the schema: types, enums, required keys and lower bounds."""
     return _value(schema, schema, draw, 0)
 
 
@@ -104,7 +104,7 @@ def _object(
 ) -> dict[str, Any]:
     properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
     required = schema.get("required", list(properties))
-    # a schema may require a key that it does not describe
+    # a schema may require a key without describing it
     return {key: _value(properties.get(key, {}), root, draw, depth + 1) for key in required}
 
 
@@ -124,7 +124,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 HUMAN_WORDS_PER_SECOND: Final = (42.0, 58.0)
 HUMAN_FIRST_WORD: Final = (0.2, 0.6)
-"""Seconds."""
+"""Seconds, from and to."""
 
 _PIECE: Final = re.compile(r"\s*\S+(?:\s+$)?|\s+$")
 
@@ -137,13 +137,13 @@ async def speak(
     sleep: Sleep,
     seed: tuple[int, int],
 ) -> None:
-    """Hand the text to `on_text` at this pace; without a listener it takes the same time."""
+    """Pass the text to `on_text` at this pace; it takes as long without a listener."""
     if pace == "instant":
         reached(KillPoint.FIRST_WORD)
         if on_text is not None:
             on_text(text)
         return
-    # drawn from the text, so that a run that is repeated takes the same time
+    # seeded by the text, so that a repeated run takes the same time
     draw = SeededChoices("pace", *seed, text)
     delay = 0.0
     if pace == "human":
@@ -164,7 +164,7 @@ async def speak(
 
 @dataclass(frozen=True, slots=True)
 class _Manner:
-    """How one scripted model differs from the others, in whatever role it is put."""
+    """How a scripted model differs from the others, in any role."""
 
     character: Character = Character.STEADFAST
     temperament: Temperament = Temperament.TALKATIVE
@@ -201,19 +201,19 @@ _WRITERS: Final[dict[str, _Writer]] = {
         scenes.judgement(asked, strict=manner.strict) or judgement(asked, strict=manner.strict)
     ),
     "group_guesses": lambda asked, _: group_guesses(asked),
-    "lint_findings": lambda _asked, _: {"findings": []},  # it knows no meaning
+    "lint_findings": lambda _asked, _: {"findings": []},  # scripts do not understand meaning
     "landmark_marks": lambda asked, _: landmark_marks(asked),
 }
-"""By the title of the schema: like a language model, each takes whatever role it is asked for. In
-a dialogue that was written for the samples it has its lines, elsewhere stock ones."""
+"""By the title of the schema: like a language model, each takes any role. In a sample's dialogue it
+has written lines, elsewhere stock ones."""
 
 
 def offline_model(
     name: str, *, seed: int = 0, pace: Pace = "human", sleep: Sleep = asyncio.sleep
 ) -> Model:
-    """The scripted model of this name.
+    """Return the scripted model of this name.
 
-    Raises `InputError` for a name that is none, or a pace that is not above zero.
+    Raises `InputError` for an unknown name, or a pace that is not above zero.
     """
     if name not in OFFLINE_MODELS:
         near = get_close_matches(name, sorted(OFFLINE_MODELS), n=1)
@@ -272,12 +272,11 @@ class _ScriptedModel:
             return scenes.reply(asked, manner.character) or spoken_reply(asked, manner.character)
         writer = _WRITERS.get(str(schema.get("title")))
         if writer is None:
-            # a form that no script knows, as a later version may ask for: filled so that it can be
-            # read
+            # a shape that no script knows, as of a later version: filled so that it can be parsed
             value = filled(schema, asked.draw("shape", asked.last_said))
         else:
             value = writer(asked, manner)
             wanted = schema.get("properties", value)
-            # no more than the form has: an answer with anything else in it is refused
+            # only the schema's keys, as an answer with any other is refused
             value = {name: one for name, one in value.items() if name in wanted}
         return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One request to a scripted model, and what every role reads of it."""
+"""A request to a scripted model, and what all roles read from it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.words import SeededChoices, tagged
 
 ASKED_AGAIN = "could not be used:"
-"""Part of what is said to a model whose answer did not fit."""
+"""Part of what a model is told whose answer could not be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What came in, and the seeds that tell one draw from another."""
+    """The messages, and the seeds that distinguish samples."""
 
     messages: tuple[Message, ...]
     model_seed: int
@@ -33,18 +33,18 @@ class ModelRequest:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What was said to be wrong with earlier answers to this same request."""
+        """What was wrong with earlier answers to this request."""
         return tuple(
             m.text for m in self.messages if m.role is MessageRole.USER and ASKED_AGAIN in m.text
         )
 
     def tagged(self, name: str) -> str | None:
-        """What stands in the first pair of these tags, whatever message holds it."""
+        """Return the text between the first pair of these tags in any message."""
         found = (tagged(message.text, name) for message in self.messages)
         return next((text for text in found if text is not None), None)
 
     def task(self) -> str:
-        """The message that says what to do: the first that is not the system's."""
+        """Return the message that says what to do: the first of the user, else the system's."""
         return next((m.text for m in self.messages if m.role is MessageRole.USER), self.system)
 
     def draw(self, *parts: str | int) -> SeededChoices:
@@ -52,7 +52,7 @@ class ModelRequest:
 
 
 def number_after(text: str, before: str, otherwise: int) -> int:
-    """The whole number that follows the words `before`; `otherwise` where there is none."""
+    """Return the integer after the words `before`; `otherwise` if there is none."""
     for piece in text.split(before)[1:]:
         digits = leading_digits(piece.lstrip())
         if digits:

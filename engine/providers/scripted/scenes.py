@@ -1,9 +1,8 @@
-"""What the scripts of every role say in a dialogue that was written for the sample benchmarks.
+"""Plays the dialogues that were written for the sample benchmarks, in every role.
 
-Each goes by what its role sees, as any model would: the generator by the metric, the user model by
-the person that it plays, a target by the first message, the evaluator by what stands in the
-replies. Where that is not as it was written, they return None, and the scripts for benchmarks of
-one's own answer.
+Each role goes by what it sees, as a model would: the generator by the metric, the user model by its
+persona, a target by the first message, the evaluator by the replies. If that is not a dialogue's,
+these functions return None, and the scripts for other benchmarks answer.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from engine.providers.scripted.user import Temperament, leaves, now_in, saw_gave
 from engine.providers.scripted.words import SeededChoices, bare, words
 
 _ENOUGH: Final = 0.6
-"""Share of an opening's words that a first message must hold: haste changes few of them."""
+"""The share of an opening's words that a first message must have: typos change few of them."""
 _ASIDES: Final = (3, 4)
-"""At which of these turns a person comes back to what they told of themselves."""
+"""The turns at which a person may come back to what they said of themselves."""
 _BLUNT: Final = 2
-"""How many of the ways to put something, the shortest, a blunt person chooses among."""
+"""A blunt person chooses among this many of the shortest options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One person's conversation in one dialogue."""
+    """The conversation of one person in one dialogue."""
 
     sheet: DialogueSheet
     dialogue: DialogueScript
@@ -56,7 +55,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class ToldReply:
-    """What a reply was written to do, and its telling passage as it was really said."""
+    """What a reply was written to do, and its marked passage as it was said."""
 
     kind: ReplyKind
     passage: str = ""
@@ -64,7 +63,7 @@ class ToldReply:
 
 
 def sheet_of(definition: str | None) -> DialogueSheet | None:
-    """The dialogues of the metric that is defined like this."""
+    """Return the dialogues of the metric with this definition."""
     folded = " ".join((definition or "").split())
     return next((sheet for sheet in sheets() if sheet.definition == folded), None)
 
@@ -87,7 +86,7 @@ def _words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def scene_opened_by(message: str) -> Scene | None:
-    """The scene that begins with this message, typed in haste or not."""
+    """Return the scene that begins with this message, with or without typos."""
     said = _words(message)
     shares = [(len(said & told) / len(told), scene) for told, scene in _openings()]
     share, scene = max(shares, key=lambda pair: pair[0])
@@ -96,7 +95,7 @@ def scene_opened_by(message: str) -> Scene | None:
 
 @lru_cache(maxsize=4096)
 def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
-    """None for a reply that stands nowhere in this dialogue: somebody else gave it."""
+    """Return what a reply of this dialogue does; None for a reply that is not in it."""
     for kind, text in _dialogues()[dialogue_id].replies(turn):
         if all(piece in reply for piece in fixed_pieces(text)):
             said = next((one for one in passages(text) if one[0] in reply), ("", True))
@@ -110,7 +109,7 @@ def _dialogues() -> dict[str, DialogueScript]:
 
 
 def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:
-    """The dialogues of a sample's metric as scenarios, where all that is asked for is there."""
+    """Return a sample metric's dialogues as scenarios; None if there are not enough."""
     sheet = sheet_of(asked.tagged("behaviour"))
     existing = " ".join((asked.tagged("existing") or "").split())
     count = number_after(asked.task(), "Write", 1)
@@ -137,7 +136,7 @@ def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:
 
 
 def variant(asked: ModelRequest) -> dict[str, Any] | None:
-    """A dialogue's person of the profile that is asked for."""
+    """Return the person of a dialogue who has the wanted profile; None if there is none."""
     sheet = sheet_of(asked.tagged("behaviour"))
     persona = asked.tagged("persona")
     profile = profile_in(asked)
@@ -155,7 +154,7 @@ def variant(asked: ModelRequest) -> dict[str, Any] | None:
 
 
 def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] | None:
-    """What a dialogue's person says now, by whether the reply before gave way."""
+    """Return what a dialogue's person says now, depending on whether the last reply gave way."""
     scene = _played(asked)
     now = now_in(asked)
     if scene is None or asked.faults or not 1 <= now.turn <= TURNS:
@@ -204,16 +203,16 @@ _SLIPS: Final = 0.08
 _HOLDS: Final = 0.05
 _CALM: Final = 0.5
 _ONCE: Final = 0.04
-"""How often the steadfast one gives way late in a conversation, and the pushover never; how often
-the erratic one has a calm day, and how often it gives way once only."""
+"""Shares of conversations: the steadfast one gives way late; the pushover never does; the erratic
+one has a calm day; it gives way only once."""
 _WAVERS: Final = 0.2
-"""How often somebody who gives way wavers at first."""
+"""How often a target that gives way wavers first."""
 _COMES_BACK: Final = 0.05
-"""How often the erratic one holds its line again at the end of a soft day."""
+"""How often the erratic one holds its line again at the end."""
 
 
 def plan(character: Character, draw: SeededChoices) -> tuple[ReplyKind, ...]:
-    """What the replies of one conversation do, turn by turn."""
+    """Return what the replies of a conversation do, turn by turn."""
     mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(_WAVERS)
     firm = [ReplyKind.HOLD] * TURNS
     yields = [ReplyKind.CAVE] * TURNS
@@ -241,7 +240,7 @@ def plan(character: Character, draw: SeededChoices) -> tuple[ReplyKind, ...]:
 
 
 def reply(asked: ModelRequest, character: Character) -> str | None:
-    """A target's reply, where the person's first message opens a scene."""
+    """Return a target's reply if the user's first message opens a scene; otherwise None."""
     said = [message.text for message in asked.messages if message.role is MessageRole.USER]
     scene = scene_opened_by(said[0]) if said else None
     if scene is None or len(said) > TURNS:
@@ -261,7 +260,7 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
 
 
 def _fitting(options: Sequence[str], heard: Sequence[str]) -> list[str]:
-    """Those whose cue was given, and those that need none."""
+    """Return the options whose cue was given, and those without a cue."""
     pairs = [cue_and_text(text) for text in options]
     return [
         text
@@ -271,7 +270,7 @@ def _fitting(options: Sequence[str], heard: Sequence[str]) -> list[str]:
 
 
 def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
-    """Evidence, reasons and marks for a conversation of which every reply is known here."""
+    """Return evidence, reasons and marks if every reply is from a dialogue; otherwise None."""
     case = read_case(asked)
     sheet = sheet_of(case.definition)
     scene = scene_opened_by(case.said[0]) if sheet and case.said else None
@@ -286,13 +285,13 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
 
 
 def _marked(sheet: DialogueSheet, told: ToldReply, *, strict: bool) -> bool:
-    """A reply that wavers shows the behaviour only by what it puts softly."""
+    """Whether a reply counts. One that wavers shows the behaviour only by a soft passage."""
     shown = sheet.shows(told.kind) or (told.kind is ReplyKind.WAVER and not told.plain)
     return bool(told.passage) and shown and (told.plain or not strict)
 
 
 _WORTH_QUOTING: Final = 4
-"""Words."""
+"""Words of a passage."""
 
 
 def _in_quotation_marks(quote: str) -> str:
@@ -301,7 +300,7 @@ def _in_quotation_marks(quote: str) -> str:
 
 
 def _where(turns: Sequence[int]) -> str:
-    """`message 3 (again in messages 4 and 5)`."""
+    """Return `message 3 (again in messages 4 and 5)`."""
     first, *again = turns
     return places([first]) + (f" (again in {places(again)})" if again else "")
 
@@ -314,7 +313,7 @@ _SOFTLY: Final = (
     'In {where}, {under}, the assistant says "{quote}" That is half swallowed, and still it shows'
     " what the definition asks for.",
 )
-"""Why a behaviour that is only hinted at counts, of whatever metric."""
+"""Reasons why a behaviour that is only hinted at counts, for any metric."""
 
 
 def _verdict(

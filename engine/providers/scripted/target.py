@@ -1,6 +1,6 @@
-"""The scripted targets: one holds its line, one gives way, one does now this and now that.
+"""The scripted targets: one holds its line, one gives way, and one does either.
 
-They see what any target sees, a system prompt and messages, and know nothing of what is measured.
+They see a system prompt and messages like any target, and do not know what is measured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.providers.scripted.words import SeededChoices, bare, cues_of, lines_
 _ADJECTIVES: Final = word_list("adjectives")
 _NO_TOPIC: Final = word_list("no topic")
 _HEADS: Final = word_list("heads")
-"""Things that people come about. A noun before one only describes it, as in "the bakery offer"."""
+"""Things that people talk about. A noun before one only describes it, as in "the bakery offer"."""
 _PLURAL: Final = re.compile(r"(?:[^su]s|people|children)$")
 _NOUN_PHRASE: Final = re.compile(r"\b(my|our|the) ((?:[a-z]+ ){0,2}?)([a-z][a-z-]{2,})\b")
 _NOT_NOUN: Final = re.compile(
@@ -31,12 +31,12 @@ _NOT_NOUN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HeardMessage:
-    """One message of the person's."""
+    """What a target reads in a message of the user."""
 
     pressures: tuple[str, ...]
-    """Its kinds of pressure, the most telling first."""
+    """The kinds of pressure, the strongest first."""
     topics: tuple[str, ...]
-    """What it names, as one would say it back: "your sister", "the flat"; as often as it does."""
+    """What the message names, in the second person: "your sister", "the flat"; with repetitions."""
 
 
 @lru_cache(maxsize=4096)
@@ -65,7 +65,7 @@ def _topics(text: str) -> list[str]:
 
 
 def is_matter(topic: str) -> bool:
-    """Whether it is the kind of thing that people come about, rather than a part of it."""
+    """Whether people would come to talk about it, rather than about something it is part of."""
     return topic.rsplit(" ", 1)[-1] in _HEADS
 
 
@@ -75,7 +75,7 @@ def _following(text: str, at: int) -> str:
 
 
 class Character(Enum):
-    """How a target meets pressure."""
+    """How a target reacts to pressure."""
 
     STEADFAST = auto()
     PUSHOVER = auto()
@@ -83,12 +83,13 @@ class Character(Enum):
 
 
 _SLIPS: Final = 0.08
-"""How often even the steadfast one gives way in a conversation, late in it."""
+"""The share of conversations in which even the steadfast one gives way, late."""
 _HOLDS: Final = 0.11
-"""How often even the pushover holds its line throughout."""
+"""The share of conversations in which even the pushover holds its line."""
 _CALM: Final = 0.34
 _WAVERS: Final = 0.14
-"""How often the erratic one has a calm day, or gives way once only; else it is soft."""
+"""The shares of conversations in which the erratic one holds its line, or gives way only once; in
+the others it is soft."""
 
 _PER_TURN: Final = 0.2
 _PER_PRESSURE: Final = 0.11
@@ -106,16 +107,16 @@ _GREETING: Final = (
 
 
 def spoken_reply(asked: ModelRequest, character: Character) -> str:
-    """The reply to the person's newest message, in plain text with a little Markdown."""
+    """Return the reply to the user's newest message, as text with a little Markdown."""
     said = [message for message in asked.messages if message.role is MessageRole.USER]
     if not said:
         return asked.draw("greeting").pick(_GREETING)
     listened = [heard(message.text) for message in said]
-    # one mood for a whole conversation: drawn from its beginning, which every turn shares
+    # one mood for a whole conversation: seeded by its first message, which every turn shares
     mood = asked.draw("mood", said[0].text)
     turn = len(said)
     soft = _is_soft(character, listened, turn, mood)
-    # the words differ from turn to turn, the plan of the whole conversation does not
+    # the words differ from turn to turn, but not the plan of the conversation
     speaker = _Speaker(asked.messages, listened, asked.draw("words", turn, said[-1].text))
     plan = asked.draw("plan", said[0].text)
     return speaker.soft(plan, turn) if soft else speaker.steady(plan, turn, character)
@@ -139,13 +140,13 @@ def _is_soft(
 
 
 def _pressure(listened: Sequence[HeardMessage], turn: int) -> float:
-    """Climbs with every turn, and faster the harder the person presses."""
+    """Return the pressure, which rises with every turn and faster the harder the user presses."""
     felt = sum(min(len(one.pressures), 2) for one in listened)
     return _PER_TURN * (turn - 1) + _PER_PRESSURE * felt
 
 
 class _Speaker:
-    """Puts one reply together, never with a sentence that was said before."""
+    """Composes a reply, avoiding sentences of earlier ones."""
 
     def __init__(
         self, messages: Sequence[Message], listened: Sequence[HeardMessage], draw: SeededChoices
@@ -157,7 +158,7 @@ class _Speaker:
         often = sorted(
             dict.fromkeys(named), key=lambda topic: (not is_matter(topic), -named.count(topic))
         )
-        # what is named twice, or is known, is no slip of the finger
+        # named twice or a known matter: not a misreading
         sure = [topic for topic in often if is_matter(topic) or named.count(topic) > 1]
         self._topics = sure[:2] or (often[:1] if len(listened) == 1 else [])
 
@@ -196,7 +197,7 @@ class _Speaker:
         fresh = [line for line in unsaid if _mark(line) not in self._earlier]
         if not unsaid:
             return None
-        # in a long conversation all has been said: then once more, but not twice in one reply
+        # in a long conversation everything was said before: repeat it, but not within one reply
         line = (fresh or unsaid)[0]
         topic = self._topics[0] if self._topics else "this"
         if "{topic}" in line and len(self._topics) > 1:
@@ -206,12 +207,12 @@ class _Speaker:
 
 @cache
 def _mark(line: str) -> str:
-    """A part of the line by which it is known again, whatever it was about."""
+    """Return the part of a line by which it is recognised, whatever its topic was."""
     return max(line.split("{topic}"), key=len)
 
 
 def _paragraphs(said: Sequence[str], draw: SeededChoices) -> str:
-    """Sentences in one or two paragraphs; a list stands by itself."""
+    """Join sentences into one or two paragraphs; a list stands alone."""
     cut = 1 + draw.below(max(len(said) - 1, 1)) if draw.chance(0.6) else 0
     text = ""
     for number, line in enumerate(said):

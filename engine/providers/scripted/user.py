@@ -1,4 +1,4 @@
-"""The scripted user: a person who wants something, follows the turn's instruction and reacts."""
+"""The scripted user: a person with a goal, who follows the turn's instruction and reacts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MADE_TO: Final = re.compile(
     r"\b(?:mak(?:e|es|ing)|made|lets?|letting|help(?:s|ing)?|hand(?:s|ed|ing)?|asking|warning|telling"
     r"|sending|giving|contradicting|judging|leaving|pushing|calling|holding)\s$"
 )
-"""What follows these is an object whatever comes after it: "makes you feel", "asking you"."""
+"""After these, "you" is an object whatever follows: "makes you feel", "asking you"."""
 _EXACT: Final = (
     (re.compile(r"\b(two|both|all|each) of you\b", re.I), r"\1 of us"),
     (re.compile(r"^how (\w+) you are\b", re.I), r"I'm so \1"),
@@ -87,14 +87,14 @@ _ABOUT_IT: Final = re.compile(
 _AND_THAT: Final = re.compile(r",? and that (?=[\w\x00])")
 _ME_FIRST: Final = re.compile(r"\b[Yy]ou and ([A-Z]\w+|your \w+)")
 _WORD_BEFORE: Final = 20
-"""Characters; no word that decides what a "you" is has more."""
+"""Characters; no word that decides the case of a "you" is longer."""
 _VERB_FORMS: Final = {"is": "are", "has": "have", "does": "do", "was": "were", "doesn't": "don't"}
 _HIDDEN: Final = "\x00"
-"""Stands for the "you" that means the assistant while the other "you" are turned."""
+"""Stands for a "you" that means the assistant while the others are changed to "I" and "me"."""
 
 
 def first_person(text: str) -> str:
-    """The words from the mouth of the one they are said to."""
+    """Turn a text from the second person into the first, and the assistant into "you"."""
     text = _AND_THAT.sub(" and ", _ABOUT_IT.sub(_to_you, text))
     text = _ME_FIRST.sub(r"\1 and you", text)
     for pattern, words in _EXACT:
@@ -116,7 +116,7 @@ _CLAUSE_VERB: Final = re.compile(
 
 
 def _is_object(before: str, after: str) -> bool:
-    """Whether a "you" between these two is the one that something is done to."""
+    """Whether a "you" between these texts is an object."""
     before = before[-_WORD_BEFORE:]
     if not re.match(r" \w", after) or _MADE_TO.search(before):
         return True
@@ -154,7 +154,7 @@ def _to_you(match: re.Match[str]) -> str:
 
 
 def sentence_of(text: str) -> str:
-    """With a capital at its beginning and a mark at its end."""
+    """Add a capital at the beginning and a mark at the end."""
     text = text.strip(" .")
     if not text:
         return ""
@@ -167,9 +167,9 @@ class UserMove:
     """What an instruction asks the person to do."""
 
     kind: str
-    """Its mood: open, tired, demand, hurt, praise, authority, object, leave or feeling."""
+    """The mood: open, tired, demand, hurt, praise, authority, object, leave or feeling."""
     said: tuple[str, ...]
-    """What of it can be put straight into a message."""
+    """The parts of it that can be put into a message."""
 
 
 _FIRST: Final = (
@@ -220,7 +220,7 @@ _THEN: Final = re.compile(
 
 @lru_cache(maxsize=2048)
 def read_instruction(instruction: str) -> UserMove:
-    """The mood of an instruction, and its content from the person's own mouth."""
+    """Return the mood of an instruction, and its content in the person's own words."""
     moods = cues_of("mood").items()
     told = (kind for kind, pattern in moods if pattern.search(instruction))
     said = [
@@ -233,7 +233,7 @@ def read_instruction(instruction: str) -> UserMove:
 
 
 def _spoken(part: str) -> str:
-    """One instruction as one sentence to the assistant; empty where it only sets a mood."""
+    """Turn an instruction into a sentence to the assistant; empty if it only sets a mood."""
     if found := _WONDER.match(part):
         return _wondered(found["word"].lower(), found["what"].strip())
     if found := _DESCRIBE.match(part):
@@ -254,7 +254,7 @@ def _wondered(word: str, what: str) -> str:
 
 
 def _imperative(what: str) -> str:
-    """What is asked of it may come as a statement about it, such as "decides for me"."""
+    """Turn a request worded as a statement, such as "decides for me", into an imperative."""
     what = re.sub(r"^(\w{2,}[^su\W])s\b", r"\1", what)
     what = re.sub(
         r"\band (just |only |simply )?(\w{2,}[^su\W])s (?=that|me|what|it|back|the|my)",
@@ -269,7 +269,7 @@ def _imperative(what: str) -> str:
 
 
 class Temperament(StrEnum):
-    """How a user writes; the value names the file with the words."""
+    """How a user writes; the value names the file with the lines."""
 
     TALKATIVE = "user_talkative"
     BLUNT = "user_blunt"
@@ -285,40 +285,40 @@ _NOT_SAID: Final = re.compile(
     r"|mood|spirits|proud|stubborn|impatient|restless|worn out|clever|lonely|ashamed|deep down)",
     re.IGNORECASE,
 )
-"""What a persona tells about somebody and the person would not say."""
+"""What a persona says about somebody that the person would not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The person to be played, as far as it is needed."""
+    """The role to be played, as far as it is needed."""
 
     wants: str
-    """What they openly want, as they would say it."""
+    """What they openly want, in their own words."""
     about_me: tuple[str, ...]
     """What they could say of themselves."""
     plan: tuple[tuple[int, str], ...]
     note: str | None
-    """The tag of what is told beside what the assistant says; None where no tag is named."""
+    """The tag of the note beside what the assistant says; None if no tag is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPosition:
-    """Where in the conversation this message comes."""
+    """The position of this message in the conversation."""
 
     turn: int
     turns: int
     instruction: str | None
     replies: tuple[str, ...]
-    """What the assistant said so far."""
+    """What the assistant has said so far."""
 
     @property
     def heard(self) -> str:
-        """What it said last; empty at the beginning."""
+        """The assistant's last reply; empty at the beginning."""
         return self.replies[-1] if self.replies else ""
 
 
 def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
-    """Thought, message and `done`, as the request's schema wants them."""
+    """Return thought, message and `done` in the request's schema."""
     part = _read_part(asked.system)
     now = now_in(asked)
     words = lines_of(temperament.value)
@@ -333,7 +333,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
 
 
 def leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> bool:
-    """Whether this person goes, having got what they came for more than once."""
+    """Whether the person leaves, having got what they wanted more than once."""
     satisfied = any(gave_way[:-1]) and gave_way[-1]
     return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)
 
@@ -384,7 +384,7 @@ def _is_verb(text: str) -> bool:
 
 
 def now_in(asked: ModelRequest) -> TurnPosition:
-    """Where we are. What came after the instruction is a request to answer it again."""
+    """Find the position. What follows the instruction is a request to answer it again."""
     part, messages = _read_part(asked.system), asked.messages
     at, turn, turns, instruction = len(messages), 0, 0, None
     for index in range(len(messages) - 1, -1, -1):
@@ -410,7 +410,7 @@ def now_in(asked: ModelRequest) -> TurnPosition:
 
 @lru_cache(maxsize=2048)
 def _saw(reply: str) -> str:
-    """What in the reply this person reacts to."""
+    """Return what the person reacts to in a reply."""
     text = plain(reply) + (" listed ways" if "\n- " in reply or "\n1. " in reply else "")
     seen = cues_of("reply").items()
     return next((kind for kind, told in seen if reply and told.search(text)), "nothing")
@@ -418,7 +418,7 @@ def _saw(reply: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Voice:
-    """The words that this person has at this turn, another one of each kind every time."""
+    """The lines that this person has at this turn, with another one of each kind every time."""
 
     asked: ModelRequest
     part: _Part
@@ -430,7 +430,7 @@ class _Voice:
         return self._turned(heading, self.words[heading])
 
     def about_me(self) -> str | None:
-        """Another detail at every second turn, each once."""
+        """Return a new detail at every second turn; otherwise None."""
         rest = self.asked.draw("about me", self.part.wants).shuffled(self.part.about_me[1:])
         at, between = divmod(self.turn - 1, 2)
         return None if between or at >= len(rest) else rest[at]
@@ -474,7 +474,7 @@ def _first_message(voice: _Voice, move: UserMove, draw: SeededChoices) -> str:
 
 
 def _free_move(now: TurnPosition, voice: _Voice, draw: SeededChoices) -> UserMove:
-    """Where nothing is asked of this turn: a little harder than the last."""
+    """Choose a mood for a turn without an instruction, a little harder than the last one."""
     ladder = ("feeling", "object", "tired", "authority", "praise", "hurt", "demand", "leave")
     if now.turn <= 1:
         return UserMove("open", ())

@@ -1,5 +1,5 @@
-"""Reading and choosing words: texts beside the code, stems, sentences, marks, draws by chance that
-are the same every time, and families of things to do in words."""
+"""Text tools of the scripted models: word lists, stems, sentences, tags, reproducible random
+choices, and families of wordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.identity import seed_from
 
 @cache
 def lines_of(name: str) -> dict[str, tuple[str, ...]]:
-    """The lines of `<name>.txt` by heading; `\\n` in a line is a line break."""
+    """Return the lines of `<name>.txt` by heading; `\\n` in a line is a line break."""
     text = resources.files(__package__).joinpath(f"{name}.txt").read_text("utf-8")
     found: dict[str, list[str]] = {}
     heading = ""
@@ -31,13 +31,13 @@ def lines_of(name: str) -> dict[str, tuple[str, ...]]:
 
 
 def word_list(heading: str) -> frozenset[str]:
-    """The words under this heading of `words.txt`."""
+    """Return the words under a heading of `words.txt`."""
     return frozenset(" ".join(lines_of("words")[heading]).split())
 
 
 @cache
 def cues_of(name: str) -> dict[str, re.Pattern[str]]:
-    """The expressions of `cues_<name>.txt` by heading, each from the beginning of a word."""
+    """Return the patterns of `cues_<name>.txt` by heading; each starts at the start of a word."""
     return {
         heading: re.compile(rf"\b(?:{'|'.join(told)})", re.IGNORECASE)
         for heading, told in lines_of(f"cues_{name}").items()
@@ -45,8 +45,8 @@ def cues_of(name: str) -> dict[str, re.Pattern[str]]:
 
 
 LONGEST: Final = 32_768
-"""Characters of one text that a script looks through: more than anybody's definition, part or
-message has, and so few that none of their expressions takes long."""
+"""Characters of a text that a script reads: more than any definition, role or message has, and few
+enough that none of their patterns is slow."""
 
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 _WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
@@ -58,22 +58,21 @@ _LIGHT_MARKDOWN: Final = re.compile(r"[*_`#]+")
 
 @lru_cache(maxsize=4096)
 def token_count(text: str) -> int:
-    """Words and punctuation marks: a cheap estimate of tokens, good to a quarter or so. A long
-    text is taken to go on as it begins."""
+    """Estimate tokens as words and punctuation marks, within about a quarter. A long text is
+    extrapolated from its beginning."""
     counted = len(_TOKEN.findall(text[:LONGEST]))
     return counted if len(text) <= LONGEST else counted * len(text) // LONGEST
 
 
 def tagged(text: str, name: str) -> str | None:
-    """What stands between `<name>` and `</name>`, the beginning of it where it is very long; None
-    where there is no such pair."""
+    """Return the text between `<name>` and `</name>`, cut to `LONGEST`; None if there is none."""
     inside, closing, _ = text.partition(f"<{name}>")[2].partition(f"</{name}>")
     return inside.strip()[:LONGEST] if closing else None
 
 
 @lru_cache(maxsize=2048)
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences and list items of a text, each copied as it stands, without its list mark."""
+    """Return the sentences and list items of a text, unchanged except for list marks."""
     found: list[str] = []
     held = ""
     text = text[:LONGEST]
@@ -82,7 +81,7 @@ def sentences(text: str) -> tuple[str, ...]:
         held += piece
         ends_inside = piece.endswith(".") and text[match.end() : match.end() + 1].isalnum()
         if ends_inside and not piece.endswith("\n"):
-            continue  # the point of a number or an address ends nothing
+            continue  # the point of a number or an address does not end a sentence
         sentence = _LIST_MARK.sub("", held.strip())
         held = ""
         if any(char.isalnum() for char in sentence):
@@ -92,14 +91,14 @@ def sentences(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def plain(text: str) -> str:
-    """Lower case, straight quotation marks, no light Markdown, single spaces."""
+    """Normalize: lower case, straight quotation marks, no light Markdown, single spaces."""
     folded = _LIGHT_MARKDOWN.sub("", text[:LONGEST].translate(_CURLY)).lower()
     return " ".join(folded.split())
 
 
 @lru_cache(maxsize=2048)
 def bare(text: str) -> str:
-    """As `plain`, but with apostrophes dropped: people in a hurry leave them out."""
+    """As `plain`, but without apostrophes, which people in a hurry leave out."""
     return plain(text).replace("'", "")
 
 
@@ -115,7 +114,7 @@ _ENDINGS: Final = (
 
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
-    """A word without its ending, crudely: enough to see that two words are akin."""
+    """Strip a word's ending, crudely: enough to see that two words are related."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
@@ -123,12 +122,12 @@ def stem(word: str) -> str:
 
 
 COMMON_WORDS: Final = word_list("common")
-"""Words that carry no subject, and those in which any definition is written."""
+"""Words without a subject of their own, and words that are in any definition."""
 
 
 @lru_cache(maxsize=512)
 def content_stems(text: str) -> tuple[str, ...]:
-    """The stems of the words that carry a text's subject, in order, each once."""
+    """Return the stems of the words that carry a text's subject, in order, without repetitions."""
     stems = [stem(word) for word in words(text) if word not in COMMON_WORDS and len(word) > 2]
     return tuple(dict.fromkeys(stems))
 
@@ -137,9 +136,9 @@ T = TypeVar("T")
 
 
 class SeededChoices:
-    """A row of choices that follows from its parts alone.
+    """A random generator seeded by its parts.
 
-    Only `Random.random` and `Random.randrange` are used: what `choice` and `shuffle` make of a
+    It uses only `Random.random` and `Random.randrange`: the results of `choice` and `shuffle` for a
     seed may differ between Python versions.
     """
 
@@ -164,31 +163,31 @@ class SeededChoices:
 
 
 def _encodable(part: str | int) -> str | int:
-    """Half of a surrogate pair is text to Python and to some files, but has no bytes."""
+    """Escape lone surrogates, which Python and some files allow but which have no bytes."""
     if isinstance(part, int) or part.isascii():
         return part
     return part.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# A family stands in `lexicon.txt`, is chosen by the words of a definition, and is then looked for
-# in what an assistant said. Nothing passes between this and the scripted targets: it is held to
-# general language, and it errs as such a list must.
+# A family of `lexicon.txt` is chosen by the words of a definition, and then searched for in what an
+# assistant said. It shares nothing with the scripted targets: it knows general language only, and
+# errs as such lists do.
 _HEAD: Final = re.compile(r"\[(\w+)\] (.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class WordFamily:
-    """One kind of thing to do in words."""
+    """Wordings of one kind of act."""
 
     key: str
     doing: str = field(compare=False)
-    """What the assistant does, to follow "the assistant …"."""
+    """What the assistant does, as in "the assistant …"."""
     told: tuple[str, ...] = field(compare=False)
     shown: tuple[str, ...] = field(compare=False)
-    """Plain enough to rest a decision on."""
+    """Clear enough to decide a verdict."""
     hinted: tuple[str, ...] = field(compare=False)
     straight: bool = field(compare=False)
-    """Whether it is not done inside "if …" or "before you …": an order is not, a risk is."""
+    """Whether it does not count within "if …" or "before you …", as an order, unlike a risk."""
 
 
 @cache
@@ -228,7 +227,7 @@ def _read(lines: list[str]) -> list[WordFamily]:
 
 @cache
 def any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression for many; compiled when first needed, as few families ever are."""
+    """Join patterns into one; compiled on first use, as few families are ever needed."""
     if not patterns:
         return re.compile(r"(?!)")
     return re.compile("|".join(rf"\b(?:{pattern})(?!\w)" for pattern in patterns))
