@@ -243,8 +243,7 @@ def _base_numbers(
     wanted = bench.config.generation.scenarios_per_metric
     wanted = min(wanted, order.pilot or wanted)
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
-    # without those that a person edited: they are never rewritten unasked what a person wrote or
-    # edited stays, however old it is
+    # without those that a person edited: they are never rewritten unasked
     written = [row for row in mine.values() if not row.played and row.depends is not None]
     work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.MISSING)
     if order.force:
@@ -254,7 +253,7 @@ def _base_numbers(
     if order.stale and written:
         changed = what_changed(written[0].depends, base_inputs(bench, metric))
         if changed:
-            # what a person wrote or edited is theirs, however old it is
+            # what a person wrote or edited stays, however old it is
             models = {row.scenario.id for row in written}
             numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in models]
             return numbers, WorkItem(

@@ -174,7 +174,7 @@ class ConversationPlanner:
         self._held = held_scenarios(bench)
 
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
-        """Plan those that are ordered, not waiting for approval, and not complete."""
+        """Plan the conversations that the order includes, that are due, and that may be played."""
         found = (
             self._one(one, self._newest.get(one.key))
             for one in wanted
