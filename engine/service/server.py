@@ -91,8 +91,8 @@ class Server:
         self._uid_of = uid_of
         self._listening: socket.socket | None = None
         self._reopening: asyncio.TimerHandle | None = None
-        self._looking: asyncio.TimerHandle | None = None
-        self._arriving: set[asyncio.Task[object]] = set()
+        self._checking: asyncio.TimerHandle | None = None
+        self._attaching: set[asyncio.Task[object]] = set()
         self._inode: int | None = None
         self._watchers: set[_Watcher] = set()
         self._work: set[asyncio.Task[None]] = set()
@@ -102,31 +102,31 @@ class Server:
         """Begin to listen. Raises `UnsafeFolderError` where the socket cannot be private to its
         user. If the socket fails or disappears later, it is opened again within `LOOK_SECONDS`."""
         try:
-            self._open_door()
+            self._start_listening()
         finally:
-            self._look_later()
+            self._check_path_later()
 
-    def _open_door(self) -> None:
+    def _start_listening(self) -> None:
         private_folder(self.path.parent)
         reached(KillPoint.BINDING)
         listening, self._inode = _listening_at(self.path)
         reached(KillPoint.BOUND)
         self._listening = listening
-        self._attend_door(listening)
+        self._add_reader(listening)
 
-    def _look_later(self) -> None:
-        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+    def _check_path_later(self) -> None:
+        self._checking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._check_path)
 
-    def _look(self) -> None:
+    def _check_path(self) -> None:
         """Listen again if the socket's file is gone, so that new watchers can connect."""
-        if not self._is_in_place():
-            self._close_door()
+        if not self._is_at_path():
+            self._stop_listening()
             with contextlib.suppress(UnsafeFolderError, OSError):
-                self._open_door()
+                self._start_listening()
                 _log.info("listens again at %s", self.path)
-        self._look_later()
+        self._check_path_later()
 
-    def _is_in_place(self) -> bool:
+    def _is_at_path(self) -> bool:
         try:
             found = self.path.lstat()
         except OSError:
@@ -135,16 +135,16 @@ class Server:
 
     async def close(self) -> None:
         """Finish commands at work, send the last board as goodbye, and remove the socket."""
-        if self._looking is not None:
-            self._looking.cancel()
-        if self._is_in_place():
+        if self._checking is not None:
+            self._checking.cancel()
+        if self._is_at_path():
             with contextlib.suppress(OSError):
                 # before the goodbyes, so that nobody new connects to a closing server
                 self.path.unlink()
-        self._close_door()
-        if self._arriving:
+        self._stop_listening()
+        if self._attaching:
             # accepted but not attached yet: they would wait for an answer that nobody gives
-            await asyncio.wait(self._arriving)
+            await asyncio.wait(self._attaching)
         if self._work:
             await asyncio.wait(self._work, timeout=PARTING_SECONDS)
         # last, so that its board includes what was just carried out
@@ -176,21 +176,21 @@ class Server:
 
     # Not asyncio's own server, which loses track of connections accepted while it is being closed.
 
-    def _attend_door(self, listening: socket.socket) -> None:
-        asyncio.get_running_loop().add_reader(listening, self._let_in, listening)
+    def _add_reader(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
-    def _leave_door(self, listening: socket.socket) -> None:
+    def _remove_reader(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(listening)
         if self._reopening is not None:
             self._reopening.cancel()
 
-    def _close_door(self) -> None:
+    def _stop_listening(self) -> None:
         if self._listening is not None:
-            self._leave_door(self._listening)
+            self._remove_reader(self._listening)
             self._listening.close()
             self._listening = None
 
-    def _let_in(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
             connected, _ = listening.accept()
@@ -200,21 +200,21 @@ class Server:
         except OSError as error:
             _log.warning("a watcher cannot be let in: %s", error)
             # with EMFILE the listener stays readable: with its reader, the loop would spin
-            self._leave_door(listening)
-            self._reopening = loop.call_later(CROWDED_SECONDS, self._attend_door, listening)
+            self._remove_reader(listening)
+            self._reopening = loop.call_later(CROWDED_SECONDS, self._add_reader, listening)
             return
         # non-blocking: the loop would otherwise hang on the first watcher that does not read
         connected.settimeout(0)
-        arriving = loop.create_task(_connected(self._meet, connected))
-        self._arriving.add(arriving)
-        arriving.add_done_callback(partial(self._arrived, connected))
+        attaching = loop.create_task(_attached(self._new_watcher, connected))
+        self._attaching.add(attaching)
+        attaching.add_done_callback(partial(self._attaching_ended, connected))
 
-    def _arrived(self, connected: socket.socket, arriving: asyncio.Task[object]) -> None:
-        self._arriving.discard(arriving)
-        if arriving.cancelled():  # if before it started, nobody else closes the socket
+    def _attaching_ended(self, connected: socket.socket, attaching: asyncio.Task[object]) -> None:
+        self._attaching.discard(attaching)
+        if attaching.cancelled():  # if before it started, nobody else closes the socket
             connected.close()
 
-    def _meet(self) -> asyncio.Protocol:
+    def _new_watcher(self) -> asyncio.Protocol:
         watcher = _Watcher(self._respond, self._uid_of, self._watchers)
         self._watchers.add(watcher)
         return watcher
@@ -262,8 +262,10 @@ class Server:
         watcher.say(encode_ok(number, answer))
 
 
-async def _connected(meet: Callable[[], asyncio.Protocol], connected: socket.socket) -> object:
-    return await asyncio.get_running_loop().connect_accepted_socket(meet, connected)
+async def _attached(
+    new_protocol: Callable[[], asyncio.Protocol], connected: socket.socket
+) -> object:
+    return await asyncio.get_running_loop().connect_accepted_socket(new_protocol, connected)
 
 
 class _CurrentBoard:

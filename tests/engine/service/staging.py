@@ -108,7 +108,7 @@ class Stage:
         """As far as a watcher can tell."""
 
         async def die() -> None:
-            self.server._close_door()
+            self.server._stop_listening()
             await self.drop_watchers()
 
         self.holder = None
