@@ -272,7 +272,7 @@ class Pipeline:
         price = None if spec is None else self.planner.estimator().first_usd(spec, role)
         return 0.0 if price is None else price
 
-    async def reckon(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
+    async def reestimate(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
         """Update the expected remaining cost of a benchmark, if the run was quoted."""
         if order.quote is None:
             return
@@ -301,7 +301,7 @@ class Pipeline:
             # it was priced and agreed to separately, on top of the run
             self.budget.agree_more(order.quote.high_usd)
         for bench in benches:
-            await self.reckon(bench, order, beside=True)
+            await self.reestimate(bench, order, beside=True)
         for bench in benches:
             failed += await self._benchmark(bench, order, beside=True)
         return failed
@@ -331,7 +331,7 @@ class Pipeline:
             for bench in benches:
                 # all benchmarks before the first begins: a budget that knows only one would take
                 # the others to be free
-                await self.reckon(bench, order)
+                await self.reestimate(bench, order)
             for bench in benches:
                 failed += await self._benchmark(bench, order)
                 if self.control.draining:
@@ -382,7 +382,7 @@ class Pipeline:
         self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
 
     async def _benchmark(self, bench: RunContext, order: Order, *, beside: bool = False) -> int:
-        run = BenchmarkRun(bench, order, self.planner.judge(order), self.reckon, beside)
+        run = BenchmarkRun(bench, order, self.planner.judge(order), self.reestimate, beside)
         try:
             async with run.mirrored():
                 return await run.all_stages()

@@ -105,7 +105,7 @@ class BenchmarkRun:
     order: Order
     evaluator: ModelSpec | None
     """A judge to use instead of the configured ones."""
-    reckon: Callable[[RunContext, Order], Awaitable[None]]
+    reestimate: Callable[[RunContext, Order], Awaitable[None]]
     """Updates the expected remaining cost, when more is known about it."""
     beside: bool = False
     """Whether another order is at work. Then this one only plays and judges, leaves the states of
@@ -125,11 +125,11 @@ class BenchmarkRun:
             return self.failed
         if not self.beside and self.order.generates(self.bench.name):
             if await self._metrics():
-                await self._reckon_without(Stage.GEN_METRICS)
+                await self._reestimate_without(Stage.GEN_METRICS)
             # first, because scenarios that a person wrote count before any are planned
             await take_in_edits(self.bench)
             if await self._scenarios():
-                await self._reckon_without(Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
+                await self._reestimate_without(Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
         try:
             await self._talk_and_judge()
         finally:
@@ -142,8 +142,8 @@ class BenchmarkRun:
                 await self.bench.attempt(Stage.AGGREGATE, self.bench.name, self._write_files)
         return self.failed
 
-    async def _reckon_without(self, *over: Stage) -> None:
-        await self.reckon(self.bench, replace(self.order, stages=self.order.stages - {*over}))
+    async def _reestimate_without(self, *over: Stage) -> None:
+        await self.reestimate(self.bench, replace(self.order, stages=self.order.stages - {*over}))
 
     @contextlib.contextmanager
     def _stage(self, stage: Stage) -> Iterator[None]:
