@@ -116,7 +116,7 @@ class PlannedConversation:
     number: int
     """The number of the take."""
 
-    def anew(self) -> PlannedConversation:
+    def in_next_take(self) -> PlannedConversation:
         """The same conversation from its beginning, in the next take."""
         return replace(self, open_take=None, number=self.number + 1)
 
@@ -248,7 +248,7 @@ async def play(
             # the next run asks a failed user model again: a new take loses the target's replies
             if not left or not failure.retryable or failure.reason is not StopReason.TARGET_FAILED:
                 raise
-            playing = playing.anew()
+            playing = playing.in_next_take()
     raise AssertionError("the last take returns or raises")
 
 
@@ -303,7 +303,7 @@ async def _open(
         is_lost = spec.session_from is not None and bool(messages)
         if not (spec.keeps_session and len(messages) % 2) and not is_lost:
             return _OpenTake(playing, take.seq, messages, take.at)
-        playing = playing.anew()
+        playing = playing.in_next_take()
     user, target = (
         bench.models.open(bench.config.user_model),
         bench.models.target(playing.wanted.key.target_id),

@@ -291,7 +291,7 @@ class SocketLink:
             if line is not None:
                 self._line = line
                 self._connection.connect(holder)
-                self._link_state.begin_anew(now)
+                self._link_state.reset(now)
                 self._send(line, _Pending(HelloAsked(), now))
                 return
             self._connection.find(holder, why, now)

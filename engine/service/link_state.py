@@ -154,7 +154,7 @@ class LinkState:
         if self._board_interest is not None:
             self._board_interest.due = now
 
-    def begin_anew(self, now: float) -> None:
+    def reset(self, now: float) -> None:
         """Reset for a new connection, perhaps to another engine. The last board stays for now."""
         # another engine numbers its boards from the beginning
         self._number, self.parted, self.engine = 0, False, None

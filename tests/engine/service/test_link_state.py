@@ -132,7 +132,7 @@ def test_after_another_connection_everything_is_asked_for_anew(hearing: LinkStat
     [asked] = hearing.due(0.0)
     answered(hearing, asked, "I would")
     hearing.due(0.5)
-    hearing.begin_anew(1.0)
+    hearing.reset(1.0)
     assert hearing.text(CONVERSATION, 0) is None
     assert hearing.due(1.0) == [BoardAsked(0), TextAsked(BENCHMARK, KEY)]
 
