@@ -123,11 +123,11 @@ class PersonDisputes:
 
     def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None:
         """Store this person's decision. Raises `CrosswindError`."""
-        self._ask(Decision(str(dispute.of.key), present, reason, self.person))
+        self._ask(Decision(str(dispute.conversation.key), present, reason, self.person))
 
     def take_back(self, dispute: Dispute) -> None:
         """Take back this person's decision. Raises `CrosswindError`."""
-        self._ask(Decision(str(dispute.of.key), None, "", self.person))
+        self._ask(Decision(str(dispute.conversation.key), None, "", self.person))
 
     def _ask(self, decision: Decision) -> None:
         write_labels(self.session, LabelRequest(self.definition.name, decision=decision))

@@ -176,10 +176,10 @@ class LabelledJudges:
     def _labelled(self, rows: Mapping[tuple[int, str], JudgedRow]) -> list[LabelledRow]:
         return [
             LabelledRow(
-                rows[one.of.item],
+                rows[one.conversation.item],
                 one.present,
                 one.inclusion,
-                first_turn(row for row in one.of.verdicts if row.source == HUMAN),
+                first_turn(row for row in one.conversation.verdicts if row.source == HUMAN),
             )
             for one in self.labels.settled
         ]

@@ -119,11 +119,11 @@ def _decided(definition: Definition, config: Config, reader: Reader, decision: D
     if decision.present is None:
         return _taken_back(judged, config, reader, definition, decision)
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
-    of = next((of for of, _ in found if str(of.key) == decision.conversation), None)
-    if of is None:
+    conversation = {str(one.key): one for one, _ in found}.get(decision.conversation)
+    if conversation is None:
         raise not_disputed(definition.name, decision.conversation)
     return adjudication(
-        of,
+        conversation,
         present=decision.present,
         reason=decision.reason,
         by=decision.by,

@@ -139,8 +139,8 @@ class LabellingProgress:
     def item(self, number: int) -> LabelItem:
         """Return an item. Raises `InputError` for a number that is not in the sample."""
         if not 1 <= number <= len(self.sample.items):
-            of = plural(len(self.sample.items), "conversation")
-            raise InputError(Problem(f"there is no number {number} in this sample of {of}"))
+            total = plural(len(self.sample.items), "conversation")
+            raise InputError(Problem(f"there is no number {number} in this sample of {total}"))
         return self.sample.items[number - 1]
 
 
@@ -313,7 +313,7 @@ def _metric(definition: Definition, metric_id: str) -> Metric:
 class SettledLabel:
     """People's labels of one conversation, combined into one answer."""
 
-    of: JudgedConversation
+    conversation: JudgedConversation
     present: bool
     stratum: str
     inclusion: float
@@ -377,7 +377,7 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
                     sorted(one.judge for one in own),
                 )
             )
-    settled.sort(key=lambda one: str(one.of.key))
+    settled.sort(key=lambda one: str(one.conversation.key))
     disputed.sort(key=lambda one: str(one[0].key))
     return Labels(settled, disputed, cannot_tell, replaced, earlier, dict(sorted(people.items())))
 
@@ -386,7 +386,7 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
 class Dispute:
     """A conversation on which people disagree, as they saw it, and each person's label."""
 
-    of: JudgedConversation
+    conversation: JudgedConversation
     item: BlindItem
     """Numbered from 1 among the disputes."""
     labels: Sequence[Verdict]
@@ -395,7 +395,7 @@ class Dispute:
     def number(self) -> str:
         """A short id for whoever decides: it reveals nothing, and does not change when other
         disputes are settled."""
-        return digest([*self.of.item])[:8]
+        return digest([*self.conversation.item])[:8]
 
 
 def disputes(
@@ -404,8 +404,8 @@ def disputes(
     """All undecided disagreements, ordered by `number`."""
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
     numbered = [
-        Dispute(of, _blind(number, of.take, of.metric, reader), labels)
-        for number, (of, labels) in enumerate(found, 1)
+        Dispute(one, _blind(number, one.take, one.metric, reader), labels)
+        for number, (one, labels) in enumerate(found, 1)
     ]
     return sorted(numbered, key=lambda one: one.number)
 
@@ -415,20 +415,20 @@ def _defined(metric: Metric) -> str:
 
 
 def adjudication(
-    of: JudgedConversation, *, present: bool, reason: str, by: str, reader: Reader, jury: Jury
+    one: JudgedConversation, *, present: bool, reason: str, by: str, reader: Reader, jury: Jury
 ) -> Verdict:
     """Build the row that settles a dispute."""
     return Verdict(
-        take=of.take,
-        metric_id=of.metric.id,
-        track=of.metric.track,
+        take=one.take,
+        metric_id=one.metric.id,
+        track=one.metric.track,
         judge=by,
         source=HUMAN,
         number=ADJUDICATION,
         present=present,
-        passed=of.metric.track.passes(present=present),
+        passed=one.metric.track.passes(present=present),
         justification=reason[:LONGEST_NOTE],
-        depends=_depends(of.metric, reader.messages(of.take)),
+        depends=_depends(one.metric, reader.messages(one.take)),
         jury=jury,
         adjudicates=True,
     )
