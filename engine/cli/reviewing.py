@@ -128,8 +128,9 @@ def _changes(before: ReviewEntry, after: ReviewEntry) -> list[str]:
 
 def text_of(entry: ReviewEntry) -> str:
     """The parts of it that a person may change, as YAML."""
-    of = entry.of
-    return scenario_text(of.scenario) if isinstance(of, ScenarioRow) else metric_text(of.metric)
+    if isinstance(entry.content, ScenarioRow):
+        return scenario_text(entry.content.scenario)
+    return metric_text(entry.content.metric)
 
 
 def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) -> Order:

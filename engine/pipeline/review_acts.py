@@ -152,8 +152,8 @@ def _approved(
         if entry.state is ReviewState.REJECTED:
             _refuse_below_rejected(reviews, entry, named)
             rows += _back(reviews, entry)
-            if not isinstance(entry.of, ScenarioRow):
-                metrics = _with_metric(metrics, entry.of.metric)
+            if not isinstance(entry.content, ScenarioRow):
+                metrics = _with_metric(metrics, entry.content.metric)
             who = "" if entry.act is None else f" (rejected by {entry.act.person})"
             words.append(f"{entry.id} is back{who}")
         elif entry.state is not ReviewState.WAITS:
@@ -172,9 +172,9 @@ def _approved(
 
 def _refuse_below_rejected(reviews: Reviews, entry: ReviewEntry, named: Iterable[str]) -> None:
     """Raise `InputError` if the metric or base it belongs to is rejected and not being approved."""
-    if not isinstance(entry.of, ScenarioRow):
+    if not isinstance(entry.content, ScenarioRow):
         return
-    for above in (entry.of.scenario.metric_id, entry.of.scenario.base_id):
+    for above in (entry.content.scenario.metric_id, entry.content.scenario.base_id):
         found = None if above == entry.id or above in named else reviews.entry(above)
         if found is not None and found.state is ReviewState.REJECTED:
             what = f"{entry.id} belongs to {above}, which is rejected"
@@ -252,11 +252,11 @@ def _edited(
     if len(asked.text) > LONGEST_EDIT:
         raise InputError(Problem(f"the text is longer than {LONGEST_EDIT:,} characters"))
     place = Path(f"{entry.id}.yaml")
-    if isinstance(entry.of, ScenarioRow):
-        scenario = scenario_from(asked.text, entry.of.scenario, place, turns=turns)
-        change = changed_scenario(reviews, entry.of, scenario, source="file", depends=None)
+    if isinstance(entry.content, ScenarioRow):
+        scenario = scenario_from(asked.text, entry.content.scenario, place, turns=turns)
+        change = changed_scenario(reviews, entry.content, scenario, source="file", depends=None)
     else:
-        metric = metric_from(asked.text, entry.of.metric, place)
+        metric = metric_from(asked.text, entry.content.metric, place)
         change = changed_metric(reviews, metric, source="file", depends=None)
     if not change.items:
         return ReviewChange(f"nothing was changed in {entry.id}")

@@ -53,13 +53,13 @@ class ReviewEntry:
     id: str
     state: ReviewState
     digest: str
-    of: ReviewedMetric | ScenarioRow
+    content: ReviewedMetric | ScenarioRow
     act: ReviewRow | None
     """The newest action on it that was not undone."""
 
     @property
     def metric_id(self) -> str:
-        return self.of.scenario.metric_id if isinstance(self.of, ScenarioRow) else self.id
+        return self.content.scenario.metric_id if isinstance(self.content, ScenarioRow) else self.id
 
     @property
     def is_base(self) -> bool:
@@ -75,9 +75,9 @@ class ReviewEntry:
     @property
     def in_short(self) -> str:
         """One line: a metric's name, a variant's demographic values, or else the user's goal."""
-        if not isinstance(self.of, ScenarioRow):
-            return one_line(self.of.metric.name)
-        scenario = self.of.scenario
+        if not isinstance(self.content, ScenarioRow):
+            return one_line(self.content.metric.name)
+        scenario = self.content.scenario
         return one_line(", ".join(scenario.demographic.values()) or scenario.user_goal)
 
 
@@ -380,12 +380,12 @@ def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFindi
 
 def _place(entry: ReviewEntry) -> tuple[str, str]:
     """The group within which entries are compared."""
-    if not isinstance(entry.of, ScenarioRow):
+    if not isinstance(entry.content, ScenarioRow):
         return "", ""
     return entry.metric_id, "" if entry.is_base else base_id(entry.id)
 
 
 def _words(entry: ReviewEntry) -> frozenset[str]:
-    if isinstance(entry.of, ScenarioRow):
-        return words_told(entry.of.scenario)
-    return words_of(entry.of.metric.name, entry.of.metric.definition)
+    if isinstance(entry.content, ScenarioRow):
+        return words_told(entry.content.scenario)
+    return words_of(entry.content.metric.name, entry.content.metric.definition)

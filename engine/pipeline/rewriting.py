@@ -34,10 +34,10 @@ async def write_again(bench: RunContext, asked: Rewriting) -> bool:
     async def write() -> None:
         try:
             entry = rewritable(await asyncio.to_thread(_reviews, bench), asked.id)
-            if isinstance(entry.of, ScenarioRow):
-                await _scenario_again(bench, asked, entry, entry.of)
+            if isinstance(entry.content, ScenarioRow):
+                await _scenario_again(bench, asked, entry, entry.content)
             else:
-                await _metric_again(bench, asked, entry, entry.of.metric)
+                await _metric_again(bench, asked, entry, entry.content.metric)
         except InputError as error:
             # somebody else was faster; other work need not end because of it
             bench.note(NoteKind.WARNING, f"{asked.id} stays as it was: {error}", asked.stage)
@@ -57,12 +57,14 @@ def rewritable(reviews: Reviews, name: str) -> ReviewEntry:
         raise InputError(Problem(f"there is no metric or scenario {name[:100]!r} to write again"))
     if entry.state is ReviewState.REJECTED:
         raise InputError(Problem(f"{name} is rejected", hint="approve it first"))
-    is_base = entry.is_base and isinstance(entry.of, ScenarioRow) and entry.of.played
-    if is_base or (entry.state is ReviewState.BY_HAND and not isinstance(entry.of, ScenarioRow)):
+    is_base = entry.is_base and isinstance(entry.content, ScenarioRow) and entry.content.played
+    if is_base or (
+        entry.state is ReviewState.BY_HAND and not isinstance(entry.content, ScenarioRow)
+    ):
         raise InputError(Problem(f"{name} was written by a person", hint="edit it instead"))
-    if isinstance(entry.of, ScenarioRow) and not entry.is_base:
-        base = reviews.rows.get(entry.of.scenario.base_id)
-        if base is None or not entry.of.scenario.demographic:
+    if isinstance(entry.content, ScenarioRow) and not entry.is_base:
+        base = reviews.rows.get(entry.content.scenario.base_id)
+        if base is None or not entry.content.scenario.demographic:
             raise InputError(Problem(f"{name} has no base to be written from", hint="edit it"))
     return entry
 

@@ -185,15 +185,15 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
         Rule("what", one_line(f"{entry.word} {entry.id}"), standing_words(entry), ink=Ink.STRONG)
     ]
     above = page.entry(entry.metric_id)
-    if above is not None and not isinstance(above.of, ScenarioRow) and above is not entry:
-        blocks.append(_defined(above.of.metric))
-    if isinstance(entry.of, ScenarioRow):
-        scenario = entry.of.scenario
+    if above is not None and not isinstance(above.content, ScenarioRow) and above is not entry:
+        blocks.append(_defined(above.content.metric))
+    if isinstance(entry.content, ScenarioRow):
+        scenario = entry.content.scenario
         base = None if entry.is_base else _scenario_of(page.entry(base_id(entry.id)))
         before = replaced_text(entry) or ({} if base is None else dict(_parts(base)))
         blocks += _scenario(scenario, before)
     else:
-        blocks += _metric(entry.of.metric, replaced_text(entry))
+        blocks += _metric(entry.content.metric, replaced_text(entry))
     blocks += _findings(page, entry)
     blocks += _neighbours(page, entry)
     return blocks
@@ -208,8 +208,8 @@ def _defined(metric: Metric) -> Passage:
 
 
 def _scenario_of(entry: ReviewEntry | None) -> Scenario | None:
-    of = None if entry is None else entry.of
-    return of.scenario if isinstance(of, ScenarioRow) else None
+    content = None if entry is None else entry.content
+    return content.scenario if isinstance(content, ScenarioRow) else None
 
 
 def _metric(metric: Metric, before: Mapping[str, str]) -> Iterator[Block]:

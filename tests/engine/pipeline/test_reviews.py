@@ -54,8 +54,8 @@ def states(place: Place, *names: str) -> list[ReviewState]:
 
 def text_of(entry: ReviewEntry, **changed: str) -> str:
     """As an editor is given it, with some of it changed."""
-    assert isinstance(entry.of, ScenarioRow)
-    return scenario_text(replace(entry.of.scenario, **changed))  # type: ignore[arg-type]  # texts
+    assert isinstance(entry.content, ScenarioRow)
+    return scenario_text(replace(entry.content.scenario, **changed))  # type: ignore[arg-type]  # texts
 
 
 def listed(place: Place) -> list[str]:
