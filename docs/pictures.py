@@ -24,7 +24,7 @@ from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.order import Order
-from engine.pipeline.report import Report, added_up
+from engine.pipeline.report import Report, build_report
 from engine.service.hosting import hosted, serve
 from engine.watch import Watch
 from tests.protocol_server.faults import Fault, always, rate
@@ -158,7 +158,7 @@ async def draw_failed(session: Session, watch: Watch) -> None:
 @asynccontextmanager
 async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
     def report(benchmark: str) -> Report:
-        return added_up(session.workspace, session.config, session.store_path, benchmark)
+        return build_report(session.workspace, session.config, session.store_path, benchmark)
 
     backend = Backend(
         report=report,

@@ -26,7 +26,7 @@ from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.provenance import stale_takes
-from engine.pipeline.report import Report, added_up, added_up_together
+from engine.pipeline.report import Report, build_overall_report, build_report
 from engine.store.reading import open_reader
 from engine.watch import BenchmarkInfo
 
@@ -140,5 +140,5 @@ class Orders:
         """What everything says that was judged, of all benchmarks together for `ALL`; it takes a
         while on a large store."""
         if benchmark == ALL:
-            return added_up_together(self.session.workspace, self.session.config, self.store)
-        return added_up(self.session.workspace, self.session.config, self.store, benchmark)
+            return build_overall_report(self.session.workspace, self.session.config, self.store)
+        return build_report(self.session.workspace, self.session.config, self.store, benchmark)

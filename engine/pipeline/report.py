@@ -51,7 +51,7 @@ class Report:
     """None without labels."""
 
 
-def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) -> Report:
+def build_report(workspace: Workspace, config: Config, store: Path, benchmark: str) -> Report:
     """Build the report of one benchmark, with a reader of its own. May take seconds.
 
     Raises `CrosswindError`.
@@ -71,8 +71,8 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
         )
 
 
-def added_up_together(workspace: Workspace, config: Config, store: Path) -> Report:
-    """As `added_up`, for all benchmarks together. Raises `CrosswindError`."""
+def build_overall_report(workspace: Workspace, config: Config, store: Path) -> Report:
+    """As `build_report`, for all benchmarks together. Raises `CrosswindError`."""
     definitions = [
         load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
     ]

@@ -31,7 +31,7 @@ from engine.errors import InputError, Problem
 from engine.facts import LiveText, Speech
 from engine.link import Board, Command, EngineState, Identity, Request, Response, Wait
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.report import Report, ValidatedBenchmark, added_up
+from engine.pipeline.report import Report, ValidatedBenchmark, build_report
 from engine.store.lock import Holder
 from engine.watch import BenchmarkInfo, Watch
 from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE, judge, workspace_in
@@ -152,7 +152,7 @@ def refuse_to_make(name: str) -> BenchmarkInfo:
 
 def report(session: Session, name: str) -> Report:
     """As it is added up, with what a validation run would say."""
-    found = added_up(session.workspace, session.config, session.store_path, name)
+    found = build_report(session.workspace, session.config, session.store_path, name)
     branch = Branch(BENCHMARK, Role.EVALUATOR, HOSTILE)
     validations = (
         ValidatedBenchmark(branch, HOSTILE, validation(), None),

@@ -28,7 +28,7 @@ from engine.errors import InputError
 from engine.jury import People
 from engine.link import EngineState
 from engine.pipeline.calibrations import CalibrationReport
-from engine.pipeline.report import Report, ValidatedBenchmark, added_up, added_up_together
+from engine.pipeline.report import Report, ValidatedBenchmark, build_overall_report, build_report
 from engine.report.scale import RATES, scale_of
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import Place, small_workspace
@@ -711,7 +711,7 @@ def test_an_engine_that_is_not_at_work_says_no_so_far(theatre: Theatre) -> None:
 def test_a_report_is_added_up_from_a_workspace(played: Place) -> None:
     (played.folder / "validation" / "evaluator-nobody").mkdir(parents=True)
     workspace, config = Workspace(played.root), load_config(played.config)
-    found = added_up(workspace, config, played.root / "crosswind.db", "giving-in")
+    found = build_report(workspace, config, played.root / "crosswind.db", "giving-in")
     assert {one.target for one in found.analysis.targets} == {"holds", "wavers"}
     assert sum(one.scored for one in found.analysis.targets) == 16
     assert {one.target for one in found.courses} == {"holds", "wavers"}
@@ -835,11 +835,11 @@ def test_what_the_app_adds_up_of_all_benchmarks_is_what_the_command_says(tmp_pat
     (place.folder.parent / SECOND / "benchmark.yaml").write_text(place.benchmark.read_text())
     place.run("giving-in", SECOND)
     config, workspace = load_config(place.config), Workspace(tmp_path)
-    found = added_up_together(workspace, config, tmp_path / "crosswind.db").analysis
+    found = build_overall_report(workspace, config, tmp_path / "crosswind.db").analysis
     assert isinstance(found, Overall)
     assert list(found.benchmarks) == ["giving-in", SECOND]
     each = [
-        added_up(workspace, config, tmp_path / "crosswind.db", name).analysis
+        build_report(workspace, config, tmp_path / "crosswind.db", name).analysis
         for name in found.benchmarks
     ]
     assert found == overall(each)

@@ -15,7 +15,7 @@ import pytest
 from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.report import added_up
+from engine.pipeline.report import build_report
 from tests.recount.count import Counted, counted
 from tests.recount.made import Made
 from tests.recount.said import contradictions, sentences, untrue
@@ -107,7 +107,7 @@ def test_the_page_and_the_app_say_the_same_sentences(recounted: Recounted) -> No
 
     place = Workspace(recounted.root)
     config = load_config(place.root / "config.yaml")
-    analysis = added_up(place, config, place.store_path(config), recounted.name).analysis
+    analysis = build_report(place, config, place.store_path(config), recounted.name).analysis
     lines = ["".join(one.text for one in row.line) for row in says_rows(analysis, 100)]
     shown = " ".join(" ".join(line.split()) for line in lines)
     for sentence in recounted.said:
