@@ -197,7 +197,7 @@ def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Slot:
     """An `AgentSlot`."""
 
     pool: AgentPool
@@ -303,13 +303,11 @@ class AgentPool:
     # For calls
 
     @asynccontextmanager
-    async def place(
-        self, destination: RequestDestination, held: SayWaiting
-    ) -> AsyncIterator[_Place]:
+    async def slot(self, destination: RequestDestination, held: SayWaiting) -> AsyncIterator[_Slot]:
         """As `Agents`."""
         agent = await self._chosen(frozenset(destination.variables), held)
         try:
-            yield _Place(self, agent)
+            yield _Slot(self, agent)
         finally:
             agent.taken -= 1
             self._hand_out()

@@ -62,7 +62,7 @@ SayWaiting = Callable[[str], AbstractContextManager[None]]
 class Agents(Protocol):
     """Assigns requests to workers. Belongs to one event loop."""
 
-    def place(
+    def slot(
         self, destination: RequestDestination, held: SayWaiting
     ) -> AbstractAsyncContextManager[AgentSlot]:
         """Wait until a worker has room, while `held` shows why. Raises `NoVariableError`."""

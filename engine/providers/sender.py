@@ -250,8 +250,8 @@ class _Call:
             await self._until_files()
             return await self._heard(self._exchange)
         try:
-            async with agents.place(destination, self.sender.waits.held) as place:
-                return await self._heard(partial(self._elsewhere, place, destination))
+            async with agents.slot(destination, self.sender.waits.held) as slot:
+                return await self._heard(partial(self._elsewhere, slot, destination))
         except NoVariableError as error:
             words = f"{error} (parked)"
             self.account.parked[self.ask.model] = words
@@ -271,12 +271,12 @@ class _Call:
         )
 
     async def _elsewhere(
-        self, place: AgentSlot, destination: RequestDestination, result: CallResult
+        self, slot: AgentSlot, destination: RequestDestination, result: CallResult
     ) -> None:
         """Send from a worker."""
         policy = self.sender.accounts.retry_policy
         request = RemoteRequest(destination, self.ask, policy)
-        await place.exchange(request, result, self._limiter.accepted)
+        await slot.exchange(request, result, self._limiter.accepted)
 
     def _lose(self, failure: Failure) -> None:
         """Count a lost worker, which is neither the model's fault nor a try. Raises `ModelError` if
