@@ -84,7 +84,7 @@ def _sound_store(path: Path) -> Store:
 
 @contextmanager
 def hosted(
-    place: EngineSettings, *, linger: float, processes: LocalProcesses | None = None
+    settings: EngineSettings, *, linger: float, processes: LocalProcesses | None = None
 ) -> Iterator[Engine]:
     """Yield an engine that holds the workspace for the duration of the block. `processes` are local
     workers that are already starting.
@@ -93,22 +93,22 @@ def hosted(
     """
     # before anything is opened: each concurrent conversation needs a connection
     raise_limit()
-    workspace = Workspace(place.root)
-    store_path = workspace.store_path(place.config())
-    edits = _Edits(place.config_path)
-    path, why = usable_socket(place.root)
+    workspace = Workspace(settings.root)
+    store_path = workspace.store_path(settings.config())
+    edits = _Edits(settings.config_path)
+    path, why = usable_socket(settings.root)
     with (
         # locked first: only the holder of the workspace may migrate its store
-        hold_workspace(place.root, socket=path),
+        hold_workspace(settings.root, socket=path),
         _sound_store(store_path) as store,
     ):
-        keep_file_private(place.root / LOG_FILE)
+        keep_file_private(settings.root / LOG_FILE)
 
         given = GivenValues()
 
         def open_pipeline() -> Pipeline:
             edits.read()
-            config, agents = place.config(), engine.agents
+            config, agents = settings.config(), engine.agents
             reader = store.reader
             return Pipeline(workspace, config, reader, store, agents=agents, given=given)
 
@@ -121,22 +121,22 @@ def hosted(
             warn(MOVED.format(path, why))
         engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
         store.on_trouble(engine.trouble_from_afar)
-        if place.agents is not None:
+        if settings.agents is not None:
             # imported here: it loads a hundred modules that runs without agents do not need
             from engine.service.agents import open_agents, values_for
 
-            given = values_for(place.agents)
-            engine.agents = open_agents(place.root, place.agents, given, engine, processes)
+            given = values_for(settings.agents)
+            engine.agents = open_agents(settings.root, settings.agents, given, engine, processes)
         yield engine
 
 
 async def serve(
-    engine: Engine, place: EngineSettings, order: Order | None, on_ready: Callable[[], None]
+    engine: Engine, settings: EngineSettings, order: Order | None, on_ready: Callable[[], None]
 ) -> RunResult:
     """Serve watchers and carry out the order. Raises `CrosswindError`."""
-    holder = workspace_holder(place.root)
+    holder = workspace_holder(settings.root)
     path = None if holder is None else holder.socket
-    server = Server(engine, path or socket_path(place.root))
+    server = Server(engine, path or socket_path(settings.root))
     # read once: whether there is a terminal never changes, unlike the number of watchers
     has_terminal = engine.attended()
     engine.attended = lambda: has_terminal or server.watchers > 0
@@ -163,8 +163,8 @@ def run_job(text: str, speak: int) -> int:
     word = _Once(speak)
     try:
         job = read(parsed(text), EngineJob)
-        _log(f"begins in {job.place.root}")
-        with hosted(job.place, linger=job.linger) as engine:
+        _log(f"begins in {job.settings.root}")
+        with hosted(job.settings, linger=job.linger) as engine:
             result = asyncio.run(_work(engine, job, word))
         _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
@@ -197,7 +197,7 @@ async def _work(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
         # on the loop, as the engine requires; a plain handler could run between any steps
         loop.add_signal_handler(number, stop)
     ready = partial(word.say, StartMessage(os.getpid()))
-    return await serve(engine, job.place, job.order, ready)
+    return await serve(engine, job.settings, job.order, ready)
 
 
 class _Once:

@@ -52,7 +52,7 @@ class EngineSettings:
 class EngineJob:
     """What an engine is started for."""
 
-    place: EngineSettings
+    settings: EngineSettings
     order: Order | None
     linger: float
     """Seconds to wait for further orders when all is done."""
@@ -95,7 +95,7 @@ def spawn(job: EngineJob) -> int:
     Raises `EngineStartError` with the engine's message and exit code.
     """
     listen, speak = os.pipe()
-    with _open_log(job.place.root) as log, os.fdopen(listen, "rb") as heard:
+    with _open_log(job.settings.root) as log, os.fdopen(listen, "rb") as heard:
         try:
             child = subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
                 # `-P`: the current folder may contain a file that is named like a module
@@ -118,7 +118,7 @@ def spawn(job: EngineJob) -> int:
         said = heard.read()
     word = _understood(said)
     if word is None:
-        log_path = job.place.root / LOG_FILE
+        log_path = job.settings.root / LOG_FILE
         raise EngineStartError(f"the engine ended before it was ready: see {log_path}", 2)
     if word.problem is not None:
         raise EngineStartError(word.problem, word.exit_code)
