@@ -97,7 +97,7 @@ class NewFile:
 
     def __init__(
         self,
-        place: Path,
+        destination: Path,
         pieces: Iterable[str | bytes],
         *,
         ending: str = "tmp",
@@ -107,7 +107,7 @@ class NewFile:
 
         Raises `OSError`, and whatever `pieces` raises; no file is left then.
         """
-        self.path = place.with_name(f".{place.name}.{ending}")
+        self.path = destination.with_name(f".{destination.name}.{ending}")
         """The temporary path, until `move`."""
         self.path.unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
@@ -125,15 +125,15 @@ class NewFile:
             raise
         reached(KillPoint.WROTE_FILE)
 
-    def move(self, place: Path) -> None:
-        """Move the file to `place` durably, replacing what is there. Raises `OSError`."""
+    def move(self, destination: Path) -> None:
+        """Move the file to `destination` durably, replacing what is there. Raises `OSError`."""
         # in this order: a file that is renamed before it is synced may be empty after a power cut
         # (ext4 with delayed allocation), and the new name is durable once the folder is synced
         sync(self.path)
         reached(KillPoint.SYNCED_FILE)
-        self.path.replace(place)
+        self.path.replace(destination)
         reached(KillPoint.MOVED_FILE)
-        sync(place.parent)
+        sync(destination.parent)
         reached(KillPoint.SYNCED_FOLDER)
 
     def discard(self) -> None:

@@ -91,11 +91,11 @@ class VerdictInputs:
         return changed_inputs({**then.depends, "transcript": ""}, self._now(metric, judge))
 
     def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
-        place = (metric, judge.label)
-        if place not in self._depends:
+        key = (metric, judge.label)
+        if key not in self._depends:
             now = depends(metric, model_digest(judge), ())
-            self._depends[place] = {**now, "transcript": ""}
-        return self._depends[place]
+            self._depends[key] = {**now, "transcript": ""}
+        return self._depends[key]
 
 
 class JudgingPlanner:
@@ -278,17 +278,17 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
     transcript = said[: len(said) // 2 * 2]
     unit, target = str(judging.key), judging.key.target_id
     unchecked: list[str] = []
-    for place, check in enumerate(judging.checks):
-        if place:
-            await bench.control.next_call(Stage.EVALUATE, target, judging.calls - place)
+    for index, check in enumerate(judging.checks):
+        if index:
+            await bench.control.next_call(Stage.EVALUATE, target, judging.calls - index)
         fault = await make_check(bench, check, judging.take, unit, target)
         if fault is not None:
             unchecked.append(fault)
     faults: list[tuple[Asking, str]] = []
     pressed = pressed_from(messages, bench.reader.turns_without_pressure(judging.take))
-    for place, asking in enumerate(judging.askings):
-        if place or judging.checks:
-            left = len(judging.askings) - place
+    for index, asking in enumerate(judging.askings):
+        if index or judging.checks:
+            left = len(judging.askings) - index
             await bench.control.next_call(Stage.EVALUATE, target, left)
         fault = await _give(bench, judging, asking, transcript, pressed)
         if fault is not None:

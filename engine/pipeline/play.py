@@ -71,8 +71,8 @@ def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> s
         of_metric = bases.setdefault(metric, {})
         of_metric.setdefault(base_id(key.scenario_id), set()).add(key.scenario_id)
     chosen = {
-        sorted(of_metric[base])[(place + turn) % len(of_metric[base])]
-        for place, of_metric in enumerate(bases[metric] for metric in sorted(bases))
+        sorted(of_metric[base])[(offset + turn) % len(of_metric[base])]
+        for offset, of_metric in enumerate(bases[metric] for metric in sorted(bases))
         for turn, base in enumerate(sorted(of_metric)[:scenarios])
     }
     return {key for _, key in found if key.scenario_id in chosen and key.sample == 0}
@@ -145,12 +145,12 @@ class TakeInputs:
 
     def _with_any_target(self, one: WantedConversation) -> Mapping[str, str]:
         target = self._targets[one.key.target_id]
-        place = one.scenario.seq, target.system_prompt
-        if place not in self._of_scenario:
+        key = one.scenario.seq, target.system_prompt
+        if key not in self._of_scenario:
             scenario = one.scenario.scenario
             setup = setup_of(self._definition, self._config, scenario, one.metric, target)
-            self._of_scenario[place] = depends(setup, self._user_digest, "")
-        return self._of_scenario[place]
+            self._of_scenario[key] = depends(setup, self._user_digest, "")
+        return self._of_scenario[key]
 
 
 def held_scenarios(bench: BenchmarkContext) -> Mapping[str, tuple[str, ...]]:

@@ -251,12 +251,12 @@ def _edited(
         raise InputError(Problem(f"{entry.id} is rejected", hint="approve it first, then edit it"))
     if len(asked.text) > LONGEST_EDIT:
         raise InputError(Problem(f"the text is longer than {LONGEST_EDIT:,} characters"))
-    place = Path(f"{entry.id}.yaml")
+    path = Path(f"{entry.id}.yaml")
     if isinstance(entry.content, ScenarioRow):
-        scenario = scenario_from(asked.text, entry.content.scenario, place, turns=turns)
+        scenario = scenario_from(asked.text, entry.content.scenario, path, turns=turns)
         change = changed_scenario(reviews, entry.content, scenario, source="file", depends=None)
     else:
-        metric = metric_from(asked.text, entry.content.metric, place)
+        metric = metric_from(asked.text, entry.content.metric, path)
         change = changed_metric(reviews, metric, source="file", depends=None)
     if not change.items:
         return ReviewChange(f"nothing was changed in {entry.id}")

@@ -360,7 +360,7 @@ class ReviewPage:
         near = [
             Neighbour(one.id, resemblance(mine, _words(one)))
             for one in self.entries
-            if one.id != entry.id and _place(one) == _place(entry)
+            if one.id != entry.id and _group(one) == _group(entry)
         ]
         near.sort(key=lambda one: (-one.alike, one.id))
         return [one for one in near if one.alike >= _LEAST_ALIKE][:MOST_NEIGHBOURS]
@@ -378,7 +378,7 @@ def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFindi
     return found
 
 
-def _place(entry: ReviewEntry) -> tuple[str, str]:
+def _group(entry: ReviewEntry) -> tuple[str, str]:
     """The group within which entries are compared."""
     if not isinstance(entry.content, ScenarioRow):
         return "", ""
