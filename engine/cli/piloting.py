@@ -124,7 +124,7 @@ def _piloted(session: Session, reader: Reader, name: str) -> Pilot:
         found.outcomes,
         {
             key: frozenset(fault.kind for fault in take.faults or ())
-            for key, (take, _) in found.standing.counting.items()
+            for key, (take, _) in found.stored.counting.items()
         },
         _costs(reader, name),
     )

@@ -50,7 +50,7 @@ def results(arguments: argparse.Namespace) -> int:
         ):
             found[name] = one.analysis
             if page is not None:
-                judged = one.standing.counting
+                judged = one.stored.counting
                 evidence[name] = evidence_of(one.outcomes, judged, session.config.jury)
         hidden = {} if page is None else unpublished_words(session, reader, names)
     every = list(found.values())

@@ -251,12 +251,12 @@ def rejected_of(session: Session, order: Order) -> list[str]:
         return [bench.name for bench in contexts if rejected_metrics(bench)]
 
 
-def _held(bench: BenchmarkContext, order: Order, standing: StoredConversations) -> set[str]:
+def _held(bench: BenchmarkContext, order: Order, stored: StoredConversations) -> set[str]:
     found: set[str] = set()
     if Stage.GEN_SCENARIOS in order.stages and order.generates(bench.name):
         found |= set(plan_scenarios(bench, order).waiting)
     if Stage.SIMULATE in order.stages:
-        talk = ConversationPlanner(bench, order, standing)
+        talk = ConversationPlanner(bench, order, stored)
         found |= talk.held(asked_conversations(bench, order))
     return found
 

@@ -64,12 +64,12 @@ class CheckPlanner:
     its verdicts stand beside the rest of the benchmark and need no checks."""
 
     def __init__(
-        self, bench: BenchmarkContext, order: Order, standing: StoredConversations, *, idle: bool
+        self, bench: BenchmarkContext, order: Order, stored: StoredConversations, *, idle: bool
     ) -> None:
         self._config = bench.config
         self._kinds = () if idle else bench.config.checks.kinds
         self._order = order
-        self._done = standing.checks
+        self._done = stored.checks
         self._axes: Axes = {}
         if CheckKind.GROUPS in self._kinds:
             self._axes = axes_of(bench.config, bench.reader.scenarios(bench.name))

@@ -111,9 +111,9 @@ class JudgingPlanner:
         bench: BenchmarkContext,
         order: Order,
         evaluator: ModelSpec | None,
-        standing: StoredConversations,
+        stored: StoredConversations,
     ) -> None:
-        self._counting = standing.counting
+        self._counting = stored.counting
         self._order = order
         self._benchmark = bench.name
         self._again = order.again.get(bench.name, frozenset())
@@ -121,7 +121,7 @@ class JudgingPlanner:
         """All verdicts that a take should have."""
         self._named = evaluator is not None or order.replay
         self._inputs = VerdictInputs()
-        self.checks = CheckPlanner(bench, order, standing, idle=self._named)
+        self.checks = CheckPlanner(bench, order, stored, idle=self._named)
 
     def plan(
         self, wanted: Iterable[WantedConversation], replayed: set[ConversationKey]
@@ -368,10 +368,10 @@ def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) ->
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 
-def recounted(standing: StoredConversations, jury: Jury) -> Iterator[Verdict]:
+def recounted(stored: StoredConversations, jury: Jury) -> Iterator[Verdict]:
     """Yield a restated verdict for each conversation whose counting result differs from the stored
     one, because the configured judges have changed since."""
-    for take, verdicts in standing.counting.values():
+    for take, verdicts in stored.counting.values():
         if not verdicts or verdicts[-1].counted is what_counts(verdicts, jury):
             continue
         said = verdict_to_show(verdicts, jury) or verdicts[-1]

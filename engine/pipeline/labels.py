@@ -61,11 +61,11 @@ def judged_conversations(
     definition: Definition, config: Config, reader: Reader
 ) -> list[JudgedConversation]:
     """The wanted conversations for which a verdict counts, ignoring people's verdicts."""
-    standing = StoredConversations.of(reader, definition.name)
+    stored = StoredConversations.of(reader, definition.name)
     jury = replace(config.jury, people=People.COMPARE)
     found: list[JudgedConversation] = []
     for one in wanted_conversations(definition, config, reader):
-        take, verdicts = standing.counting.get(one.key, (None, ()))
+        take, verdicts = stored.counting.get(one.key, (None, ()))
         judges = [verdict for verdict in verdicts if verdict.source != HUMAN]
         passed = what_counts(judges, jury)
         if take is None or passed is None:

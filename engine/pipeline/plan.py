@@ -122,13 +122,13 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         bench = with_edits(bench)
     writes_metrics = Stage.GEN_METRICS in order.stages and generates
     metrics = plan_metrics(bench, order) if writes_metrics else []
-    standing = StoredConversations.of(bench.reader, bench.name)
+    stored = StoredConversations.of(bench.reader, bench.name)
     # newly written metrics wait for approval, and nothing follows from them before
     follows = not is_required(bench.config, bench.name)
     if metrics and not follows:
         bench = bench.with_definition(replace(bench.definition, metrics=()))
     if not (metrics and follows and Stage.GEN_SCENARIOS in order.stages):
-        found = _following(bench, order, evaluator, standing)
+        found = _following(bench, order, evaluator, stored)
         work = _with_failures(bench, [*metrics, *found.work])
         calls = [*_metrics_calls(bench, metrics), *found.calls]
         assumed = _assumed(bench, metrics, found, found)
@@ -137,9 +137,9 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     # the number of metrics a model will write is unknown and everything depends on it: plan with
     # the fewest and with the most, and report the range
     few, many = (
-        _following(one, order, evaluator, standing) for one in _with_new_metrics(bench, metrics[0])
+        _following(one, order, evaluator, stored) for one in _with_new_metrics(bench, metrics[0])
     )
-    stale = [] if order.stale else _stale(bench, *_planners(bench, order, evaluator, standing))
+    stale = [] if order.stale else _stale(bench, *_planners(bench, order, evaluator, stored))
     calls = [*_metrics_calls(bench, metrics), *_between(few.calls, many.calls)]
     assumed = _assumed(bench, metrics, few, many)
     work = _with_failures(bench, metrics)
@@ -160,17 +160,17 @@ def _planners(
     bench: BenchmarkContext,
     order: Order,
     evaluator: ModelSpec | None,
-    standing: StoredConversations,
+    stored: StoredConversations,
 ) -> tuple[ConversationPlanner, JudgingPlanner]:
-    planner = ConversationPlanner(bench, order, standing)
-    return planner, JudgingPlanner(bench, order, evaluator, standing)
+    planner = ConversationPlanner(bench, order, stored)
+    return planner, JudgingPlanner(bench, order, evaluator, stored)
 
 
 def _following(
     bench: BenchmarkContext,
     order: Order,
     evaluator: ModelSpec | None,
-    standing: StoredConversations,
+    stored: StoredConversations,
 ) -> _Following:
     stages = order.stages
     writes = Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
@@ -179,7 +179,7 @@ def _following(
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     if order.pilot:
         wanted, unwritten = _pilot(order, wanted, unwritten)
-    talk, judging = _planners(bench, order, evaluator, standing)
+    talk, judging = _planners(bench, order, evaluator, stored)
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []

@@ -163,12 +163,10 @@ def held_scenarios(bench: BenchmarkContext) -> Mapping[str, tuple[str, ...]]:
 class ConversationPlanner:
     """Decides which wanted conversations are played, and from which message on."""
 
-    def __init__(
-        self, bench: BenchmarkContext, order: Order, standing: StoredConversations
-    ) -> None:
+    def __init__(self, bench: BenchmarkContext, order: Order, stored: StoredConversations) -> None:
         self._bench = bench
         self._order = order
-        self._newest = standing.newest
+        self._newest = stored.newest
         self._again = order.again.get(bench.name, frozenset())
         self.depends = TakeInputs(bench.definition, bench.config).depends
         self._held = held_scenarios(bench)

@@ -62,14 +62,14 @@ def provenances(
     reader: Reader,
     benchmark: str,
     config: Config,
-    standing: StoredConversations,
+    stored: StoredConversations,
     asked: Collection[ConversationKey],
 ) -> dict[str, Provenance]:
     """The provenance by target of those conversations that count."""
     found: defaultdict[str, _Found] = defaultdict(_Found)
-    for key in standing.counting.keys() & asked:
-        take, verdicts = standing.counting[key]
-        checks = standing.newest_checks(take.seq)
+    for key in stored.counting.keys() & asked:
+        take, verdicts = stored.counting[key]
+        checks = stored.newest_checks(take.seq)
         found[key.target_id].add(take, counting(verdicts, config.jury), checks)
     served = reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())
@@ -112,12 +112,12 @@ _Counted = Collection[tuple[StoredTake, Sequence[Verdict]]]
 def served_by_others(
     reader: Reader,
     benchmark: str,
-    standing: StoredConversations,
+    stored: StoredConversations,
     asked: Collection[ConversationKey],
 ) -> list[ServedByOthers]:
     """Count answers by substitute models in these conversations: replies of each target, then
     messages of the user model, then verdicts of each judge. Empty where there are none."""
-    counted = [found for key, found in standing.counting.items() if key in asked]
+    counted = [found for key, found in stored.counting.items() if key in asked]
     return [*_said(reader, benchmark, counted), *_judged(counted)]
 
 
@@ -187,13 +187,13 @@ class StaleFinder:
 
 def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[int, Stale]:
     """Why takes that count are stale, or have stale verdicts that count; by the take's `seq`."""
-    finder, standing = (
+    finder, stored = (
         StaleFinder(definition, config),
         StoredConversations.of(reader, definition.name),
     )
     found: dict[int, Stale] = {}
     for one in wanted_conversations(definition, config, reader):
-        take, verdicts = standing.counting.get(one.key, (None, ()))
+        take, verdicts = stored.counting.get(one.key, (None, ()))
         if take is not None and (stale := finder.of(one, take, counting(verdicts, config.jury))):
             found[take.seq] = stale
     return found

@@ -60,11 +60,11 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
     own = config_of(config, benchmark)
     with closing(open_reader(store)) as reader:
         wanted = list(wanted_conversations(definition, own, reader))
-        standing = StoredConversations.of(reader, benchmark)
-        sightings = _sightings(wanted, standing, own.jury)
+        stored = StoredConversations.of(reader, benchmark)
+        sightings = _sightings(wanted, stored, own.jury)
         labelled = LabelledJudges.of(definition, own, reader)
         return Report(
-            counted_of(definition, own, reader, wanted, standing).analysis,
+            counted_of(definition, own, reader, wanted, stored).analysis,
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(courses(sightings, own.generation.turns)),
             None if labelled is None else labelled.report(),
@@ -81,11 +81,11 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
 
 
 def _sightings(
-    wanted: Sequence[WantedConversation], standing: StoredConversations, jury: Jury
+    wanted: Sequence[WantedConversation], stored: StoredConversations, jury: Jury
 ) -> Iterator[OnsetObservation]:
     """Yield when the behaviour was seen, according to the votes that agree with what counts."""
     for one in wanted:
-        _, verdicts = standing.counting.get(one.key, (None, ()))
+        _, verdicts = stored.counting.get(one.key, (None, ()))
         passed = what_counts(verdicts, jury)
         if passed is None:
             continue

@@ -67,7 +67,7 @@ class CountedResults:
     analysis: Analysis
     outcomes: Sequence[Outcome]
     """One for every conversation that the benchmark asks for."""
-    standing: StoredConversations
+    stored: StoredConversations
 
 
 def counted_of(
@@ -75,39 +75,39 @@ def counted_of(
     config: Config,
     reader: Reader,
     wanted: Iterable[WantedConversation] | None = None,
-    standing: StoredConversations | None = None,
+    stored: StoredConversations | None = None,
     *,
     exploratory: bool = False,
     fresh: bool = False,
 ) -> CountedResults:
-    """Analyse a benchmark's current verdicts. `wanted` and `standing` can be passed if already
+    """Analyse a benchmark's current verdicts. `wanted` and `stored` can be passed if already
     known; `exploratory` is that of a `ComparisonFamily`; with `fresh`, stale results do not
     count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
-    if standing is None:
-        standing = StoredConversations.of(reader, definition.name)
+    if stored is None:
+        stored = StoredConversations.of(reader, definition.name)
     look, jury = _Look(definition, config, reader, fresh=fresh), config.jury
-    found = (_outcome(one, standing, jury, look) for one in wanted)
-    outcomes = [_unless_invalid(one, standing, config) for one in found]
-    about = replace(_about(definition, config, reader, standing, outcomes), fresh=fresh)
-    return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, standing)
+    found = (_outcome(one, stored, jury, look) for one in wanted)
+    outcomes = [_unless_invalid(one, stored, config) for one in found]
+    about = replace(_about(definition, config, reader, stored, outcomes), fresh=fresh)
+    return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
 
 
 def outcomes_of(
-    wanted: Iterable[WantedConversation], standing: StoredConversations, config: Config
+    wanted: Iterable[WantedConversation], stored: StoredConversations, config: Config
 ) -> list[Outcome]:
     """What counts for each of these conversations, without staleness and exposure."""
-    found = (_outcome(one, standing, config.jury) for one in wanted)
-    return [_unless_invalid(one, standing, config) for one in found]
+    found = (_outcome(one, stored, config.jury) for one in wanted)
+    return [_unless_invalid(one, stored, config) for one in found]
 
 
-def _unless_invalid(outcome: Outcome, standing: StoredConversations, config: Config) -> Outcome:
+def _unless_invalid(outcome: Outcome, stored: StoredConversations, config: Config) -> Outcome:
     """Make the outcome unscored if the configuration asks for that and the user model was at fault
     in the take that counts."""
     if outcome.passed is None or config.user_audit is not UserAuditMode.INVALIDATE:
         return outcome
-    faults = standing.counting[outcome.key][0].faults
+    faults = stored.counting[outcome.key][0].faults
     if not faults:
         return outcome
     why = f"user model: {faults[0].kind}"
@@ -148,9 +148,9 @@ def benchmark_results(
 
 
 def _outcome(
-    one: WantedConversation, standing: StoredConversations, jury: Jury, look: _Look | None = None
+    one: WantedConversation, stored: StoredConversations, jury: Jury, look: _Look | None = None
 ) -> Outcome:
-    take, verdicts = standing.counting.get(one.key, (None, ()))
+    take, verdicts = stored.counting.get(one.key, (None, ()))
     votes = counting(verdicts, jury)
     stale, exposed, unscored = UP_TO_DATE, None, None
     if look is not None and take is not None:
@@ -166,7 +166,7 @@ def _outcome(
     elif votes:
         unscored = TIED
     elif unscored is None:
-        unscored = _unscored(standing.newest.get(one.key), verdicts, jury)
+        unscored = _unscored(stored.newest.get(one.key), verdicts, jury)
     return Outcome(
         key=one.key,
         metric_id=one.metric.id,
@@ -211,14 +211,14 @@ def _about(
     definition: Definition,
     config: Config,
     reader: Reader,
-    standing: StoredConversations,
+    stored: StoredConversations,
     outcomes: Sequence[Outcome],
 ) -> AnalysisContext:
     targets = {target.id: target.label for target in config.targets}
     asked = {one.key for one in outcomes}
-    others = standing.counting.keys() - asked
-    takes = [take for key, take in standing.newest.items() if key in asked]
-    checkers = {check.model for take in takes for check in standing.newest_checks(take.seq)}
+    others = stored.counting.keys() - asked
+    takes = [take for key, take in stored.newest.items() if key in asked]
+    checkers = {check.model for take in takes for check in stored.newest_checks(take.seq)}
     return AnalysisContext(
         benchmark=definition.name,
         title=definition.title,
@@ -227,30 +227,30 @@ def _about(
         scripted=frozenset(take.key.target_id for take in takes if take.scripted),
         scripted_models=_scripted(takes, outcomes, checkers),
         scripted_note=_scripted_note(takes, outcomes, checkers),
-        headline_rule=_rule(standing, config.jury),
+        headline_rule=_rule(stored, config.jury),
         left_out=LeftOut(
             conversations=len(others),
             targets=sorted({key.target_id for key in others} - set(targets)),
         ),
-        other_judges=_other_judges(standing, asked, config.jury),
+        other_judges=_other_judges(stored, asked, config.jury),
         silent_judges=_silent_judges(outcomes, config.jury),
-        counted_otherwise=_counted_otherwise(standing, asked, config.jury),
-        others=served_by_others(reader, definition.name, standing, asked),
+        counted_otherwise=_counted_otherwise(stored, asked, config.jury),
+        others=served_by_others(reader, definition.name, stored, asked),
         cost=reader.cost_origins(definition.name).in_words(),
-        provenances=provenances(reader, definition.name, config, standing, asked),
+        provenances=provenances(reader, definition.name, config, stored, asked),
         user_audit=config.user_audit,
-        user_audits=_user_audits(config, standing, asked),
-        guesses=list(_guesses(standing, outcomes)),
+        user_audits=_user_audits(config, stored, asked),
+        guesses=list(_guesses(stored, outcomes)),
     )
 
 
-def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[GuessedAxis]:
+def _guesses(stored: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[GuessedAxis]:
     """Yield every axis of each complete conversation, guessed or not."""
     for one in outcomes:
-        if one.key not in standing.counting:
+        if one.key not in stored.counting:
             continue
-        take, _ = standing.counting[one.key]
-        found = standing.newest_checks(take.seq)
+        take, _ = stored.counting[one.key]
+        found = stored.newest_checks(take.seq)
         check = next((row for row in found if row.kind is CheckKind.GROUPS), None)
         answers = {} if check is None else {answer.about: answer for answer in check.answers}
         for axis, group in one.demographic.items():
@@ -261,16 +261,16 @@ def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iter
                 yield GuessedAxis(axis, base, group, answer.holds, check.model)
 
 
-def _rule(standing: StoredConversations, jury: Jury) -> str:
+def _rule(stored: StoredConversations, jury: Jury) -> str:
     """What counts, and the role of people's verdicts if there are any."""
-    judged = (verdict for _, verdicts in standing.counting.values() for verdict in verdicts)
+    judged = (verdict for _, verdicts in stored.counting.values() for verdict in verdicts)
     if any(verdict.source == HUMAN for verdict in judged):
         return f"{jury.rule} {jury.people.rule}"
     return jury.rule
 
 
 def _user_audits(
-    config: Config, standing: StoredConversations, asked: set[ConversationKey]
+    config: Config, stored: StoredConversations, asked: set[ConversationKey]
 ) -> dict[str, UserAuditResult]:
     """Totals of user audits by target, over the takes that count."""
     if config.user_audit is UserAuditMode.OFF:
@@ -280,8 +280,8 @@ def _user_audits(
     invalid: Counter[str] = Counter()
     faults: defaultdict[str, Counter[FaultKind]] = defaultdict(Counter)
     checked: Counter[str] = Counter()
-    for key in standing.counting.keys() & asked:
-        take = standing.counting[key][0]
+    for key in stored.counting.keys() & asked:
+        take = stored.counting[key][0]
         of[key.target_id] += 1
         looked_at[key.target_id] += take.looked_at
         invalid[key.target_id] += bool(take.faults)
@@ -301,23 +301,21 @@ def _user_audits(
 
 
 def _other_judges(
-    standing: StoredConversations, asked: set[ConversationKey], jury: Jury
+    stored: StoredConversations, asked: set[ConversationKey], jury: Jury
 ) -> dict[str, int]:
     """Judges that count in place of the configured ones, and in how many conversations."""
     found: Counter[str] = Counter()
-    for key in standing.counting.keys() & asked:
-        votes = counting(standing.counting[key][1], jury)
+    for key in stored.counting.keys() & asked:
+        votes = counting(stored.counting[key][1], jury)
         models = {vote.judge for vote in votes if vote.source != HUMAN}
         if not any(jury.holds(vote) for vote in votes):
             found.update(models)
     return dict(sorted(found.items()))
 
 
-def _counted_otherwise(
-    standing: StoredConversations, asked: set[ConversationKey], jury: Jury
-) -> int:
+def _counted_otherwise(stored: StoredConversations, asked: set[ConversationKey], jury: Jury) -> int:
     """The number of conversations whose result differs from when they were last judged."""
-    judged = (standing.counting[key][1] for key in standing.counting.keys() & asked)
+    judged = (stored.counting[key][1] for key in stored.counting.keys() & asked)
     return sum(
         verdicts[-1].counted is not what_counts(verdicts, jury) for verdicts in judged if verdicts
     )

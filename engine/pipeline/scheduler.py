@@ -192,11 +192,11 @@ class BenchmarkRun:
 
     async def _talk_and_judge(self) -> None:
         wanted = self._wanted()
-        standing = StoredConversations.of(self.bench.reader, self.bench.name)
+        stored = StoredConversations.of(self.bench.reader, self.bench.name)
         if not self.beside:
-            self.bench.store.tell(*recounted(standing, self.bench.config.jury))
-        talk = ConversationPlanner(self.bench, self.order, standing)
-        judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
+            self.bench.store.tell(*recounted(stored, self.bench.config.jury))
+        talk = ConversationPlanner(self.bench, self.order, stored)
+        judging = JudgingPlanner(self.bench, self.order, self.evaluator, stored)
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
         # claimed before rows are announced as queued, so that no two orders queue the same row
@@ -205,14 +205,14 @@ class BenchmarkRun:
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
         judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
-        self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
+        self._settle(Stage.SIMULATE, wanted, replayed, stored.counting)
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
             # claimed now, judged later: no other order may judge a take about to be replaced
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
         usual = self.evaluator is None and not self.order.replay
         complete = judging.complete(wanted) if usual else ()
-        self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged, complete)
+        self._settle(Stage.EVALUATE, wanted, to_judge, stored.judged, complete)
         if not playings and not judgings:
             return
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])

@@ -382,17 +382,17 @@ def results_of(
     only: bool = False,
 ) -> Iterator[SideOutcome]:
     """Yield what counts for each wanted conversation; with `only`, by verdicts of `jury` alone."""
-    standing = StoredConversations.of(reader, definition.name)
+    stored = StoredConversations.of(reader, definition.name)
     for one in wanted_conversations(definition, config, reader):
-        verdicts = _verdicts(standing, one)
+        verdicts = _verdicts(stored, one)
         if only:
             verdicts = [verdict for verdict in verdicts if jury.holds(verdict)]
         passed = what_counts(verdicts, jury)
         yield SideOutcome(one.key, one.metric.id, one.metric.track, passed)
 
 
-def _verdicts(standing: StoredConversations, one: WantedConversation) -> list[Verdict]:
-    return list(standing.counting[one.key][1]) if one.key in standing.counting else []
+def _verdicts(stored: StoredConversations, one: WantedConversation) -> list[Verdict]:
+    return list(stored.counting[one.key][1]) if one.key in stored.counting else []
 
 
 def report_of(asked: Validation, reader: Reader) -> ValidationReport:
