@@ -77,7 +77,7 @@ class ModelLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentStanding:
+class AgentStatus:
     """The status of one worker process that makes calls for the engine."""
 
     name: str
@@ -100,7 +100,7 @@ class AgentStanding:
         )
 
 
-def workers_words(agents: Sequence[AgentStanding]) -> str:
+def workers_words(agents: Sequence[AgentStatus]) -> str:
     """A summary of all workers: `2 workers · 37 calls in flight · 12.0/s`."""
     parts = (
         plural(len(agents), "worker"),
@@ -150,7 +150,7 @@ class Board:
     workspace_budget_usd: float | None = None
     workspace_spent_usd: float | None = None
     """Spent by all runs together, this one included. Both are None without such a limit."""
-    agents: tuple[AgentStanding, ...] = ()
+    agents: tuple[AgentStatus, ...] = ()
     """The workers that make the calls; empty where the engine makes them itself."""
 
 

@@ -22,7 +22,7 @@ from engine.cluster.folder import (
 )
 from engine.cluster.kept import read_kept
 from engine.cluster.scheduler import ListenAddress, serve_scheduler
-from engine.cluster.standing import WorkerStanding, workers_of
+from engine.cluster.standing import WorkerStatus, workers_of
 from engine.cluster.worker import WorkerSettings, default_name, serve_worker
 from engine.config.secrets import read_dotenv
 from engine.errors import DONE, Problem
@@ -124,7 +124,7 @@ def status(arguments: argparse.Namespace) -> int:
 _NONE: Final[frozenset[int]] = frozenset()
 
 
-def _row(one: WorkerStanding) -> tuple[str, str, str, str]:
+def _row(one: WorkerStatus) -> tuple[str, str, str, str]:
     here = version("crosswind")
     if not one.ours:
         note = "not ours: gets no calls"
@@ -135,7 +135,7 @@ def _row(one: WorkerStanding) -> tuple[str, str, str, str]:
     return one.host, one.name, one.version or "-", note
 
 
-def _as_json(one: WorkerStanding) -> dict[str, object]:
+def _as_json(one: WorkerStatus) -> dict[str, object]:
     return {
         "host": one.host,
         "name": one.name,

@@ -26,7 +26,7 @@ from engine.cluster.wire import (
 )
 from engine.display import plural
 from engine.errors import CrosswindError
-from engine.link import AgentStanding
+from engine.link import AgentStatus
 from engine.providers.agents import NoVariableError, RemoteRequest, RequestDestination, SayWaiting
 from engine.providers.attempts import Cause, Failure
 from engine.providers.exchange import CallResult
@@ -137,9 +137,9 @@ class _Agent:
     def free(self) -> int:
         return self.hello.capacity - self.taken
 
-    def standing(self, now: float) -> AgentStanding:
+    def status(self, now: float) -> AgentStatus:
         lately = sum(1 for at in list(self.ended) if now - at < RATE_S)
-        return AgentStanding(
+        return AgentStatus(
             self.handle.name,
             self.hello.host,
             len(self.calls),
@@ -235,7 +235,7 @@ class _Slot:
 
 
 class AgentPool:
-    """An `Agents`. Belongs to one event loop, except for `standing` and `problem`.
+    """An `Agents`. Belongs to one event loop, except for `status` and `problem`.
 
     An agent never has more calls than its capacity; further callers wait here, so nothing queues at
     an agent. An agent that is silent for too long is lost: its calls fail as such, and later
@@ -287,11 +287,11 @@ class AgentPool:
         await asyncio.gather(*(self._let_go(agent.handle) for agent in agents))
         await self._source.close()
 
-    def standing(self) -> tuple[AgentStanding, ...]:
+    def status(self) -> tuple[AgentStatus, ...]:
         """The status of every agent, sorted by name. From any thread."""
         now = time.monotonic()
         return tuple(
-            sorted((one.standing(now) for one in list(self._agents)), key=lambda one: one.name)
+            sorted((one.status(now) for one in list(self._agents)), key=lambda one: one.name)
         )
 
     @property

@@ -14,7 +14,7 @@ from engine.cluster.worker import OURS
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerStanding:
+class WorkerStatus:
     host: str
     name: str
     address: str
@@ -24,7 +24,7 @@ class WorkerStanding:
     """Whether `crosswind cluster worker` started it, so that it is given calls."""
 
 
-async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStanding]]:
+async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStatus]]:
     """The scheduler's address, and its workers by host and name. Raises `ClusterError`."""
     address, security = scheduler_address(folder), security_from(folder.pem)
     identity = await scheduler_identity(folder, address, security)
@@ -38,7 +38,7 @@ async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStanding]]:
     ) as client:
         versions = await client.run(metadata.version, "crosswind", on_error="return")
     found = [
-        WorkerStanding(
+        WorkerStatus(
             host=str(worker["host"]),
             name=str(worker["name"]),
             address=where,

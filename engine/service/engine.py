@@ -18,7 +18,7 @@ from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText
 from engine.link import (
-    AgentStanding,
+    AgentStatus,
     Board,
     Command,
     EngineState,
@@ -227,7 +227,7 @@ class Engine:
         work = self._work
         if work is None:
             known = Board(self._state(), (), self.problem, engine=self._identity)
-            return replace(known, agents=self._standing())
+            return replace(known, agents=self._agents_status())
         pipeline = work.pipeline
         models = pipeline.models
         targets = [target.id for target in pipeline.config.targets]
@@ -252,7 +252,7 @@ class Engine:
             workspace_budget_usd=pipeline.config.workspace_budget,
             workspace_spent_usd=pipeline.workspace_spent_usd,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
-            agents=self._standing(),
+            agents=self._agents_status(),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
@@ -261,8 +261,8 @@ class Engine:
         work = self._work
         return None if work is None else work.pipeline.live.text(benchmark, key, cursor)
 
-    def _standing(self) -> tuple[AgentStanding, ...]:
-        return () if self.agents is None else self.agents.standing()
+    def _agents_status(self) -> tuple[AgentStatus, ...]:
+        return () if self.agents is None else self.agents.status()
 
     def _state(self) -> EngineState:
         now = self._now

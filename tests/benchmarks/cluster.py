@@ -20,7 +20,7 @@ import psutil
 
 from engine.cli import workers
 from engine.cli.main import main as crosswind
-from engine.link import AgentStanding
+from engine.link import AgentStatus
 from engine.providers.agents import RemoteRequest, RequestDestination, SayWaiting
 from engine.providers.exchange import CallResult
 from engine.providers.http.transport import HostPort
@@ -182,7 +182,7 @@ class _Memory:
     async def close(self) -> None:
         pass
 
-    def standing(self) -> tuple[AgentStanding, ...]:
+    def standing(self) -> tuple[AgentStatus, ...]:
         return ()
 
     async def probe(self, host_port: HostPort) -> bool:

@@ -121,7 +121,7 @@ async def _pool(workers: int) -> AsyncIterator[AgentPool]:
         pool = AgentPool(source, {}, on_note=lambda _: None, on_waiting=lambda _: None)
         pool.start()
         try:
-            while len(pool.standing()) < workers:  # noqa: ASYNC110  (what is looked at is Dask's)
+            while len(pool.status()) < workers:  # noqa: ASYNC110  (what is looked at is Dask's)
                 await asyncio.sleep(0.01)
             yield pool
         finally:

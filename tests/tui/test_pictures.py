@@ -14,7 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.pilot import Pilot
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
-from engine.link import AgentStanding
+from engine.link import AgentStatus
 from engine.store.tables import Quote, ScenarioRow, TakeRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre, a_scenario
 
@@ -187,8 +187,8 @@ def test_the_live_screen_with_workers(theatre: Theatre, pictures: Pictures) -> N
 
     asyncio.run(a_run(theatre))
     theatre.link.agents = [
-        AgentStanding("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24),
-        AgentStanding("node8-90ab", "10.0.0.8", 1, 100, 0.0, 7.0),
+        AgentStatus("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24),
+        AgentStatus("node8-90ab", "10.0.0.8", 1, 100, 0.0, 7.0),
     ]
     pictures(SIZES[1], walk)
 

@@ -6,13 +6,13 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.cli.status import _remarks
-from engine.link import AgentStanding, Board, EngineState
+from engine.link import AgentStatus, Board, EngineState
 from tests.tui.theatre import Theatre, on_screen
 from tui.state.workers import SILENT, worker_lines
 from tui.text.ink import Ink, Line, length
 
-NEAR = AgentStanding("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24)
-LOST = AgentStanding("node8-90ab", "10.0.0.8", 1, 100, 0.0, SILENT)
+NEAR = AgentStatus("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24)
+LOST = AgentStatus("node8-90ab", "10.0.0.8", 1, 100, 0.0, SILENT)
 
 
 def text(line: Line) -> str:

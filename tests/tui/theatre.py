@@ -29,7 +29,7 @@ from engine.benchmark import (
 from engine.facts import LiveText, NoteKind, Speech
 from engine.jury import Jury
 from engine.link import (
-    AgentStanding,
+    AgentStatus,
     Board,
     Command,
     EngineState,
@@ -105,7 +105,7 @@ class ScriptedLink:
     rest_usd: float | None = None
     question: str | None = None
     limits: list[ModelLimit] = field(default_factory=list)
-    agents: list[AgentStanding] = field(default_factory=list)
+    agents: list[AgentStatus] = field(default_factory=list)
     refuses: str | None = None
     """Why it does nothing of what it is asked."""
 

@@ -13,7 +13,7 @@ from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
-from engine.link import AgentStanding, Board
+from engine.link import AgentStatus, Board
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import (
     READING,
@@ -239,7 +239,7 @@ class LiveState:
         ]
 
     @property
-    def agents(self) -> Sequence[AgentStanding]:
+    def agents(self) -> Sequence[AgentStatus]:
         """Who makes the calls, where the engine does not; also of one that has ended, none."""
         return () if self.board is None else self.board.agents
 

@@ -8,7 +8,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from engine.display import one_line
-from engine.link import AgentStanding, workers_words
+from engine.link import AgentStatus, workers_words
 from tui.text.ink import Ink, Line, Piece, fitted, pad
 
 SILENT: Final = 5.0
@@ -18,7 +18,7 @@ _NAME: Final = 24
 
 
 def worker_lines(
-    agents: Sequence[AgentStanding], width: int, *, opened: bool, most: int
+    agents: Sequence[AgentStatus], width: int, *, opened: bool, most: int
 ) -> list[Line]:
     """One for all; where it is opened, one for each, the silent ones first, at most so
     many. None without workers."""
@@ -33,7 +33,7 @@ def worker_lines(
     return [fitted(line, width) for line in lines]
 
 
-def _each(agents: Sequence[AgentStanding], most: int) -> list[Line]:
+def _each(agents: Sequence[AgentStatus], most: int) -> list[Line]:
     silent_first = sorted(agents, key=lambda each: (-int(each.heard_s), each.host, each.name))
     shown = silent_first if len(agents) <= most else silent_first[: most - 1]
     room = min(max(cell_len(one_line(each.name)) for each in shown), _NAME)

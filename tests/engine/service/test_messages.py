@@ -12,7 +12,7 @@ import pytest
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.facts import LiveText, Speech
 from engine.link import (
-    AgentStanding,
+    AgentStatus,
     Board,
     Command,
     EngineState,
@@ -74,7 +74,7 @@ BOARD = Board(
     "may it cost more?",
     100.0,
     37.5,
-    (AgentStanding("n7-3", "n7", 12, 100, 3.5, 0.25),),
+    (AgentStatus("n7-3", "n7", 12, 100, 3.5, 0.25),),
 )
 ORDER = Order(
     ("a", "b"),
