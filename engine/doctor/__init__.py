@@ -1,1 +1,1 @@
-"""Looks at everything that a run stands on, changes none of it, and says what it found."""
+"""Examines everything that a run needs, without changing it, and reports what it found."""

@@ -1,4 +1,4 @@
-"""Whether the files that people write can be read: configuration, benchmarks, scenarios."""
+"""Findings about the files that people write: configuration, benchmarks, scenarios, keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCENARIOS_FILE = "scenarios.json"
 
 @dataclass(frozen=True, slots=True)
 class PartialConfiguration:
-    """What was read, as far as it could be."""
+    """The workspace and configuration, as far as they could be read."""
 
     findings: tuple[Diagnostic, ...]
     workspace: Workspace | None = None
@@ -32,7 +32,7 @@ class PartialConfiguration:
 
 
 def read_workspace(start: Path, *, named: bool) -> PartialConfiguration:
-    """`named` says that somebody asked for this folder, so that it must be a workspace."""
+    """Read the workspace around `start`. With `named` it is a problem if there is none."""
     try:
         workspace = find_workspace(start)
     except InputError as error:
@@ -86,7 +86,7 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Diagnos
     ids = {metric.id for metric in definition.metrics}
     said = [plural(len(ids), "metric") if ids else "no metrics yet"]
     scenarios = path.parent / SCENARIOS_FILE
-    # how long a conversation is stands in the configuration, and landmarks are held against it
+    # landmarks are checked against the number of turns, which the configuration has
     if scenarios.exists() and config is not None:
         try:
             rows, noticed = read_scenarios(scenarios, turns=config.generation.turns, metrics=ids)
@@ -116,15 +116,15 @@ EXTRA_BODY: Final = "extra_body"
 def key_findings(
     models: Sequence[ModelInUse], environ: Mapping[str, str], root: Path
 ) -> list[Diagnostic]:
-    """Whether each key is there, and where it comes from: the environment, `.env`, or the file."""
+    """Whether each key is set, and where: in the environment, `.env`, or the configuration."""
     environment, dotenv = Environment(root, environ), Environment(root, {})
     try:
-        # reads the file, whatever the variable
+        # reads the file, whatever variable it is asked for
         dotenv.holds(DOTENV)
     except InputError as error:
         return of_error(Area.KEYS, DOTENV, error)
     findings = list(_file(root / DOTENV))
-    # once for each key, however many models use it
+    # one finding for each key, however many models use it
     for (kind, secret), labels in _users(models).items():
         users = ", ".join(dict.fromkeys(labels))
         problems = _problems(kind, secret, users, environment)
@@ -145,7 +145,7 @@ def _file(path: Path) -> Iterator[Diagnostic]:
 
 
 def _users(models: Sequence[ModelInUse]) -> dict[tuple[str, Secret], list[str]]:
-    """Every secret with what it is for, and the models that use it."""
+    """The labels of the models that use each secret, by its purpose."""
     users: dict[tuple[str, Secret], list[str]] = {}
     for model in models:
         for use in _secrets(model.spec):

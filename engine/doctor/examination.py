@@ -1,4 +1,4 @@
-"""One look at everything, in a fixed order."""
+"""The examination: all findings, in a fixed order."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from engine.pipeline.models import prices_of
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What is to be looked at, and for how long."""
+    """What to examine, and the time limits."""
 
     start: Path
-    """In the workspace, or around it."""
+    """The workspace, or a folder in it."""
     named: bool = False
-    """Whether somebody asked for this folder, so that it must be a workspace."""
+    """Whether the folder was named, so that it must be a workspace."""
     call: bool = False
-    """Whether the models may be asked something, which costs money."""
+    """Whether to call the models, which costs money."""
     reach_s: float = 5.0
     call_s: float = 60.0
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     terminal: Terminal | None = field(default=None, repr=False)
-    """None is the one that this process has."""
+    """None is this process's own."""
 
 
 def examine(asked: DoctorOptions) -> list[Diagnostic]:
-    """Changes nothing. With `call`, asks each model that is no script once."""
+    """All findings. Changes nothing; with `call`, calls each model that is no script once."""
     written = read_workspace(asked.start, named=asked.named)
     return [
         *system_findings(),
@@ -74,7 +74,7 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
 def _reached(
     asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
 ) -> list[Diagnostic]:
-    """Over the network, and in processes of their own."""
+    """Findings that take the network, or processes for Python functions."""
     if all(model.spec.is_offline for model in models):
         return []
     return asyncio.run(_ask(asked, models, config, environment))

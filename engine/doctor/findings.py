@@ -1,4 +1,4 @@
-"""What an examination finds: one sentence for each thing that was looked at."""
+"""The findings of an examination: one sentence for each thing that was examined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.providers.redaction import Redactor
 
 
 class Area(StrEnum):
-    """What was looked at, in the order in which it is told."""
+    """What was examined, in the order of the report."""
 
     SYSTEM = "system"
     CONFIGURATION = "configuration"
@@ -29,13 +29,13 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Nothing is broken, but a person will want to know."""
+    """Nothing is broken, but worth knowing."""
     PROBLEM = "problem"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """How one thing stands, and what to do about it."""
+    """The state of one thing, and what to do about it."""
 
     area: Area
     subject: str
@@ -48,7 +48,7 @@ _WRITTEN_BY_A_PERSON: Final = frozenset({Area.CONFIGURATION, Area.KEYS, Area.MOD
 
 
 def exit_code(findings: Iterable[Diagnostic]) -> int:
-    """2 where the configuration is wrong, else 1 where something else is, else 0."""
+    """2 for a problem in what a person wrote, else 1 for any other problem, else 0."""
     areas = {finding.area for finding in findings if finding.state is Severity.PROBLEM}
     if areas & _WRITTEN_BY_A_PERSON:
         return 2
@@ -56,7 +56,7 @@ def exit_code(findings: Iterable[Diagnostic]) -> int:
 
 
 def of_error(area: Area, subject: str, error: InputError) -> list[Diagnostic]:
-    """Every problem that an error holds, each with its place."""
+    """A finding for every problem of an error, with its place."""
     return [
         Diagnostic(area, subject, Severity.PROBLEM, str(replace(problem, hint=None)), problem.hint)
         for problem in error.problems
@@ -64,7 +64,7 @@ def of_error(area: Area, subject: str, error: InputError) -> list[Diagnostic]:
 
 
 def redacted(findings: Iterable[Diagnostic], redact: Redactor) -> list[Diagnostic]:
-    """This finding with no key in what others wrote."""
+    """The findings with all secrets redacted."""
     return [
         replace(
             finding,

@@ -1,5 +1,5 @@
-"""Each model of the configuration: who it plays, where it is, by which way, what it costs, and how
-it answers a short call in its role, sent by what sends the calls of a run. So of each function."""
+"""Findings about each model and Python function: its roles, address, proxy and price, and how it
+answers a short call in its role, which is sent by the same code as a run's calls."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.simulate import UserTurn
 
 _SAMPLE: Final = 1_000
-"""Tokens that are priced to learn the price: too few to meet a price for long prompts."""
+"""Tokens to compute a price from: too few to reach a separate price for long prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInUse:
-    """A model, and everything it is there for."""
+    """A model with all its roles."""
 
     spec: ModelSpec
     roles: tuple[str, ...]
     endpoint: Endpoint | None
-    """None for a script or a function, and where `fault` says why there is none."""
+    """None for a script or a function, and where there is a `fault`."""
     fault: InputError | None = None
 
     @property
     def address(self) -> str:
-        """Where it is reached, without what a variable put into the path: that may be a key."""
+        """Its address, without the path if a variable is in it, as that may be a key."""
         if self.endpoint is None:
             return ""
         named = ", ".join(f"${{{name}}}" for name in self._variables)
         return self.without_path(self.endpoint.base_url) + (f" (from {named})" if named else "")
 
     def without_path(self, text: str) -> str:
-        """What somebody says of it, without what a variable put into the path of its address."""
+        """A text about it, with the path of its address removed if a variable is in it."""
         if self.endpoint is None or not self._variables:
             return text
         parts = urlsplit(self.endpoint.base_url)
@@ -77,13 +77,13 @@ class ModelInUse:
 
 
 def written_address(spec: ModelSpec) -> str:
-    """As the configuration has it, variables and all; empty where it leaves it out."""
+    """The address as it is written, with variables; empty where there is none."""
     url = spec.url if isinstance(spec, Target) else None
     return url or spec.base_url or ""
 
 
 def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
-    """In the order of the configuration; those that are the same in everything are one."""
+    """All models in the order of the configuration, identical ones merged."""
     known: dict[object, tuple[ModelSpec, list[str]]] = {}
     for role, spec in _roles(config):
         headers = tuple(sorted(spec.sent_headers.items(), key=lambda header: header[0]))
@@ -117,7 +117,7 @@ def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
 
 
 def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = ()) -> ModelInUse:
-    """A model with where it is reached, or what is wrong with that: told, and not raised."""
+    """A model with its endpoint, or with the fault that prevents one."""
     if not spec.is_remote:
         return ModelInUse(spec, roles, None)
     try:
@@ -127,8 +127,7 @@ def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = (
 
 
 def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Diagnostic]:
-    """Findings of each model: whether its price is known, and what else of it can be looked at from
-    here."""
+    """Findings about each model that take no call: its roles, address, proxy and price."""
     prices = prices_of(config)
     return [finding for model in models for finding in _model(model, prices)]
 
@@ -193,7 +192,7 @@ def _price(model: str, base_url: str, prices: Prices) -> str | None:
 
 
 def way_to(url: str) -> str:
-    """By which proxy a run would go to this address, without its password.
+    """The proxy that a run would use for this address, without its password, in words.
 
     Raises `InputError` for one that a run could not use.
     """
@@ -207,13 +206,13 @@ def way_to(url: str) -> str:
 
 
 def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redactor:
-    """Knows everything secret that these models come with, as far as it can be found."""
+    """A redactor of all secrets of these models that can be resolved."""
     templates: list[str] = []
     for spec in (model.spec for model in models):
         templates += [] if spec.apikey is None else [spec.apikey.template]
         templates += [value.template for value in spec.sent_headers.values()]
         templates += texts_with_variables(spec.sent_body)
-    # an address that could not be read is perhaps none, but a key in the wrong place
+    # an invalid address may be a key in the wrong place
     for model in models:
         if model.fault is not None:
             names = VARIABLE.findall(written_address(model.spec))
@@ -239,14 +238,14 @@ _SHAPES: Final[dict[str, type[Answer]]] = {
     "evaluator": Judgement,
     "generator": GeneratedMetrics,
 }
-"""What each role is asked for in a run. A target is asked for no form."""
+"""The form of each role's answers in a run. A target's replies have none."""
 
 
 async def call(
     models: Sequence[ModelInUse], prices: Prices, *, longest_s: float
 ) -> list[Diagnostic]:
-    """Asks each model once, in the form and with the limit that a run will use. Calls all at once;
-    the findings come in the order of the models."""
+    """Call every model once, concurrently, with the form and token limit of a run. The findings are
+    in the order of the models."""
     accounts = Accounts(retry_policy=_ONCE, prices=prices)
     try:
         calls = [
@@ -260,7 +259,7 @@ async def call(
 
 
 _ONCE: Final = RetryPolicy(tries=1, stalls=1, empties=1, trying_s=0, refused_s=0, unreachable_s=0)
-"""A person waits: what fails is told and not tried again."""
+"""A person is waiting: failures are reported, not retried."""
 
 
 async def _call(
@@ -275,7 +274,7 @@ async def _call(
         return Diagnostic(Area.CALL, label, Severity.NOTE, "was not called, as its key is missing")
     model = real_model(endpoint, accounts, label=label, on_note=notes.append)
     model = model.in_session(f"doctor-{secrets.token_hex(8)}")
-    notes.clear()  # what is said of its address is said elsewhere
+    notes.clear()  # notes about its address are reported elsewhere
     try:
         async with asyncio.timeout(longest_s):
             cut = await _answered(model.telling(attempts.append), in_use.roles)
@@ -294,9 +293,8 @@ async def _call(
 
 
 async def _answered(model: Model, roles: Sequence[str]) -> bool:
-    """Whether a plain reply was cut at its limit; an answer of a form that is cut is none.
-
-    Raises `ModelError`."""
+    """Whether a plain reply was cut at its limit. Raises `ModelError`, also for an answer in a form
+    that was cut."""
     shape = next((_SHAPES[role] for role in roles if role in _SHAPES), None)
     if shape is None:
         return (await model.reply(_PLAIN)).finish is Finish.LENGTH
@@ -305,7 +303,7 @@ async def _answered(model: Model, roles: Sequence[str]) -> bool:
 
 
 def _other(attempts: Sequence[Attempt], asked: str) -> tuple[str, ...]:
-    """That another model answered, and what to do about it; empty where none did."""
+    """A sentence and a remedy if another model answered; else empty."""
     last = attempts[-1]
     if not last.is_other or last.served is None:
         return ()
@@ -331,8 +329,8 @@ def _ordinal(number: int) -> str:
 async def look_at_functions(
     models: Sequence[ModelInUse], environment: Environment, *, call: bool, longest_s: float
 ) -> list[Diagnostic]:
-    """One finding for each function, in the order of the models. Where it is called, that it can be
-    imported goes without saying."""
+    """One finding for each Python function, in the order of the models: whether it can be imported,
+    or with `call`, how it answered."""
     found = []
     for model in models:
         target = model.spec

@@ -1,8 +1,8 @@
-"""What would make every call of a run fail, looked for before the first: nothing is spent by it.
+"""Checks before a run, without cost, for what would make every call fail.
 
-Only what is sure stops a run: a variable that is missing, a key that is refused, a certificate that
-is not trusted, a model that a complete list does not have. All else is said and left to the run,
-which waits for servers that are not there yet.
+Only certain failures stop a run: a missing variable, a refused key, an untrusted certificate, a
+model that a complete list does not have. All else is a warning, as the run itself waits for
+servers that are not up yet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from engine.providers.http.transport import Fault
 
 LONGEST_S: Final = 4.0
 KEPT_S: Final = 3600.0
-"""For so long an account that was found well is not asked again."""
+"""How long an account without problems is not asked again."""
 COMPLETE: Final = frozenset(
     {
         "api.openai.com",
@@ -51,15 +51,15 @@ COMPLETE: Final = frozenset(
         "openrouter.ai",
     }
 )
-"""Hosts that list every model which they serve to a key. Other servers take names that they do not
-list: llama-server takes any, gateways have wildcards, some load what they are asked for."""
+"""Hosts that list every model that they serve to a key. Other servers accept unlisted names:
+llama-server takes any, gateways have wildcards, some load models on demand."""
 _MAY_NOT_LIST: Final = (b"scope", b"permission")
 """What a refusal says where the key is good, but not for lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """What is wrong, and what may be."""
+    """Certain failures, and warnings."""
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class PreflightResult:
 
 @dataclass(slots=True)
 class PreflightCache:
-    """Which accounts were found well lately, by a digest with a salt: no key is in it."""
+    """The accounts that had no problems lately, as salted digests, without keys."""
 
     path: Path | None
     clock: Callable[[], float] = time.time
@@ -75,7 +75,7 @@ class PreflightCache:
     _well: dict[str, float] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Never raises: what cannot be read is looked for at the accounts once more."""
+        """Never raises: without a readable file, all accounts are asked again."""
         with suppress(OSError, ValueError, TypeError, AttributeError):
             found = json.loads(read_regular(self.path)) if self.path is not None else {}
             now = self.clock()
@@ -88,16 +88,16 @@ class PreflightCache:
         self._salt = self._salt or secrets.token_hex(16)
 
     def knows(self, place: Destination, models: Collection[str]) -> bool:
-        """Whether all of these were well there not long ago."""
+        """Whether all of these models had no problems there lately."""
         return all(self._digest(place, name) in self._well for name in models)
 
     def add(self, place: Destination, models: Collection[str]) -> None:
-        """They were well there just now."""
+        """Remember that these models have no problems there now."""
         now = self.clock()
         self._well.update({self._digest(place, name): now for name in models})
 
     def write(self) -> None:
-        """What cannot be kept is asked for again: that is no fault."""
+        """Never raises: without a file, all accounts are asked again the next time."""
         if self.path is None:
             return
         text = json.dumps({"salt": self._salt, "well": self._well})
@@ -113,7 +113,7 @@ class PreflightCache:
 
 
 def kept_in(environ: Mapping[str, str]) -> PreflightCache:
-    """In the folder for what may be lost."""
+    """The cache in the user's cache folder."""
     said = Path(environ.get("XDG_CACHE_HOME", ""))
     try:
         folder = said if said.is_absolute() else Path.home() / ".cache"
@@ -125,12 +125,13 @@ def kept_in(environ: Mapping[str, str]) -> PreflightCache:
 async def preflight(
     models: Sequence[ModelInUse], config_path: Path, kept: PreflightCache
 ) -> PreflightResult:
-    """Asks every account for its models, all at once and each for `LONGEST_S` at most."""
+    """Ask every account for its list of models, concurrently, each for at most `LONGEST_S`
+    seconds."""
     problems = [problem for model in models for problem in _missing(model)]
     warnings: list[str] = []
     wanted = _wanted(models)
     kept.read()
-    # who was well lately is not asked again: the look stands in front of every run that is paid for
+    # accounts without problems lately are not asked again, as every paid run begins with this
     new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
     asked = await _ask(list(new), LONGEST_S)
     for (place, names), said in zip(new.items(), asked, strict=True):
@@ -146,9 +147,9 @@ async def preflight(
 def look_first(
     specs: Sequence[ModelSpec], config: Config, root: Path, environ: Mapping[str, str]
 ) -> Sequence[str]:
-    """What a run that will call these models should be told before it begins.
+    """Warnings about the models that a run will call.
 
-    Raises `InputError` with all that would fail it.
+    Raises `InputError` with everything that would make it fail.
     """
     environment = Environment(root, environ)
     calls = dict.fromkeys(
@@ -172,7 +173,7 @@ async def _looked_at(
     environment: Environment,
     kept: PreflightCache,
 ) -> tuple[Sequence[Problem], Sequence[str]]:
-    """What is wrong, and what may be, of models and of functions."""
+    """The problems and the warnings about models and functions."""
     wrong = [problem async for problem in _not_callable(calls, path, environment)]
     if not models:
         return wrong, ()
@@ -183,8 +184,8 @@ async def _looked_at(
 async def _not_callable(
     calls: Sequence[str], path: Path, environment: Environment
 ) -> AsyncIterator[Problem]:
-    """Functions that cannot be imported, each with its place in the configuration. One after the
-    other: a module may take all of the machine's memory for itself."""
+    """A problem for each function that cannot be imported, with its place in the configuration. One
+    at a time, as a module may need much memory."""
     for call in calls:
         why = await unusable(function_place(call, environment))
         if why is not None:
@@ -215,7 +216,7 @@ def _missing(model: ModelInUse) -> Iterator[Problem]:
 
 
 def _wanted(models: Sequence[ModelInUse]) -> dict[Destination, list[str]]:
-    """The accounts that have their key, each with the names that it is to know."""
+    """The accounts whose keys are set, each with the names of the models wanted from it."""
     wanted: dict[Destination, list[str]] = {}
     for model in models:
         if model.endpoint is None or any(_missing(model)):
@@ -252,7 +253,7 @@ def _judged(
         if failure.cause in _CERTIFICATES:
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
         return [], [f"{host} was not reached: {what}; a run waits for it"]
-    # an application has no list, and was asked for none: that it answers at all is enough
+    # an application has no list of models: any answer is enough
     if place.wire.is_application:
         return [], []
     if refuses_key(said.status, said.body):
@@ -262,7 +263,7 @@ def _judged(
         what = f"{host} refuses the key {place.key_name} ({said.status})"
         hint = "check the key: is it of this provider, and still valid?"
         return [Problem(what, config_path, hint=hint)], []
-    # no list, so nothing can be said of the names; the run will hear what is wrong
+    # without a list nothing is known of the names; the run will find what is wrong
     if not 200 <= (said.status or 0) < 300:
         return [], []
     known = model_names(said.body)
@@ -294,7 +295,7 @@ def _some(known: Collection[str]) -> str:
 
 
 def model_names(body: bytes) -> frozenset[str]:
-    """What a list of models holds; nothing where it is none, or only its first page."""
+    """The names in a list of models; empty for an invalid list, or only its first page."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -304,8 +305,7 @@ def model_names(body: bytes) -> frozenset[str]:
         return frozenset()
     ids = (one.get("id") for one in data if isinstance(one, dict))
     names = frozenset(name for name in ids if isinstance(name, str) and name)
-    # a gateway that passes on whatever it is asked for names a pattern, and no name is missing in
-    # it
+    # a gateway that forwards any name lists a pattern, in which no name is missing
     return frozenset() if any("*" in name for name in names) else names
 
 
@@ -314,9 +314,9 @@ _LONGEST_DATE: Final = len("-2025-01-31")
 
 
 def is_listed(name: str, known: Collection[str]) -> bool:
-    """Whether a list may mean this name. Providers take aliases, snapshots of a date, fine-tuned
-    models and variants of which their lists hold only the base, or only with a prefix."""
-    # a fine-tuned model is its owner's, and stands in no list
+    """Whether a list may include this name. Providers accept aliases, dated snapshots, fine-tuned
+    models and variants whose base alone is listed, or with a prefix."""
+    # a fine-tuned model belongs to its owner and is in no list
     if name.startswith("ft:"):
         return True
     wanted = _bases(name)

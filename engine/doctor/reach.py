@@ -1,4 +1,4 @@
-"""One question to each account, by another client than a run's own but under the same rules."""
+"""One request to each account, with another HTTP client than a run's but under the same rules."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREAC
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One account, as it is asked for the list of its models."""
+    """One account that can be asked for its list of models."""
 
     wire: Wire
     base_url: str
     key: str | None = field(repr=False)
-    """None where it is missing: then it is asked without one."""
+    """None where it is missing: the request is then sent without a key."""
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     key_name: str = field(compare=False)
-    """What people call the key: its variable."""
+    """The name of the key for people: its variable."""
 
     @property
     def subject(self) -> str:
@@ -58,16 +58,16 @@ class Destination:
 
 @dataclass(slots=True)
 class _Way:
-    """How far a request came."""
+    """How far a request got."""
 
     tunnelled: bool
-    """Whether a proxy has to open a way first, so that its own connection says little."""
+    """Whether a proxy has to open a tunnel first, so that its own connection says little."""
     connected: bool = False
     status: int | None = None
-    """What was answered last, be it by the proxy."""
+    """The last status that was received, even if from the proxy."""
 
     async def follow(self, event: str, details: Mapping[str, Any]) -> None:
-        """Hears from the connection what happens on it."""
+        """A trace callback of the HTTP client."""
         match event:
             case "connection.connect_tcp.complete":
                 self.connected = not self.tunnelled
@@ -84,7 +84,7 @@ class _Way:
 
 
 def destinations(models: Sequence[ModelInUse]) -> list[Destination]:
-    """Every account that a run would use, once, in the order of the models."""
+    """The accounts that a run would use, without duplicates, in the order of the models."""
     return list(dict.fromkeys(_destinations(models)))
 
 
@@ -110,7 +110,7 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
 
 
 async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Diagnostic]:
-    """Asks all at once; the findings come in the order of the places."""
+    """Ask all concurrently; the findings are in the order of the places."""
     if not places:
         return []
     try:
@@ -121,9 +121,8 @@ async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Diag
 
 
 async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> list[Diagnostic]:
-    """Where nobody can be trusted, only those are asked who need not be."""
-    # a context without a certificate: whoever is met over TLS after all, as behind a redirect, is
-    # refused
+    """Without trusted certificates, ask only the places that need none."""
+    # a context without certificates: any TLS connection, as behind a proxy, is refused
     nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     findings = []
     for place in places:
@@ -145,7 +144,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         return _finding(place, Severity.PROBLEM, f"was not tried: {error}")
     way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     try:
-        # before the clock starts: the first client loads much of what it stands on
+        # before the clock starts, as the first client loads many modules
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
             began = time.monotonic()
             async with (
@@ -170,8 +169,8 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
-    """Where the list of models is, or an application itself, and the headers of a run. As slow as
-    `address`, the first time."""
+    """The address of the list of models, or of an application itself, and the headers of a run. As
+    slow as `address` the first time."""
     where = address(place.wire, place.base_url, place.key or NO_KEY)
     headers = {**where.headers, "Accept": "application/json"}
     if place.key is None:
@@ -187,22 +186,23 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
 
 
 def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx.AsyncClient:
-    """Trusts, goes and follows as a run does. No step of it may take longer than the whole."""
+    """A client with the certificates, proxy and redirect rules of a run. No step may take longer
+    than `longest_s`."""
     way = None
     if proxy is not None:
-        # a proxy that itself speaks TLS would otherwise be checked against other certificates
+        # otherwise a proxy that speaks TLS would be checked against other certificates
         checked = trust if urlsplit(proxy).scheme == "https" else None
         way = httpx.Proxy(proxy, ssl_context=checked)
     client = httpx.AsyncClient(
         verify=trust, proxy=way, trust_env=False, follow_redirects=False, timeout=longest_s
     )
-    # a run names no other client than the official one, whose name comes with the question
+    # a run sends the name of the official client, which is among the request's headers
     del client.headers["User-Agent"]
     return client
 
 
 def _failed(error: Exception, way: _Way) -> tuple[str, Cause | Fault]:
-    """What became of it, in words that hold nothing of the request."""
+    """The failure in words that contain nothing of the request, and its cause."""
     failure = _failure(error, way)
     return (_NO_TLS, Fault.TLS) if failure is None else (describe(failure), failure.cause)
 
@@ -217,14 +217,13 @@ def _failure(error: Exception, way: _Way) -> Failure | None:
             case ssl.SSLCertVerificationError():
                 return Failure(Fault.CERTIFICATE)
             case ssl.SSLEOFError():
-                # no disagreement: the other side hung up
+                # no TLS disagreement: the other side hung up
                 continue
-            # after the two of its kind that say more
+            # after its two more specific subclasses
             case ssl.SSLError():
                 return None
             case socket.gaierror():
-                # nobody answered who resolves names, which is another thing than a name that does
-                # not exist
+                # no answer from the resolver differs from a name that does not exist
                 again = fault.errno == socket.EAI_AGAIN
                 return Failure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
     if not isinstance(error, httpx.ConnectError):
@@ -235,7 +234,7 @@ def _failure(error: Exception, way: _Way) -> Failure | None:
 
 
 def _beneath(error: BaseException) -> Iterator[BaseException]:
-    """The error and everything that led to it, one for each address that was tried."""
+    """The error and all its causes, including one for each address that was tried."""
     yield error
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
@@ -246,14 +245,14 @@ def _beneath(error: BaseException) -> Iterator[BaseException]:
 
 
 def _broken(error: Exception, beneath: Sequence[BaseException]) -> str:
-    # nothing stands behind this one but its own kind, unless what came was not the protocol
+    # this error has no other cause, unless the answer was not HTTP
     if isinstance(error, httpx.RemoteProtocolError) and len(beneath) <= 2:
         return "the server closed it"
     return _word(_numbers(beneath))
 
 
 def _numbers(beneath: Sequence[BaseException]) -> list[int]:
-    """Those of the system; the numbers of TLS are its own."""
+    """The system's error numbers; those of TLS have another meaning."""
     return [
         fault.errno
         for fault in beneath
@@ -264,8 +263,8 @@ def _numbers(beneath: Sequence[BaseException]) -> list[int]:
 
 
 def _word(numbers: Sequence[int]) -> str:
-    """Of several that differ, one that says that somebody was met."""
-    # a host has several addresses, of which one without a route says nothing of the others
+    """The name of an error number; of several, one that shows that a host was reached."""
+    # a host may have several addresses, and one without a route says nothing about the others
     met = [number for number in numbers if number not in _NO_WAY] or numbers
     return errno.errorcode.get(met[0], "").lower() if met else ""
 
@@ -275,7 +274,7 @@ def _answered(
 ) -> Diagnostic:
     reached = f"reached in {took_ms} ms"
     if place.wire.is_application and status in _OF_NO_MESSAGE:
-        # it was asked for a page, and not told a message: what it says of that says little
+        # it was sent a GET, not a message, so these answers say little
         sentence = f"{reached}; `crosswind doctor --call` sends it a message"
         return _finding(place, Severity.OK, sentence)
     no_key = refuses_key(status, said)
@@ -291,7 +290,7 @@ def _answered(
             "check the key: is it of this provider, and still valid?",
         )
     match status:
-        # keys can be limited to calls, so it may be a good one
+        # keys can be limited to calls, so the key may be valid
         case 403:
             return _finding(
                 place,
@@ -323,11 +322,11 @@ _OF_NO_MESSAGE: Final = frozenset({*range(200, 300), 400, 401, 403, 404, 405, 40
 
 def _answered_otherwise(place: Destination, status: int, location: str, reached: str) -> Diagnostic:
     if 200 <= status < 300:
-        # no more than that: some servers show their models to anybody
+        # not more: some servers show their models to anybody
         with_key = "" if place.key in {None, NO_KEY} else f", {place.key_name} was not refused"
         return _finding(place, Severity.OK, f"{reached}{with_key}")
     if 300 <= status < 400:
-        # not the whole address: what is behind the host may hold anything
+        # not the whole address, which may contain anything
         target = urlsplit(location).hostname
         elsewhere = f" to {target}" if target else ""
         return _finding(
@@ -349,7 +348,7 @@ def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
     if cause is Fault.BROKEN and place.base_url.startswith("http://"):
         return "write https:// in base_url, if the server speaks TLS, or see what it logs"
-    # before the proxy, which is not asked for what runs on this machine
+    # before the proxy, which is not used for this machine
     if HostPort.of(place.base_url).local:
         return "start the server, or see that base_url has its port"
     if proxy is not None:
@@ -365,26 +364,26 @@ def _finding(
     return Diagnostic(Area.REACH, place.subject, state, sentence, remedy)
 
 
-# For a run, which wants to know more of it and says less
+# For the check before a run
 
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """What came of asking an account for its models."""
+    """The answer of an account that was asked for its models."""
 
     status: int | None = None
-    """None where nobody answered."""
+    """None where there was no answer."""
     body: bytes = b""
     """The first `LONGEST_LIST` bytes."""
     failure: Failure | None = None
 
 
 LONGEST_LIST: Final = 4 * 1024 * 1024
-"""Bytes. OpenRouter's is half a megabyte."""
+"""Bytes. OpenRouter's list has half a megabyte."""
 
 
 async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float) -> ModelListing:
-    """Never raises: what cannot be asked is a failure."""
+    """An account's list of models. Never raises: the result has the failure."""
     url, headers = await asyncio.to_thread(_question, place)
     try:
         proxy = proxy_for(url)

@@ -1,4 +1,4 @@
-"""The store: whether it is there, whole, in a good place, and who works on it."""
+"""Findings about the store: whether it exists, is sound and in a good place, and who uses it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from engine.store.reading import refuse_unfit
 from engine.store.scenarios_json import lost_scenarios, lost_words
 
 LARGE_LOG: Final = 256 * 1024**2
-"""A log is folded into the store long before this, unless something keeps an old state open."""
+"""Bytes. The log is checkpointed long before this, unless a reader keeps an old state open."""
 LITTLE_SPACE: Final = 1024**3
 NO_SPACE: Final = 64 * 1024**2
 
@@ -39,7 +39,7 @@ NO_SPACE: Final = 64 * 1024**2
 def store_findings(
     path: Path, root: Path, *, mounts: str | None = None, free: int | None = None
 ) -> list[Diagnostic]:
-    """`mounts` and `free` are the system's own where they are not given."""
+    """All findings. `mounts` and `free` (bytes) default to the system's own."""
     return [
         *(_unread(path, root) or _store(path, root)),
         *_place(path, mounts_text() if mounts is None else mounts),
@@ -79,7 +79,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
             "`crosswind repair` puts it aside, and saves what can be read of it and what the files "
             "under benchmarks/ hold",
         )
-    # no answer in the time that there is: neither whole nor damaged
+    # no result within the time limit: neither sound nor damaged
     elif damage is None:
         sentence = f"{path}, {size}: no damage found, but it is too large to be looked at whole"
         yield _finding("store", Severity.NOTE, sentence)
@@ -101,11 +101,11 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
 
 
 def _lost(path: Path, root: Path) -> str | None:
-    """What files that nobody changed hold and the store does not, in words."""
-    # an older store is brought up to date first; a file that cannot be read is told elsewhere
+    """In words, what unedited files hold and the store does not; None where there is nothing."""
+    # an older store is not checked; a file that cannot be read is reported elsewhere
     with (
         suppress(InputError, StoreError, sqlite3.Error),
-        # SQLite would leave two files beside a store that it reads in the usual way
+        # a usual connection would leave two files beside the store
         closing(Reader(Connection(raw_connection(path), path))) as reader,
     ):
         for name in reader.benchmarks():
@@ -115,9 +115,9 @@ def _lost(path: Path, root: Path) -> str | None:
 
 
 def _absent(path: Path, root: Path) -> Diagnostic:
-    """Whether something was run here once."""
+    """A problem where traces of earlier runs are left."""
     log = log_of(path)
-    # files of conversations are copies of a store: where there is one, there was a store
+    # files of conversations are copies from a store, so there was one
     left = next((root / "benchmarks").glob("*/runs/*/*.json"), None)
     if log.exists() and (not log.is_file() or log.stat().st_size):
         left = log
@@ -202,7 +202,7 @@ def _holder(root: Path) -> Diagnostic:
 
 
 def size_words(size: int) -> str:
-    """Bytes as people say them."""
+    """A number of bytes in a readable unit."""
     number = float(size)
     for unit in ("bytes", "KB", "MB"):
         if number < 1024:
@@ -216,6 +216,6 @@ def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = 
 
 
 def budget_findings(config: Config, store: Path) -> list[Diagnostic]:
-    """None where no budget is set."""
+    """A finding for each budget; empty where none is set."""
     words = list(budget_words(config, spent_usd(store) if store.exists() else 0.0))
     return [Diagnostic(Area.CONFIGURATION, "budget", Severity.OK, one) for one in words]

@@ -1,4 +1,4 @@
-"""The program, what it runs on, and what the terminal can do."""
+"""Findings about the program, its platform, and the terminal."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from engine.providers.http.descriptors import most_connections_raised
 WIDTH: Final = 80
 HEIGHT: Final = 24
 LONGEST_ESCAPE_MS: Final = 50
-"""Beyond this a person feels that the Escape key hangs."""
+"""Beyond this the Escape key feels slow."""
 
 AskTmux = Callable[[Sequence[str]], str | None]
-"""Gives what tmux answers to these words; None where it does not."""
+"""Runs tmux with these arguments and returns its output; None where it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """A terminal as the system and the environment describe it."""
+    """A terminal, as described by the system and the environment."""
 
     environ: Mapping[str, str]
     size: tuple[int, int] | None
@@ -38,7 +38,7 @@ class Terminal:
 
 
 def this_terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
-    """As this process finds it; tmux is asked, where it runs in one."""
+    """The terminal of this process."""
     return Terminal(environ, _size(), sys.stdout.encoding or "ascii", _ask_tmux)
 
 
@@ -72,7 +72,7 @@ def _ask_tmux(words: Sequence[str]) -> str | None:
 
 
 def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
-    """What the app will be able to show and to take."""
+    """Findings about the terminal's abilities that the app needs."""
     environ = terminal.environ
     return [
         _kind(environ.get("TERM", "")),
@@ -104,7 +104,7 @@ def _colours(environ: Mapping[str, str]) -> Diagnostic:
             "NO_COLOR is set: nothing is coloured",
             "to see colours: unset NO_COLOR",
         )
-    # after NO_COLOR, which the app obeys whatever the terminal can do
+    # after NO_COLOR, which the app obeys in any terminal
     number = colours(environ)
     if number > 16:
         words = "all" if number > 256 else "256"
@@ -118,7 +118,7 @@ def _colours(environ: Mapping[str, str]) -> Diagnostic:
 
 
 def colours(environ: Mapping[str, str]) -> int:
-    """How many the app will use, which goes by the same two variables."""
+    """How many colours the app will use, by the same two variables."""
     term = environ.get("TERM", "").lower()
     if term in {"", "dumb"} or is_monochrome(environ):
         return 0
@@ -163,7 +163,7 @@ def _tmux(terminal: Terminal) -> Iterator[Diagnostic]:
     yield _finding("tmux", Severity.OK, version)
     for option, good, sentence, fix in _TMUX_OPTIONS:
         value = terminal.ask_tmux(["show-options", "-sqv", option])
-        # an older tmux does not know the option, which is no fault to be told
+        # an older tmux does not know the option, which is no problem
         if not value:
             continue
         if good(value):
@@ -208,12 +208,12 @@ def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = 
 
 
 MANY_CONNECTIONS: Final = 512
-"""As many as most runs have at once."""
+"""Connections that are enough for most runs."""
 _WAL_RESET_FIXED: Final = (3, 51, 3)
 
 
 def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> list[Diagnostic]:
-    """What is found of the program, Python, the limit of open files, and SQLite."""
+    """Findings about the program, Python, the limit of open files, and SQLite."""
     python = f"{platform.python_version()} ({sys.executable})"
     return [
         Diagnostic(Area.SYSTEM, "Crosswind", Severity.OK, version("crosswind")),

@@ -1,4 +1,4 @@
-"""Everything that is said to a model, one text file each; names after `$` are filled in."""
+"""The texts that are sent to models, one file each; names after `$` are filled in."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from string import Template
 
 @cache
 def prompt_text(name: str) -> str:
-    """The text of the prompt file `name`, without its ending."""
+    """The text of the prompt file `name`, which is given without `.txt`."""
     return resources.files(__name__).joinpath(f"{name}.txt").read_text("utf-8").strip("\n")
 
 
 def render(name: str, /, **values: str) -> str:
-    """The prompt `name` with its `$names` filled in; a name too few or too many is a KeyError."""
+    """The prompt `name` with its `$names` filled in. Raises KeyError for a missing or unknown
+    name."""
     text, names = _template(name)
     unused = values.keys() - names
     if unused:
@@ -24,7 +25,7 @@ def render(name: str, /, **values: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """The text with `<` and `>` escaped: nothing in it can close the marks around it."""
+    """The text with `<` and `>` escaped, so that it cannot close the tags around it."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -36,7 +37,7 @@ def _template(name: str) -> tuple[Template, frozenset[str]]:
 
 @cache
 def prompt_digest(*names: str) -> str:
-    """What a fingerprint holds of these prompts: another text, another digest."""
+    """A digest of these prompts' texts, for fingerprints of results."""
     digest = hashlib.blake2b(digest_size=8)
     for name in names:
         digest.update(prompt_text(name).encode())

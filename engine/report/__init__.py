@@ -1,1 +1,1 @@
-"""What the store holds, in formats of others: JSON lines, CSV, Markdown, a page for a browser."""
+"""Exports of the store: JSON lines, CSV, Markdown, Inspect logs, HTML pages."""

@@ -1,5 +1,4 @@
-"""Conversations with everything around them, as JSON, as lines of a table and as documents to
-read."""
+"""Conversations with all their data, as JSON, CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -39,12 +38,12 @@ _AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A take of a conversation with everything around it."""
+    """A take of a conversation with all its data."""
 
     benchmark: str
     take: StoredTake
     scenario: Scenario | None
-    """As it was when it was played; None where no file and no model ever told."""
+    """The scenario as it was when it was played; None where it was never known."""
     metric: Metric | None
     messages: Sequence[MessageRow]
     verdicts: Sequence[Verdict]
@@ -54,8 +53,8 @@ class Conversation:
 
     @property
     def never_delivered(self) -> list[Landmark]:
-        """Landmarks that it did not come to; none while it may still, or where the user model was
-        told of none."""
+        """The landmarks that it did not reach; empty while it is unfinished, or if the user model
+        was told none."""
         is_neutral = self.take.stance is Stance.NEUTRAL
         if self.scenario is None or not self.take.finished or is_neutral:
             return []
@@ -64,12 +63,12 @@ class Conversation:
 
     @property
     def scripted(self) -> bool:
-        """Whether a script had any part in it."""
+        """Whether a script took part in it."""
         return self.scripted_note is not None
 
     @property
     def scripted_note(self) -> str | None:
-        """Which parts of it scripts played; None where they played none."""
+        """Which parts scripts played, in words; None where they played none."""
         return scripted_note(parts_of(self.take, [verdict.judge for verdict in self.verdicts]))
 
 
@@ -81,10 +80,10 @@ def conversations(
     jury: Jury | None,
     keys: Collection[ConversationKey] | None = None,
 ) -> Iterator[Conversation]:
-    """By scenario, target and sample; only `keys` where they are given."""
+    """The counting takes by scenario, target and sample; only `keys` where they are given."""
     history = reader.scenario_history(benchmark)
     takes = (take for take in reader.counting_takes(benchmark) if keys is None or take.key in keys)
-    # a hundred at a time: few questions, and never all transcripts of a benchmark in memory
+    # a hundred at a time: few queries, and never all transcripts in memory
     while some := list(islice(takes, _AT_ONCE)):
         said = reader.messages_of(take.seq for take in some)
         judged = reader.verdicts_of(take.seq for take in some)
@@ -137,20 +136,20 @@ COLUMNS: Final = (
     "verdict_present verdict_passed verdict_unscored justification quotes scripted "
     "target_served_by user_served_by judge_served_by"
 ).split()
-"""Of the CSV: one line for each verdict, and one for a conversation without any."""
+"""The columns of the CSV: one row for each verdict, and one for a conversation without any."""
 
 _DANGEROUS: Final = tuple("=+-@\t\r")
-"""A spreadsheet takes a cell that begins so for a formula."""
+"""A spreadsheet takes a cell that begins with one of these for a formula."""
 
 
 def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """Everything escaped that is not plain: no terminal and no old tool stumbles over it."""
+    """A JSON object in ASCII for each conversation, with a line end."""
     for one in conversations:
         yield json.dumps(as_object(one), ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def as_object(one: Conversation) -> dict[str, Any]:
-    """As a line of `crosswind export --format jsonl` has it."""
+    """The object of a line of `crosswind export --format jsonl`."""
     take, scenario, metric = one.take, one.scenario, one.metric
     played_from: dict[str, Any] = {}
     if scenario is not None:
@@ -175,7 +174,7 @@ def as_object(one: Conversation) -> dict[str, Any]:
 
 
 def _checks(one: Conversation) -> dict[str, Any]:
-    """Left out where nobody has looked."""
+    """The checks; no key where there are none."""
     return {"checks": [check_values(check) for check in one.checks]} if one.checks else {}
 
 
@@ -195,7 +194,7 @@ _JUDGED: Final = (
 
 
 def shown_take(one: Conversation) -> dict[str, Any]:
-    """As `crosswind show --json` prints it."""
+    """The object that `crosswind show --json` prints for a take."""
     said = "turn role content thought landmark finish reasoning served_by"
     return {
         **take_values(
@@ -210,7 +209,7 @@ def shown_take(one: Conversation) -> dict[str, Any]:
 
 
 def copied_take(one: Conversation) -> dict[str, Any]:
-    """As the app copies it."""
+    """The object that the app copies for a take."""
     judged = "present passed unscored justification quotes marks served_by"
     return {
         **take_values(one.take, "conv_id benchmark take"),
@@ -228,7 +227,7 @@ def copied_take(one: Conversation) -> dict[str, Any]:
 
 
 def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """The head, and a line for each verdict; lines end as RFC 4180 has it, with CR and LF."""
+    """The header, and a row for each verdict; rows end with CR LF, as in RFC 4180."""
     yield csv_line(COLUMNS)
     for one in conversations:
         for verdict in one.verdicts or (None,):
@@ -258,7 +257,7 @@ def _fields(one: Conversation, verdict: Verdict | None) -> dict[str, object]:
 
 
 def cell(value: object) -> str:
-    """Text that a spreadsheet shows and does not run."""
+    """The value as text that a spreadsheet does not take for a formula."""
     match value:
         case None:
             return ""
@@ -274,32 +273,32 @@ def cell(value: object) -> str:
 
 
 def csv_line(cells: Iterable[str]) -> str:
-    """As RFC 4180 has it; cells are as `cell` makes them."""
+    """A row as in RFC 4180, of cells that `cell` made."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue()
 
 
 _ACTS: Final = "\\`*_[]<>&~|$@{}"
-"""What Markdown, or a common extension of it, would take for more than a character; the backslash
-comes first, as the others are given one."""
+"""Characters with a meaning in Markdown or a common extension of it; the backslash is first, as the
+others are escaped with it."""
 _LINKS: Final = (
     re.compile(r":(?=//)(?<=[A-Za-z]:)", re.IGNORECASE),
     re.compile(r"\.(?<=www\.)", re.IGNORECASE),
 )
-"""The same within an address. A character is found many times as quick as a look behind it."""
+"""The same within an address. The character comes before the lookbehind, which is much slower."""
 _BEGINS: Final = re.compile(r"([#+=!-]|\d{1,9}[.)])")
-"""The same where a line begins."""
+"""The same at the beginning of a line."""
 _ANSWERS: Final = {True: "passed", False: "failed", None: "unscored"}
 
 
 def escaped(text: str) -> str:
-    """One line of foreign text, shown as it is and read as nothing else."""
+    """One line of foreign text, escaped so that Markdown shows it as it is."""
     return _begun(_inert(clean(text.expandtabs(4))))
 
 
 def _inert(plain: str) -> str:
-    """Nothing within a line is read as more than a character; of several lines at once."""
+    """Text with all Markdown within its lines escaped."""
     for one in _ACTS:
         if one in plain:
             plain = plain.replace(one, f"\\{one}")
@@ -309,7 +308,7 @@ def _inert(plain: str) -> str:
 
 
 def _begun(line: str) -> str:
-    """Nor is how the line begins."""
+    """A line with Markdown at its beginning escaped."""
     if line[:1].isalpha():
         return line
     rest = line.lstrip(" ")
@@ -321,7 +320,7 @@ def _begun(line: str) -> str:
 
 
 def quoted(text: str) -> list[str]:
-    """Foreign text as lines of a block that nothing in it can end; its line breaks stay."""
+    """Foreign text as lines of a block quote that nothing in it can end; its line breaks stay."""
     lines = _shown_lines(text)
     return [
         ">" if line is None else f"> {line}" if follows is None else f"> {line}\\"
@@ -330,11 +329,11 @@ def quoted(text: str) -> list[str]:
 
 
 def _shown_lines(text: str) -> list[str | None]:
-    """At least one; None for a blank one."""
+    """The escaped lines, at least one; None for a blank one."""
     lines = text.splitlines() or [""]
     if not all(map(str.isprintable, lines)):
         return [escaped(line) if line.strip() else None for line in lines]
-    if not text.isascii():  # what is printable is escaped all at once
+    if not text.isascii():  # printable text is escaped all at once
         lines = [line if line.isascii() else clean(line) for line in lines]
     return [
         line if line[:1].isalpha() else _begun(line) if line.strip() else None
@@ -343,7 +342,7 @@ def _shown_lines(text: str) -> list[str | None]:
 
 
 def document(one: Conversation) -> list[str]:
-    """A conversation as Markdown, line by line, in which what others say is text and no more."""
+    """The lines of a conversation as Markdown, with all foreign text escaped."""
     lines = [f"# {escaped(str(one.take.key))}", ""]
     if (note := one.scripted_note) is not None:
         lines += (f"*{escaped(note[0].upper() + note[1:])}.*", "")

@@ -1,8 +1,8 @@
 """Conversations as logs of Inspect (inspect_ai, log format 2): one for each benchmark and target.
 
-A conversation is a sample: its id is that of the scenario, its epoch the number of the sample, from
-1. Each judge and pass is a scorer, and so is `counts`, which is what counts for the conversation: C
-passes, I fails, N is unscored. What Inspect has no field for stands in metadata.
+A conversation is a sample, with the scenario's id and the sample's number, from 1, as its epoch.
+Each judge and pass is a scorer, and so is `counts`, what counts for the conversation: C is a pass,
+I a fail, N unscored. What Inspect has no field for is in metadata.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from engine.store.mirror_rows import metric_values, scenario_values
 from engine.store.tables import MessageRow, Verdict
 
 VERSION: Final = 2
-"""Of Inspect's log format."""
+"""The version of Inspect's log format."""
 COUNTS: Final = "counts"
-"""The scorer that stands for what counts."""
+"""The scorer with what counts for a conversation."""
 _VALUES: Final[Mapping[bool | None, str]] = {True: "C", False: "I", None: "N"}
 _SHOULD_BE: Final = {Track.POSITIVE: "present", Track.NEGATIVE: "absent"}
 _ANSWERS: Final = {True: "present", False: "absent", None: None}
@@ -36,15 +36,15 @@ _FINISHES: Final = {
     "content_filter": "content_filter",
     "context_full": "model_length",
 }
-"""Where Inspect has another word than `stop`."""
+"""Our finish reasons that Inspect calls something else than `stop`."""
 
 Used = Mapping[str, Mapping[tuple[Role, str], Usage]]
-"""By conversation: what each model, in each role, has used."""
+"""By conversation, the usage of each model in each role."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOf:
-    """What a log is about."""
+    """The benchmark and target of a log."""
 
     benchmark: str
     title: str
@@ -74,7 +74,8 @@ def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str,
 
 
 def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
-    """The log as one JSON document, which other programs read more easily."""
+    """The name and content of a `.json` log, which is easier to read for other programs; None where
+    there is no conversation."""
     log = _Log(about)
     samples = [log.sample(one) for one in conversations]
     if not samples:
@@ -83,7 +84,7 @@ def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str,
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """Of no time of its own, so that the same conversations make the same file."""
+    """An entry without a time of its own, so that the same conversations make the same file."""
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -94,7 +95,7 @@ def _text(value: object) -> str:
 
 
 class _Log:
-    """Gathers what stands at the top of a log while its samples pass."""
+    """Collects the header of a log while its samples are written."""
 
     def __init__(self, about: LogOf) -> None:
         self._about = about
@@ -238,7 +239,7 @@ def _sample(one: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[s
 
 
 def _message(one: Conversation, message: MessageRow) -> dict[str, Any]:
-    # Inspect takes messages of one id for the same one, in all logs that it reads together
+    # Inspect takes messages with the same id for one, across all logs that it reads together
     own = _id(one.benchmark, str(one.take.key), str(one.take.number), str(message.turn))
     metadata: dict[str, Any] = {"turn": message.turn}
     if message.speaker is Speaker.USER:
@@ -268,7 +269,7 @@ def _message(one: Conversation, message: MessageRow) -> dict[str, Any]:
 
 
 def _output(one: Conversation, reply: MessageRow | None = None) -> dict[str, Any]:
-    """Of this reply, or of the last."""
+    """The output of this reply, or of the last one."""
     replies = [message for message in one.messages if message.speaker is Speaker.TARGET]
     if not replies:
         return {"model": one.take.model, "choices": []}
@@ -281,7 +282,7 @@ def _output(one: Conversation, reply: MessageRow | None = None) -> dict[str, Any
 
 
 def _events(one: Conversation) -> Iterator[dict[str, Any]]:
-    """A call of the target for each of its replies, with what had been said as places in
+    """A model event for each reply of the target; its input refers to the messages in
     `events_data`."""
     began = one.take.at or 0
     for place, message in enumerate(one.messages):
@@ -304,7 +305,7 @@ def _events(one: Conversation) -> Iterator[dict[str, Any]]:
 
 
 def _scores(one: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The newest of each judge and pass, and before them what counts."""
+    """What counts, then the newest verdict of each judge and pass."""
     if not one.verdicts:
         return
     said = next((each for each in reversed(one.verdicts) if each.passed is one.passed), None)
@@ -365,7 +366,7 @@ def _metadata(one: Conversation) -> dict[str, Any]:
 
 
 def _usage(used: Usage) -> dict[str, int]:
-    """Without what is not known: Inspect has no other word for it than 0."""
+    """Token counts; unknown ones are 0, as Inspect has no other value for them."""
     read, written = used.input_tokens or 0, used.output_tokens or 0
     return {
         "input_tokens": read,
@@ -376,7 +377,7 @@ def _usage(used: Usage) -> dict[str, int]:
 
 
 def _ended(one: Conversation) -> int:
-    """When the last thing was said of it or in it."""
+    """When its last message or verdict came, in milliseconds."""
     return max((row.at or 0 for row in (one.take, *one.messages, *one.verdicts)), default=0)
 
 
@@ -385,5 +386,5 @@ def _time(at: int) -> str:
 
 
 def _id(*parts: str) -> str:
-    """The same for the same parts."""
+    """An id that is the same for the same parts."""
     return blake2b("\0".join(parts).encode(), digest_size=11).hexdigest()

@@ -1,4 +1,4 @@
-"""A sample as a table to fill in elsewhere: what the evaluator sees, and empty cells."""
+"""A sample as a CSV sheet to fill in elsewhere: what the evaluator sees, and empty cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.report.conversation import cell, csv_line
 from engine.store.tables import MessageRow
 
 GIVEN: Final = ("answer", "replies", "confidence", "note")
-"""What a person fills in."""
+"""The columns that a person fills in."""
 COLUMNS: Final = ("sample", "number", "definition", "transcript", *GIVEN)
 _MOST_BYTES: Final = 1 << 28
 _LONGEST_CELL: Final = 1 << 24
@@ -26,10 +26,10 @@ _DELIMITERS: Final = ",;\t"
 
 @dataclass(frozen=True, slots=True)
 class LabelSheetRow:
-    """One line of a table that came back."""
+    """One row of a filled-in sheet."""
 
     line: int
-    """Of the file, 1-based, on which it begins."""
+    """The line of the file on which it begins, 1-based."""
     sample: str
     number: str
     answer: str
@@ -41,7 +41,7 @@ class LabelSheetRow:
 def sheet_lines(
     sample: int, items: Iterable[tuple[int, str, Sequence[MessageRow]]]
 ) -> Iterator[str]:
-    """The head, and a line for each number with its definition and messages."""
+    """The header, and a row for each number with its definition and messages."""
     yield csv_line(COLUMNS)
     for number, definition, messages in items:
         said = "\n\n".join(
@@ -52,7 +52,7 @@ def sheet_lines(
 
 
 def read_sheet(path: Path) -> list[LabelSheetRow]:
-    """Lines of which the answer is filled in. Raises `InputError`."""
+    """The rows with an answer. Raises `InputError`."""
     try:
         with open_regular(path) as file:
             content = file.read(_MOST_BYTES + 1)
@@ -90,7 +90,7 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[LabelSheetRow]:
 
 
 def _decoded(content: bytes, path: Path) -> str:
-    """UTF-8, or UTF-16 with a mark, as spreadsheets write it."""
+    """The text, from UTF-8, or from UTF-16 with a byte order mark, as spreadsheets write it."""
     marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if marked else "utf-8-sig"
     try:
@@ -99,6 +99,6 @@ def _decoded(content: bytes, path: Path) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         hint = "save it as CSV UTF-8"
         raise InputError(Problem("is not UTF-8 from here on", path, line, hint=hint)) from error
-    if "\0" in text:  # as UTF-16 without its mark is read
+    if "\0" in text:  # UTF-16 without a byte order mark
         raise InputError(Problem("is not UTF-8", path, hint="save it as CSV UTF-8"))
     return text

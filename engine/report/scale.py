@@ -1,4 +1,4 @@
-"""The scale that intervals are plotted on, of the page for a browser and of the app alike."""
+"""The scale of interval plots, on HTML pages and in the app."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _NARROWEST: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From which value to which a plot reaches, and where its ticks are; values are shares of 1."""
+    """The range and ticks of a plot; values are shares of 1."""
 
     low: float
     high: float
     step: float
     signed: bool = False
-    """Whether its values are differences, with nothing somewhere between."""
+    """Whether its values are differences, with 0 within the range."""
 
     @property
     def ticks(self) -> list[float]:
-        """From `low` to `high`, both included, without the noise of adding fractions."""
+        """The ticks from `low` to `high`, both included, without rounding noise."""
         count = round((self.high - self.low) / self.step)
         return [round(self.low + n * self.step, 9) for n in range(count + 1)]
 
     def share(self, value: float) -> float:
-        """How far along a value stands, 0 to 1; what lies beyond an end stands at it."""
+        """The place of a value on the scale, 0 to 1; values beyond an end are at it."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def percent(self, value: float) -> str:
-        """The place of a value on the scale, as a length in CSS."""
+        """The place of a value on the scale, as a CSS length."""
         return f"{self.share(value) * 100:.4g}%"
 
     def label(self, tick: float) -> str:
-        """`25%`; of a difference, in points: `+25`, `−5`, `0`."""
+        """`25%`; for a difference, in points: `+25`, `−5`, `0`."""
         size = round(abs(tick) * 100)
         if not self.signed:
             return f"{size}%"
@@ -48,11 +48,11 @@ RATES: Final = Scale(0.0, 1.0, 0.25)
 
 
 def scale_of(differences: Iterable[float | None]) -> Scale:
-    """One that holds all of these, and 0."""
+    """A scale that contains all of these, and 0."""
     known = [0.0, *(each for each in differences if each is not None)]
     low, high = min(known), max(known)
     width = max(_NARROWEST, high - low)
     step = next((step for step in _STEPS if width / step <= _MOST_STEPS), _STEPS[-1])
-    # a whole number of steps may come out a hair beside it
+    # 1e-9 against rounding, where an end is a whole number of steps
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     return Scale(first * step, max(last, first + 1) * step, step, signed=True)

@@ -1,4 +1,4 @@
-"""Puts what is exported in its place: whole or not at all, and over nothing that is there."""
+"""Writes exports: whole or not at all, and without overwriting anything unasked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
 
 
 def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
-    """Raises `InputError` for a place that cannot be written to, or not without `force`."""
+    """Raises `InputError` for a place that cannot be written to, or only with `force`."""
     if not place.parent.is_dir():
         raise InputError(Problem("there is no such folder", place.parent))
     if not place.exists() and not place.is_symlink():
@@ -36,9 +36,8 @@ def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
 
 
 def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
-    """Raises `InputError` for a place where the workspace at `root` has its own files: what is
-    exported would take the place of what it was exported from."""
-    # resolved: a link to the store is the store
+    """Raises `InputError` for a place of the workspace's own files, which an export may replace."""
+    # resolved, as a link may lead to the store
     real, home, stored = place.resolve(), root.resolve(), store.resolve()
     is_ours = real.parent in {home, stored.parent} and real.name.startswith((stored.name, *_OURS))
     if is_ours or real.is_relative_to(home / BENCHMARKS):
@@ -47,7 +46,7 @@ def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
 
 
 def write_file(place: Path, pieces: Iterable[str]) -> None:
-    """In one step. Raises `StoreError`."""
+    """Write a file in one atomic step. Raises `StoreError`."""
     with told_as_store_error(place):
         new = NewFile(place, pieces)
         try:
@@ -57,9 +56,9 @@ def write_file(place: Path, pieces: Iterable[str]) -> None:
 
 
 def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> int:
-    """Each document under its path in the folder; how many. A new folder appears when it is
-    complete; in one that is there, each file is replaced when all are complete, and no other is
-    touched.
+    """Write each document to its path in the folder, and return their number. A new folder appears
+    when it is complete; in an existing one, files are replaced one by one when all are complete,
+    and no others are touched.
 
     Raises `StoreError`.
     """
@@ -69,8 +68,8 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> i
         try:
             unfinished.mkdir()
             names = _filled(unfinished, documents)
-            os.sync()  # once: waiting for each of thirty thousand files takes minutes
-            # a folder moves in one step; into one that is there, each file moves by itself
+            os.sync()  # once, as syncing each of thirty thousand files takes minutes
+            # a new folder moves in one step; into an existing one, each file moves by itself
             if is_new:
                 unfinished.rename(place)
             else:
@@ -82,7 +81,7 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> i
 
 
 def _filled(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:
-    """The names of what was written."""
+    """Write the documents into the folder; their names."""
     names: list[str] = []
     made: set[Path] = set()
     for name, content in documents:

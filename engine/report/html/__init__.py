@@ -1,1 +1,1 @@
-"""Results as one file that a browser shows without asking anybody for anything."""
+"""Results as HTML: a self-contained page, and the pages of a site."""

@@ -1,9 +1,8 @@
-"""Pages with everything they need inside, and nothing that can run: the whole report, and what
-labels say of the judges; and where templates are found, and what they may say: text can only ever
-be text.
+"""Self-contained HTML pages without scripts: the report of results, and the calibration of judges;
+and the environment of all templates.
 
-What they look like stands in `templates/`. Whatever a template prints passes the display boundary
-and is escaped, unless a template made it.
+The templates are in `templates/`. Everything that a template prints is cleaned (`engine.display`)
+and escaped, unless a template made it.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ from engine.statistics.calibration import Accuracy
 from engine.statistics.distributions import Interval
 
 _MOST_PAIRS: Final = 24
-"""Pairs that are shown at once; more of them are folded away, the clearest ones first."""
+"""The most pairs shown at once, the clearest first; the others are folded away."""
 _MOST_COLUMNS: Final = 14
-"""Targets that stand side by side in a table, as many as a sheet of paper is wide."""
+"""The most targets side by side in a table, which fits a sheet of paper."""
 _FINDING_TITLES: Final = {
     Certainty.SURE: "Sure",
     Certainty.OPEN: "Seen, but it may be chance",
@@ -110,7 +109,7 @@ def environment() -> Environment:
 
 
 def _printable(value: object) -> object:
-    """What models, files and people wrote steers nothing and turns no text around."""
+    """Foreign text without control characters and changes of text direction."""
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -137,8 +136,8 @@ def html_report(
     made: datetime,
     evidence: Mapping[str, Sequence[Evidence]] = MappingProxyType({}),
 ) -> str:
-    """One self-contained file about one benchmark or several, and what they say together, with the
-    evidence of each benchmark by its name."""
+    """One self-contained page about one benchmark or several, which may include an `Overall`;
+    `evidence` is by the benchmark's name."""
     templates = environment()
     style = templates.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
@@ -159,18 +158,18 @@ def html_report(
 
 
 def comparing_words(analyses: Sequence[Analysis]) -> str:
-    """How the differences of a benchmark were marked as sure, in a sentence."""
+    """How differences are marked, in sentences."""
     return _COMPARING[any(one.family.exploratory for one in analyses)]
 
 
 def together_words(analyses: Sequence[Analysis]) -> str:
-    """How several benchmarks were put together; nothing where they were not."""
+    """How several benchmarks were combined; empty where they were not."""
     return "\n".join(p for one in analyses if isinstance(one, Overall) for p in methods(one))
 
 
 def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
-    """How much there is, and from when."""
-    # what several say together is counted in them
+    """The number of targets and conversations, and the date."""
+    # an `Overall` only repeats the counts of the others
     analyses = [one for one in analyses if not isinstance(one, Overall)] or analyses
     targets = {one.target for found in analyses for one in found.targets}
     scored = sum(one.scored for found in analyses for one in found.targets)
@@ -181,7 +180,7 @@ def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
 
 
 def scripted_words(analyses: Sequence[Analysis]) -> str:
-    """What to know of scripted models before a figure is used; nothing where there were none."""
+    """A warning about scripted models; empty where there were none."""
     models = sorted({model for found in analyses for model in found.scripted_models})
     if not models:
         return ""
@@ -204,17 +203,17 @@ _SCRIPTED = (
 
 @dataclass(frozen=True, slots=True)
 class CalibrationView:
-    """One judge, as the template asks for it."""
+    """One judge, for the template."""
 
     prefix: str
-    """Of the ids on the page."""
+    """The prefix of its ids on the page."""
     of: Calibration
     level: int = 2
-    """Of its headings."""
+    """The level of its headings."""
 
     @property
     def tells(self) -> bool:
-        """Whether there are labels enough for more than counts."""
+        """Whether there are enough labels for more than counts."""
         return self.of.labels >= LEAST_LABELS
 
     @property
@@ -230,7 +229,8 @@ def calibration_page(
     *,
     scripted: bool,
 ) -> str:
-    """`notes` say who labelled, what was left out and whether people's verdicts count."""
+    """The page about judges' calibration. `notes` say who labelled, what was left out, and whether
+    people's verdicts count."""
     templates = environment()
     style = templates.get_template("style.css").render()
     labels = max((one.labels for one in found), default=0)
@@ -254,7 +254,7 @@ def calibration_page(
 
 
 def _figures_of(found: Accuracy) -> list[tuple[str, str]]:
-    """What stands in a row of a table: each share, and its interval."""
+    """The cells of a row: each share with its interval."""
     return [
         ("—", "") if share is None else (percent(share.value), _ends(share.interval))
         for _, share, _ in shares_of(found)
@@ -276,7 +276,7 @@ def _coefficient(one: Coefficient | None) -> tuple[str, str]:
 
 
 def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:
-    """The judge's rate, and how it is corrected both ways, each with its interval."""
+    """The cells of a row: the judge's rate, and both corrected ones with their intervals."""
     powered, gladen = rate.powered, rate.rogan_gladen
     found = [(percent(rate.judged), f"of {rate.conversations:,}")]
     found.append(

@@ -1,4 +1,4 @@
-"""The pages of a site: those that list and compare, and those that conversations are read on."""
+"""The pages of a site: overviews and comparisons, and those that show conversations."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from engine.report.html.page import (
 from engine.report.html.view import MOMENT, BenchmarkView
 
 _MOST_ROWS: Final = 400
-"""Targets of all benchmarks on the first page, of which each takes some kilobytes."""
+"""The most targets, over all benchmarks, on the first page: each takes some kilobytes."""
 FOLDER: Final = "b"
-"""Of the folders of benchmarks, so that their names meet no page's."""
+"""The parent of the benchmarks' folders, so that their names cannot clash with a page's."""
 _GENERATOR: Final = "Crosswind site"
 _TRANSCRIPTS: Final = "transcripts.html"
 
@@ -41,19 +41,19 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What differs between pages of one template."""
+    """The values in which pages of one template differ."""
 
     kind: str
     heading: str
     title: str
     links: Sequence[PageLink]
-    """To the pages that are of no single benchmark."""
+    """Links to the pages of the whole site."""
     root: str = ""
-    """The way to the site's first page."""
+    """The relative path to the site's root."""
     scripted: bool = False
-    """Whether the script has something to do on it."""
+    """Whether the page needs the script."""
     section: str = ""
-    """The template of its only section."""
+    """The template of its only section, if it has one."""
 
 
 _OVERVIEW: Final = PageLink("index", "Crosswind", "index.html")
@@ -63,14 +63,15 @@ _METHOD: Final = PageLink("method", "Method", "method.html")
 
 
 def _transcripts(**wanted: str | None) -> str:
-    """As of a `Links`, beside the page."""
-    # as the data has it that the pages are filtered by
+    """A `TranscriptLinks` to the transcripts in the page's own folder."""
+    # cleaned like the data that the pages filter
     kept = {name: clean(value) for name, value in wanted.items() if value}
     return f"{_TRANSCRIPTS}#{urlencode(kept, quote_via=quote)}"
 
 
 def _in_its_benchmark(**wanted: str | None) -> str:
-    """The same where a benchmark takes the place of a metric; what is of several has no page."""
+    """A `TranscriptLinks` for an `Overall`, whose metrics are benchmarks; empty for a figure over
+    several benchmarks."""
     benchmark, _, track = (wanted.get("metric") or "").rpartition(" ")
     if not benchmark:
         return ""
@@ -90,17 +91,17 @@ class WeakestMetric:
 
 @dataclass(frozen=True, slots=True)
 class PublishedBenchmark:
-    """One benchmark, with everything that its pages say."""
+    """One benchmark, with all the data of its pages."""
 
     definition: Definition
     analysis: Analysis
     validations: Sequence[ValidationReport]
     conversations: int
-    """Those that can be read."""
+    """The number of published conversations."""
     data: str
     """The folder of their transcripts, beside the pages."""
     number: int
-    """Which one it is on the site."""
+    """The benchmark's number on the site, from 1."""
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class PublishedBenchmark:
 
     @property
     def size(self) -> str:
-        """What there is of it, in a sentence."""
+        """Its size, in a sentence."""
         positive = sum(one.track is Track.POSITIVE for one in self.metrics)
         return (
             f"{plural(len(self.metrics), 'metric')} ({positive} of behaviour that should be there, "
@@ -143,7 +144,7 @@ class PublishedBenchmark:
 
     @property
     def people(self) -> Mapping[str, Sequence[str]]:
-        """The values of each axis of the demographics."""
+        """The values of each demographic axis."""
         return {axis: self.view.values(axis) for axis in self.analysis.axes}
 
     @property
@@ -162,7 +163,7 @@ class PublishedBenchmark:
 
     @property
     def links(self) -> Sequence[PageLink]:
-        """To its pages, in their order."""
+        """Links to its pages, in order."""
         view = self.view
         there = [
             ("results", "Results", "index.html", True),
@@ -177,16 +178,16 @@ class PublishedBenchmark:
 
 
 def folder_of(benchmark: str) -> str:
-    """The folder of a benchmark's pages, from the first one."""
+    """The folder of a benchmark's pages, relative to the site's root."""
     return f"{FOLDER}/{benchmark}"
 
 
 def site_pages(
     published: Sequence[PublishedBenchmark], made: datetime
 ) -> Iterator[tuple[str, str]]:
-    """Each page with its place; style and script are among them."""
+    """Each page with its path, stylesheet and script included."""
     templates = environment()
-    # the style of the one page first: both look alike by being the same
+    # begins with the style of the self-contained page, so that both look alike
     yield "site.css", templates.get_template("style.css").render() + _text("site.css")
     yield "site.js", _text("site.js")
     analyses = [one.analysis for one in published]
@@ -215,12 +216,12 @@ def site_pages(
 
 
 def _text(name: str) -> str:
-    """A file that is no template."""
+    """The text of an asset, which is no template."""
     return files("engine.report.html").joinpath("assets", name).read_text("utf-8")
 
 
 def _own_pages(published: Sequence[PublishedBenchmark], *, is_compared: bool) -> Iterator[Page]:
-    """Those that are of no single benchmark."""
+    """The pages of the whole site."""
     heading = published[0].title if len(published) == 1 else "What was measured"
     links = _site_links(is_compared=is_compared)
     yield Page("index", heading, heading, links=links)

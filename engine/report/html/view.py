@@ -1,5 +1,4 @@
-"""What the page shows of an analysis, in the order and from the side in which it is read; with some
-of the conversations behind each figure."""
+"""An analysis as the templates read it, and evidence: some of the conversations that failed."""
 
 from __future__ import annotations
 
@@ -37,17 +36,17 @@ from engine.report.scale import Scale
 from engine.store.tables import StoredTake, Verdict
 
 _MOST: Final = 240
-"""Conversations of one benchmark: a page that is sent stays a page that is sent."""
+"""The most pieces of evidence of one benchmark, so that a page stays small enough to send."""
 _MOST_OF_CELL: Final = 3
 _LONGEST: Final = 500
-"""Characters of a justification or a quote."""
+"""The most characters of a justification or a quote."""
 
 TakesWithVerdicts = Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why one conversation failed, as the verdict says that stands for what counts."""
+    """Why one conversation failed, by the verdict that is shown for what counts."""
 
     conv_id: str
     target: str
@@ -61,8 +60,8 @@ class Evidence:
 def evidence_of(
     outcomes: Iterable[Outcome], judged: TakesWithVerdicts, jury: Jury
 ) -> list[Evidence]:
-    """Of each metric and target some that failed and of which a quote was found, of different base
-    scenarios as far as there are any; by metric, then by target."""
+    """For each metric and target, some failed conversations whose quotes were found, from different
+    base scenarios as far as possible; sorted by metric, then by target."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for one in _various(one for one in outcomes if one.passed is False):
         cell = cells[one.metric_id, one.key.target_id]
@@ -77,7 +76,7 @@ def evidence_of(
 
 
 def _various(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """First one of each target and base scenario, then a second one of each, and so on."""
+    """One of each metric, target and base scenario, then a second one of each, and so on."""
     before: Counter[tuple[str, str, str]] = Counter()
     numbered = []
     for one in outcomes:
@@ -88,7 +87,7 @@ def _various(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
-    """None where no quote of it was found."""
+    """The evidence of a conversation; None where no quote was found."""
     _, verdicts = judged[one.key]
     shown = verdict_to_show(verdicts, jury)
     if shown is None:
@@ -110,7 +109,7 @@ def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | Non
 
 MOMENT: Final = "%d %B %Y, %H:%M UTC"
 GENERATOR: Final = "Crosswind results"
-"""Says in the page that we wrote it, so that it may be written anew."""
+"""Marks a page as ours, so that it may be overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +125,8 @@ class PairDifference:
     sure: bool
     rests_on: str
     behind: Mapping[str, str | None]
-    """Which conversations it was counted from, as of a `TranscriptLinks`: of two targets those
-    on which they differ, of people those of the side that passes more often."""
+    """The arguments of a `TranscriptLinks` to its conversations: of two targets, those on which
+    they differ; of groups, those of the side that passes more often."""
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> PairDifference:
@@ -145,24 +144,24 @@ class PairDifference:
 
     @property
     def points(self) -> str:
-        """Of 100, whole; what is there and rounds to none is `<1`."""
+        """Whole points; `<1` for a difference that rounds to 0."""
         return "<1" if 0 < self.size < 0.005 else f"{self.size * 100:.0f}"
 
 
 def scale_of(differences: Iterable[PairDifference]) -> Scale:
-    """One that holds all of them with their intervals, and 0."""
+    """A scale that contains all of them with their intervals, and 0."""
     return scale.scale_of(end for one in differences for end in (one.size, one.low, one.high))
 
 
 def signed(shift: float) -> str:
-    """In whole points, with its sign: `+4`, `−12`, `0`."""
+    """Whole points with a sign: `+4`, `−12`, `0`."""
     size = round(abs(shift) * 100)
     return f"{'−' if shift < 0 else '+'}{size}" if size else "0"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRate:
-    """How often a target passes with one group of people; None where none of its rows counts."""
+    """A target's pass rate with one group of people; None where nothing was scored."""
 
     value: str
     rate: float | None
@@ -173,28 +172,28 @@ class GroupRate:
 
 
 class TranscriptLinks(Protocol):
-    """Where the conversations behind a figure are to be read."""
+    """Makes links to the conversations behind a figure."""
 
     def __call__(self, **wanted: str | None) -> str:
-        """`target`, `metric`, `type`, `outcome`, `who` (`axis=value`), `against`, `only`; empty
-        where there is nothing to read."""
+        """The link for `target`, `metric`, `type`, `outcome`, `who` (`axis=value`), `against` and
+        `only`; empty where there is none."""
         ...
 
 
 def no_link(**_wanted: str | None) -> str:
-    """The link of a page that stands by itself: none."""
+    """A `TranscriptLinks` for a page without transcripts."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceLinks:
-    """Leads from a metric of a target to the first of its evidence on the same page."""
+    """A `TranscriptLinks` from a target's metric to its first evidence on the same page."""
 
     prefix: str
     places: Mapping[tuple[str, str], int]
 
     def __call__(self, **wanted: str | None) -> str:
-        """As of a `TranscriptLinks`."""
+        """As `TranscriptLinks`."""
         metric, target = wanted.get("metric"), wanted.get("target")
         place = self.places.get((metric or "", target or ""))
         return "" if place is None or wanted.get("who") else f"#{self.prefix}-e{place}"
@@ -202,23 +201,23 @@ class EvidenceLinks:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkView:
-    """One benchmark's part of the page."""
+    """One benchmark's part of a page."""
 
     analysis: Analysis
     prefix: str
-    """Of its ids, unique on the page."""
+    """The prefix of its ids, unique on the page."""
     level: int
-    """Of the headings of its sections."""
+    """The level of its sections' headings."""
     link: TranscriptLinks = no_link
-    """To what a figure was counted from."""
+    """Links to the conversations behind a figure."""
     evidence: Sequence[Evidence] = ()
-    """What a page by itself shows of it."""
+    """The evidence on a self-contained page."""
 
     @classmethod
     def alone(
         cls, analysis: Analysis, prefix: str, level: int, evidence: Sequence[Evidence]
     ) -> BenchmarkView:
-        """On a page that holds no transcripts: its figures lead to the evidence on it."""
+        """A view for a page without transcripts, whose figures link to its evidence."""
         places = {
             (one.metric_id, one.target): number
             for number, one in reversed(list(enumerate(evidence)))
@@ -226,32 +225,31 @@ class BenchmarkView:
         return cls(analysis, prefix, level, EvidenceLinks(prefix, places), evidence)
 
     def anchor(self, number: int) -> str:
-        """The id of a piece of evidence that a cell leads to; nothing for what follows in the same
-        cell."""
+        """The id of a piece of evidence that a cell links to; empty for the others of that cell."""
         one, own = self.evidence[number], f"{self.prefix}-e{number}"
         return own if self.link(metric=one.metric_id, target=one.target) == f"#{own}" else ""
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What the numbers say, in sentences."""
+        """The findings of the analysis."""
         return findings(self.analysis)
 
     def best_first(self, track: Track) -> Sequence[TargetResult]:
-        """Every target, by how it does on the metrics of one type."""
+        """All targets by their rate on one track, the highest first."""
         return sorted(self.analysis.targets, key=lambda one: _rank_key(one.tracks[track]))
 
     def ranked(self, track: Track) -> bool:
-        """Whether any target's place among the others is told apart from theirs."""
+        """Whether any target's rank on this track rules out a place."""
         return any(track in one.ranks and one.ranks[track].tells for one in self.analysis.targets)
 
     @property
     def exposed(self) -> Sequence[TargetResult]:
-        """Those of which a conversation was played to its end."""
+        """The targets with finished conversations."""
         return [one for one in self.analysis.targets if one.exposure.conversations]
 
     @property
     def made_with(self) -> str:
-        """What all of its numbers were made with, in a sentence."""
+        """The program, configuration and prompts behind the numbers, in sentences."""
         found = list(self.analysis.provenances.values())
         prompts = sorted(
             {(stage, one) for each in found for stage, of in each.prompts.items() for one in of}
@@ -266,12 +264,12 @@ class BenchmarkView:
 
     @property
     def stale(self) -> Mapping[str, Staleness]:
-        """By metric, where anything that counts is."""
+        """The staleness of each metric with anything stale."""
         return {name: one for name, one in self.analysis.staleness.items() if one.stale}
 
     @property
     def metrics(self) -> Sequence[MetricInfo]:
-        """Those that any target was judged on."""
+        """The metrics that any target was asked on."""
         targets = self.analysis.targets
         return [
             one for one in self.analysis.metrics if any(one.id in each.metrics for each in targets)
@@ -279,13 +277,12 @@ class BenchmarkView:
 
     @property
     def no_signal(self) -> dict[str, bool]:
-        """Metrics that tell no targets apart, and whether all pass them."""
+        """The metrics that do not separate targets, and whether all conversations pass."""
         return {one.metric_id: one.passed for one in self.analysis.no_signal}
 
     @property
     def compared(self) -> Sequence[tuple[str, Sequence[PairDifference]]]:
-        """What pairs of targets are compared on, and the pairs: sure ones first, the largest
-        first."""
+        """The pairs under what they are compared on: sure ones first, then by size."""
         return [
             (
                 where,
@@ -304,7 +301,7 @@ class BenchmarkView:
 
     @property
     def rates_mean(self) -> str:
-        """What a pass rate and its interval are."""
+        """An explanation of pass rates and their intervals."""
         if isinstance(self.analysis, Overall):
             return (
                 "The dot is the mean of a target's pass rates in these benchmarks, each weighing "
@@ -320,7 +317,7 @@ class BenchmarkView:
 
     @property
     def cells_mean(self) -> str:
-        """What a cell of the metrics by targets is."""
+        """An explanation of the table of metrics by targets."""
         if isinstance(self.analysis, Overall):
             return (
                 "How often each target passes the metrics of each benchmark, the positive ones and "
@@ -334,7 +331,7 @@ class BenchmarkView:
 
     @property
     def differences_mean(self) -> str:
-        """What is said of two targets."""
+        """An explanation of the differences between targets."""
         line = "where it leaves 0 out, the difference is marked and its dot is filled."
         if isinstance(self.analysis, Overall):
             return (
@@ -356,7 +353,7 @@ class BenchmarkView:
         )
 
     def values(self, axis: str) -> Sequence[str]:
-        """Of one axis of the demographics, all that any target met; sorted."""
+        """All values on a demographic axis, sorted."""
         targets = self.analysis.targets
         return sorted({value for one in targets for value in one.demographics.get(axis, {})})
 
@@ -371,7 +368,7 @@ class BenchmarkView:
         ]
 
     def metrics_by_people(self, axis: str) -> Sequence[tuple[str, str, Sequence[Estimate | None]]]:
-        """Metric, target, and one rate for each of `values`."""
+        """Each metric and target, with an estimate for each of `values`."""
         return [
             (metric.id, one.target, [cells[axis].get(value) for value in self.values(axis)])
             for metric in self.metrics
@@ -380,7 +377,7 @@ class BenchmarkView:
         ]
 
     def widest_gap(self, target: TargetResult, axis: str) -> PairDifference | None:
-        """A sure one before any other."""
+        """The target's widest gap on an axis, a sure one before any other."""
         gaps = self.analysis.gaps
         own = [
             PairDifference.of(gap)
@@ -399,14 +396,14 @@ class BenchmarkView:
         return [*own, *self.analysis.agreement]
 
     def differing(self, one: RepeatAgreement) -> str:
-        """Leads to the conversations on which answers differ."""
+        """A link to the conversations on which answers differ."""
         if one.between == "samples":
             return self.link(target=one.of, only="samples")
         return self.link(only="split")
 
     @property
     def makers(self) -> Sequence[str]:
-        """Sentences on how the figures came about."""
+        """Sentences on where the figures come from."""
         analysis = self.analysis
         said = [*analysis.notes, analysis.headline_rule, *_makers(analysis), analysis.cost]
         return [sentence for sentence in said if sentence]
@@ -437,5 +434,5 @@ def _makers(analysis: Analysis) -> Iterator[str]:
 
 
 def moment(at: str | None) -> str:
-    """As a person reads it."""
+    """An ISO 8601 time as text, in UTC; `unknown` for None."""
     return "unknown" if at is None else f"{datetime.fromisoformat(at).astimezone(UTC):{MOMENT}}"

@@ -1,1 +1,1 @@
-"""Results and every transcript behind them as a folder of pages that any web host can serve."""
+"""Results and all transcripts as a folder of pages that any web host can serve."""

@@ -1,9 +1,9 @@
-"""The whole site, from what was counted and what is in the store; and its folder in its place:
-complete before anybody sees it, and over nothing of others.
+"""Builds a site from the results and the store, and publishes its folder: it is complete before it
+appears, and replaces no foreign file.
 
-A site says in a file which files are its own. Where there is one already, data lies beside the old
-data under another name and pages are replaced one by one, each in one move; then what is left of
-the old site goes. Whatever somebody else put there stays.
+A manifest lists a site's own files. An existing site is replaced step by step: new data is put
+beside the old data under another name, pages are replaced one by one, each in one move, and then
+the rest of the old site is removed. Other files in the folder stay.
 """
 
 from __future__ import annotations
@@ -31,29 +31,28 @@ from engine.report.writing import told_as_store_error
 from engine.store.reader import Reader
 
 MANIFEST: Final = "crosswind-site.json"
-"""Which files are of the site."""
+"""The file that lists the site's own files."""
 MADE_BY: Final = "crosswind site"
 _LARGEST: Final = 50_000_000
-"""Bytes of a manifest that is read; what is larger is not ours."""
+"""Bytes: a larger manifest is not ours."""
 
 
 class SiteFolder:
-    """The pages of a site while they are written, out of sight."""
+    """A hidden folder in which a site is written before it is published."""
 
     def __init__(self, place: Path, instead_of: Mapping[str, str]) -> None:
-        """`instead_of` are texts that are published nowhere, with what stands in their place."""
+        """`instead_of` has texts that must not be published, with their replacements."""
         self.place = place
         self._instead_of = instead_of
         is_new = not place.exists()
-        # beside it or within it: only on the same file system a move is one step
+        # beside or within it, as a move is atomic only on the same file system
         around = place.parent if is_new else place
         self.unfinished = around / f".{place.name}.{secrets.token_hex(4)}"
         self.unfinished.mkdir()
         self._made: set[Path] = {self.unfinished}
 
     def write(self, name: str, text: str) -> None:
-        """Write one file, folders included, with other words in place of what is hidden. Raises
-        `OSError`."""
+        """Write one file, creating its folders, with hidden texts replaced. Raises `OSError`."""
         for hidden, shown in self._instead_of.items():
             if hidden in text:
                 text = text.replace(hidden, shown)
@@ -64,31 +63,30 @@ class SiteFolder:
         path.write_bytes(text.encode())
 
     def rename(self, old: str, new: str) -> None:
-        """A folder in it. Raises `OSError`."""
+        """Rename a folder in it. Raises `OSError`."""
         (self.unfinished / old).rename(self.unfinished / new)
 
     def publish(self) -> int:
-        """Put it in its place; how many files it has. Raises `InputError` and `OSError`."""
+        """Move it into place, and return its number of files. Raises `InputError` and `OSError`."""
         names = sorted(_files_in(self.unfinished))
         if self.unfinished.parent == self.place:
             self._replace(names)
         else:
             _write_manifest(self.unfinished, names)
-            os.sync()  # once: waiting for each of thousands of files takes minutes
+            os.sync()  # once, as syncing each of thousands of files takes minutes
             self.unfinished.rename(self.place)
         sync(self.place.parent)
         return len(names)
 
     def _replace(self, names: Iterable[str]) -> None:
-        """Data first, pages behind it, and only then what nothing leads to any more."""
+        """Move data first, then pages, and only then remove what nothing links to any more."""
         own = set(names)
         old = own_files(self.place)
         refuse_foreign(self.place, own - old)
-        # old and new: cut off in between, the next time knows of both that they are ours
+        # old and new files: if this is interrupted, the next run knows that all of them are ours
         _write_manifest(self.place, sorted(own | old))
         os.sync()
-        # whoever reads meanwhile finds data of the new pages, and never a page whose data is not
-        # there yet
+        # readers never see a page whose data is not there yet
         for name in sorted(own, key=lambda name: (name.endswith(".html"), name)):
             path = self.place / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,13 +100,13 @@ class SiteFolder:
         _write_manifest(self.place, sorted(own))
 
     def discard(self) -> None:
-        """Take away the files of a site that was begun and not put in place."""
+        """Remove the files of a site that was not published."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
 
 @contextmanager
 def new_site(place: Path, instead_of: Mapping[str, str]) -> Iterator[SiteFolder]:
-    """Raises `StoreError` where it cannot be written."""
+    """A folder to write a site in. Raises `StoreError` where it cannot be written."""
     with told_as_store_error(place):
         folder = SiteFolder(place, instead_of)
         try:
@@ -118,7 +116,7 @@ def new_site(place: Path, instead_of: Mapping[str, str]) -> Iterator[SiteFolder]
 
 
 def refuse_others(place: Path) -> None:
-    """Raises `InputError` for a place that cannot take a site, or holds what is no site of ours."""
+    """Raises `InputError` for a place that cannot hold a site, or has files that are not ours."""
     if not place.parent.is_dir():
         hint = f"make it first: mkdir -p {place.parent}"
         raise InputError(Problem("there is no such folder", place.parent, hint=hint))
@@ -133,7 +131,7 @@ def refuse_others(place: Path) -> None:
 
 
 def refuse_foreign(place: Path, names: Iterable[str]) -> None:
-    """Raises `InputError` where any of these is there and not of the site."""
+    """Raises `InputError` where any of these names is taken by a file that is not ours."""
     found = sorted(name for name in names if not _is_free(place, name))
     if found:
         more = f", and {len(found) - 1} more" if found[1:] else ""
@@ -145,7 +143,7 @@ def refuse_foreign(place: Path, names: Iterable[str]) -> None:
 
 
 def _is_free(place: Path, name: str) -> bool:
-    """Whether nothing is there, and nothing in the way to there but folders."""
+    """Whether the path does not exist, and its existing parents are folders."""
     parts = PurePosixPath(name).parts
     folders = [place.joinpath(*parts[:n]) for n in range(1, len(parts))]
     is_way = all(not os.path.lexists(one) or one.is_dir() for one in folders)
@@ -153,8 +151,8 @@ def _is_free(place: Path, name: str) -> bool:
 
 
 def own_files(place: Path) -> set[str]:
-    """The files of the site that is there, by their names in it; none where there is none. Raises
-    `InputError` for what is no manifest of ours."""
+    """The files of an existing site, relative to it; empty where there is none. Raises `InputError`
+    for a manifest that is not ours."""
     path = place / MANIFEST
     if not os.path.lexists(path):
         return set()
@@ -167,7 +165,7 @@ def own_files(place: Path) -> set[str]:
 
 
 def _listed(manifest: Path) -> list[str] | None:
-    """None where it is no manifest of ours."""
+    """The files in a manifest; None where it is not ours."""
     try:
         if manifest.stat().st_size > _LARGEST:
             return None
@@ -182,7 +180,7 @@ def _listed(manifest: Path) -> list[str] | None:
 
 
 def _is_inside(place: Path, name: str) -> bool:
-    """Whether this names a file within the folder, by no way that a link could turn."""
+    """Whether this names a file within the folder, without passing through a link."""
     path = PurePosixPath(name)
     if "\0" in name or path.is_absolute() or ".." in path.parts or not path.parts:
         return False
@@ -203,7 +201,7 @@ def _write_manifest(folder: Path, names: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CountedBenchmark:
-    """What is known of a benchmark before its transcripts are read."""
+    """The results of a benchmark, before its transcripts are read."""
 
     definition: Definition
     analysis: Analysis
@@ -225,8 +223,8 @@ def write_site(
     made: datetime,
     instead_of: Mapping[str, str],
 ) -> BuiltSite:
-    """At `place`, whole or not at all; `instead_of` as of a `SiteFolder`. Raises `InputError` and
-    `StoreError`."""
+    """Write a site to `place`, whole or not at all; `instead_of` is that of a `SiteFolder`. Raises
+    `InputError` and `StoreError`."""
     with new_site(place, instead_of) as folder:
         published = [
             _with_transcripts(folder, one, reader, jury, number)
@@ -250,7 +248,7 @@ def _with_transcripts(
         jury=jury,
         targets=[found.target for found in one.analysis.targets],
     ).write(pieces)
-    # another name for other data: a page and the data it loads are always of one site
+    # the name depends on the data, so that a page always loads the data of its own site
     data = f"data-{pieces.digest}"
     folder.rename(f"{home}/data", f"{home}/{data}")
     return PublishedBenchmark(

@@ -1,8 +1,8 @@
-"""Conversations as the pages' script reads them: an index of all, and what was said in pieces.
+"""Conversations in the form that the pages' script reads: an index, and transcripts in pieces.
 
-A page that was opened from a disk may fetch nothing, but it may load scripts. So each piece is a
-script of one statement, which hands its value over; all of it is ASCII, so that no server and no
-browser can take it for another encoding.
+A page opened from a disk cannot fetch data, but it can load scripts. So each piece is a script
+with one call that passes its value; it is ASCII, so that no server or browser can mistake its
+encoding.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from engine.store.reader import Reader
 from engine.store.tables import Verdict
 
 LARGEST: Final = 256 * 1024
-"""Characters from which on a numbered piece is closed; the last value may reach beyond."""
+"""Characters at which a numbered piece is closed; its last value may go beyond."""
 
 Write = Callable[[str, str], None]
-"""Puts a text under a name."""
+"""Writes a file, from its name and text."""
 
 
 class ChunkWriter:
-    """Writes values, and knows a digest of all that was written."""
+    """Writes values as pieces, and computes a digest of them all."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -46,7 +46,7 @@ class ChunkWriter:
         self.put(name, as_json(value))
 
     def put(self, name: str, text: str) -> None:
-        """One whose value is JSON already."""
+        """Write a piece whose value is JSON already."""
         script = f"crosswind({text});\n"
         self._digest.update(script.encode())
         self._write(f"{name}.js", script)
@@ -57,7 +57,7 @@ class ChunkWriter:
 
 @dataclass(slots=True)
 class NumberedChunks:
-    """Values one after the other, in as many pieces as they take: `t1`, `t2`, …"""
+    """Writes a sequence of values into as many pieces as they need: `t1`, `t2`, …"""
 
     pieces: ChunkWriter
     prefix: str
@@ -66,7 +66,7 @@ class NumberedChunks:
     _size: int = 0
 
     def add(self, value: Any) -> tuple[int, int]:
-        """The number of its piece, from 1, and its place in there, from 0."""
+        """Add a value; returns the number of its piece, from 1, and its place in it, from 0."""
         text = as_json(value)
         place = self._number, len(self._open)
         self._open.append(text)
@@ -76,7 +76,7 @@ class NumberedChunks:
         return place
 
     def close(self) -> int:
-        """How many pieces there are."""
+        """Write the last piece, and return how many there are."""
         if self._open:
             self._flush()
         return self._number - 1
@@ -88,16 +88,16 @@ class NumberedChunks:
 
 
 def as_json(value: Any) -> str:
-    """ASCII, and nothing in it that a page could take for markup."""
+    """ASCII JSON, in which nothing can be taken for markup."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
 INDEX: Final = "index"
-"""The piece that says which conversations there are, and in which piece each is."""
+"""The piece with the list of conversations, and the piece that each is in."""
 TRANSCRIPTS: Final = "t"
 QUOTES: Final = "q"
-"""How the names of the other pieces begin."""
+"""The prefixes of the names of the other pieces."""
 
 _STALE, _SPLIT, _REPLAYED, _INVALID = 1, 2, 4, 8
 _OUTCOMES: Final = {True: 1, False: 0, None: 2}
@@ -106,19 +106,19 @@ _JUDGED: Final = "metric_id judge pass source present passed unscored justificat
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """What is published of one benchmark's conversations."""
+    """The published conversations of one benchmark."""
 
     reader: Reader
     benchmark: str
     outcomes: Mapping[ConversationKey, Outcome]
-    """Of every conversation that the numbers rest on."""
+    """The outcome of every conversation that the numbers rest on."""
     metrics: Mapping[str, Metric]
     jury: Jury
     targets: Sequence[str]
     """In the order of the tables."""
 
     def write(self, pieces: ChunkWriter) -> int:
-        """All of it; how many conversations there are. Raises `StoreError`."""
+        """Write all pieces, and return the number of conversations. Raises `StoreError`."""
         index = _Index(self.targets, {one: n for n, one in enumerate(self.metrics)})
         quotes = pieces.numbered(QUOTES)
         said = pieces.numbered(TRANSCRIPTS)
@@ -152,31 +152,31 @@ class Transcripts:
         return len(index.rows)
 
     def _replayed(self) -> Collection[ConversationKey]:
-        """Conversations that were played to their end more than once."""
+        """The conversations that were played to their end more than once."""
         ends = Counter(one.key for one in self.reader.takes(self.benchmark) if one.finished)
         return {key for key, count in ends.items() if count > 1}
 
     def _earlier(self, key: ConversationKey, counted: int) -> list[Conversation]:
-        """Takes that were played to their end and count no more, the newest first."""
+        """The finished takes that no longer count, the newest first."""
         found = takes(self.reader, self.benchmark, key, self.jury)
         return [one for one in found if one.take.finished and one.take.seq != counted]
 
 
 @dataclass(slots=True)
 class _Index:
-    """Everything that a list of conversations shows, filters and looks for, in numbers where names
-    would be said again and again."""
+    """The list of conversations with everything that it shows and filters by; repeated names are
+    replaced by numbers."""
 
     targets: Sequence[str]
     metrics: Mapping[str, int]
     scenarios: dict[str, tuple[int, int, Mapping[str, str]]] = field(default_factory=dict)
-    """By id its number, its metric's and whom it is about."""
+    """By scenario id: its number, its metric's number, and its demographic values."""
     rows: list[list[int]] = field(default_factory=list)
 
     def add(
         self, one: Conversation, outcome: Outcome, place: tuple[int, int], *, is_replayed: bool
     ) -> int:
-        """The number of its row."""
+        """Add a row, and return its number."""
         key = one.take.key
         scenario = self.scenarios.setdefault(
             key.scenario_id,
@@ -191,7 +191,8 @@ class _Index:
         return len(self.rows) - 1
 
     def value(self, transcripts: int, quotes: int) -> dict[str, Any]:
-        """`rows` are scenario, target, sample, outcome, flags, turns, piece, place in it."""
+        """The index as JSON. A row is [scenario, target, sample, outcome, flags, turns, piece,
+        place in it]."""
         return {
             "targets": [clean(name) for name in self.targets],
             "scenarios": [
@@ -205,8 +206,7 @@ class _Index:
 
 
 def cleaned(value: Any) -> Any:
-    """The same, with nothing in its texts that steers what shows it or turns text around; its keys
-    are ours."""
+    """A JSON value with all its texts cleaned (`engine.display.clean`); its keys are ours."""
     match value:
         case str():
             return clean(value)
@@ -223,12 +223,12 @@ def _cleaned_names(people: Mapping[str, str]) -> dict[str, str]:
 
 
 def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
-    """As it is exported, with the evidence marked in what was said."""
+    """The exported conversation, with the evidence marked in the messages."""
     told = as_object(one)
     if one.scenario is not None:
         told["demographic"] = _cleaned_names(one.scenario.demographic)
     counted = counting(one.verdicts, jury)
-    telling = counted or one.verdicts  # whose evidence is marked
+    telling = counted or one.verdicts  # the verdicts whose evidence is marked
     for said, message in zip(told["transcript"], one.messages, strict=True):
         if message.speaker is Speaker.TARGET:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
@@ -260,14 +260,14 @@ def _verdict(verdict: Verdict, *, counts: bool) -> dict[str, Any]:
 
 
 def marked(text: str, passages: Iterable[str]) -> str | list[str]:
-    """The text; where any of the passages stands in it, in parts of which every second one does."""
+    """The text; if it contains passages, a list in which every second part is a passage."""
     spans = sorted({span for passage in passages for span in places(text, passage)})
     if not spans:
         return text
     parts: list[str] = []
     at = 0
     for start, end in spans:
-        if parts and start <= at:  # it goes on within the one before
+        if parts and start <= at:  # overlaps or touches the one before
             parts[-1] += text[at : max(at, end)]
         else:
             parts += (text[at:start], text[start:end])
