@@ -21,7 +21,7 @@ from engine.analysis.figures import (
     TargetResult,
     UserAuditResult,
 )
-from engine.analysis.provenance import Provenance, Stale, Staleness
+from engine.analysis.provenance import Provenance, Stale, Staleness, UnrecordedPrompts
 from engine.analysis.tallies import (
     ScenarioTally,
     TargetTally,
@@ -68,6 +68,7 @@ class AnalysisContext:
     """Conversations for which something else counts than when they were last judged."""
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     """By target."""
+    unrecorded: UnrecordedPrompts = field(default_factory=UnrecordedPrompts)
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target."""
@@ -115,6 +116,7 @@ def analyse(
         notes=_notes(about, shares=any(one.shares_transcripts for one in tallies.values())),
         cost=about.cost,
         provenances=about.provenances,
+        unrecorded=about.unrecorded,
         user_audit=about.user_audit,
         user_audits=about.user_audits,
         group_checks=group_checks(about.guesses),

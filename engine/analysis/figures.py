@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from engine.analysis.comparability import ExposedConversation, Exposure, GroupCheck
-from engine.analysis.provenance import UP_TO_DATE, Provenance, Stale, Staleness, sums
+from engine.analysis.provenance import (
+    UP_TO_DATE,
+    Provenance,
+    Stale,
+    Staleness,
+    UnrecordedPrompts,
+    sums,
+)
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
@@ -420,6 +427,7 @@ class Analysis:
     """How the cost of the calls is known, in a sentence."""
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     """By target."""
+    unrecorded: UnrecordedPrompts = field(default_factory=UnrecordedPrompts)
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target; empty where the audit is off."""

@@ -138,10 +138,18 @@ def _played(analysis: Analysis) -> list[str]:
     if users:
         stances = {stance for one in analysis.provenances.values() for stance in one.stances}
         told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
+        lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
         said.append(
-            f"The person was played, turn by turn, by {listed(users)}, {' or '.join(told)}; a "
-            "target was told its system prompt and what had been said."
+            f"The person was played by {listed(users)}."
+            if lacking and lacking == takes
+            else f"The person was played, turn by turn, by {listed(users)}, {' or '.join(told)}; "
+            "targets were told their system prompt and the conversation so far."
         )
+        if lacking:
+            said.append(
+                "What was sent to the user model and to targets is not recorded for "
+                f"{lacking:,} of {plural(takes, 'conversation')}."
+            )
     return said
 
 
@@ -158,11 +166,14 @@ def _counted(analysis: Analysis) -> list[str]:
     of = sum(one.of for one in analysis.targets)
     judges = _labels(one.judges for one in analysis.provenances.values())
     said = []
+    lacking, given = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
     if judges:
-        said.append(
-            f"Transcripts were judged by {listed(judges)}, told the metric's definition and "
-            "nothing else of the set-up."
-        )
+        only = ", told the metric's definition and nothing else of the set-up"
+        by = listed(judges) + ("" if lacking and lacking == given else only)
+        said.append(f"Transcripts were judged by {by}.")
+    if lacking:
+        verdicts = plural(given, "verdict")
+        said.append(f"What judges were told is not recorded for {lacking:,} of {verdicts}.")
     if analysis.headline_rule:
         said.append(analysis.headline_rule)
     reasons = sum((Counter(one.unscored) for one in analysis.targets), Counter[str]())

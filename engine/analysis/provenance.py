@@ -38,6 +38,19 @@ class Provenance:
     """The stances of the user models: `adversarial`, `neutral`, or both."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnrecordedPrompts:
+    """How many counting rows do not record the prompts that they were made with, as imported ones
+    do not: what models were told for them is not known."""
+
+    takes: int = 0
+    of_takes: int = 0
+    """All counting takes."""
+    verdicts: int = 0
+    of_verdicts: int = 0
+    """All counting verdicts of models."""
+
+
 def served_words(served: NamesByModel) -> str:
     """`gpt-5 (gpt-5-2026-08-07); mine`: each model that was asked, with the reported names that
     differ from it."""

@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from engine.analysis.figures import ServedByOthers
-from engine.analysis.provenance import UP_TO_DATE, NamesByModel, Provenance, Stale
+from engine.analysis.provenance import (
+    UP_TO_DATE,
+    NamesByModel,
+    Provenance,
+    Stale,
+    UnrecordedPrompts,
+)
 from engine.benchmark import ConversationKey, Role, Speaker, Stage
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.identity import digest
-from engine.jury import counting
+from engine.jury import HUMAN, counting
 from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
 from engine.pipeline.play import TakeInputs, WantedConversation, wanted_conversations
@@ -88,6 +94,25 @@ def provenances(
         )
         for target, one in sorted(found.items())
     }
+
+
+def unrecorded(
+    config: Config, stored: StoredConversations, asked: Collection[ConversationKey]
+) -> UnrecordedPrompts:
+    """Count the rows of those conversations that do not record their prompts."""
+    counted = [stored.counting[key] for key in stored.counting.keys() & asked]
+    given = [
+        verdict
+        for _, verdicts in counted
+        for verdict in counting(verdicts, config.jury)
+        if verdict.source != HUMAN
+    ]
+    return UnrecordedPrompts(
+        takes=sum("prompt" not in (take.depends or {}) for take, _ in counted),
+        of_takes=len(counted),
+        verdicts=sum("prompt" not in (verdict.depends or {}) for verdict in given),
+        of_verdicts=len(given),
+    )
 
 
 def _served(

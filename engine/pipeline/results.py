@@ -36,7 +36,7 @@ from engine.jury import (
 )
 from engine.pipeline.order import changed_words
 from engine.pipeline.play import WantedConversation, wanted_conversations
-from engine.pipeline.provenance import StaleFinder, provenances, served_by_others
+from engine.pipeline.provenance import StaleFinder, provenances, served_by_others, unrecorded
 from engine.pipeline.standing import StoredConversations
 from engine.scripted import (
     CHECKER,
@@ -238,6 +238,7 @@ def _about(
         others=served_by_others(reader, definition.name, stored, asked),
         cost=reader.cost_origins(definition.name).in_words(),
         provenances=provenances(reader, definition.name, config, stored, asked),
+        unrecorded=unrecorded(config, stored, asked),
         user_audit=config.user_audit,
         user_audits=_user_audits(config, stored, asked),
         guesses=list(_guesses(stored, outcomes)),

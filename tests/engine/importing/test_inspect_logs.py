@@ -86,6 +86,19 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
     assert take_in(path)[1]["benchmarks"][0]["unchanged"] == 5
 
 
+def test_methods_say_nothing_of_what_models_of_a_log_were_told(
+    ours: Ours, take_in: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = ours.root / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("gpt-x", "mockllm-model"), "utf-8")
+    assert take_in(archive(tmp_path / "log.eval", header(), [sample(1), sample(2)]))[0] == 0
+    main(["--workspace", str(ours.root), "results", "--methods"])
+    said, _ = capsys.readouterr()
+    assert "told the" not in said
+    assert "What was sent to the user model and to targets is not recorded for 2 of 2" in said
+    assert "What judges were told is not recorded for 2 of 2 verdicts." in said
+
+
 def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
     ours: Ours, take_in: Said, tmp_path: Path
 ) -> None:
