@@ -11,7 +11,6 @@ from urllib.parse import SplitResult, urlsplit
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
 
-DEFAULT_FOLDER: Final = Path("crosswind-cluster")
 _MOST_BYTES: Final = 16 << 20
 """Scheduler files of Dask list every worker."""
 
