@@ -86,7 +86,7 @@ def plural(number: int, one: str, many: str | None = None) -> str:
 
 
 def percent(rate: float | None) -> str:
-    """`97%`; `100%` and `0%` are said only where they are meant."""
+    """`97%`; `100%` and `0%` only for exactly 1 and 0, `—` for None."""
     if rate is None:
         return "—"
     if 0 < rate < 1:

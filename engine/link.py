@@ -164,7 +164,7 @@ class Command(StrEnum):
     """Finish the messages being spoken, then end."""
     STOP_NOW = "stop_now"
     RUN = "run"
-    """Do `order` beside the work at hand."""
+    """Do `order` after the work at hand; a rewrite is done beside it."""
     RETRY = "retry"
     """Retry what failed: `rows` if given, else all rows of `target` if given, else everything."""
     EVALUATE = "evaluate"
