@@ -87,7 +87,7 @@ class Slots:
         self._room.set()
 
     @asynccontextmanager
-    async def one(self, target: str = "", calls: int = 0) -> AsyncIterator[None]:
+    async def hold(self, target: str = "", calls: int = 0) -> AsyncIterator[None]:
         """Hold a slot for the block, in which `calls` calls are still to be made."""
         try:
             await self._turn(target, calls)
@@ -119,7 +119,7 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             # otherwise the slot was granted in the same iteration of the loop, and the `finally` of
-            # `one` gives it back
+            # `hold` gives it back
             if turn.cancelled():
                 if waiting in self._waiting[target]:
                     self._waiting[target].remove(waiting)

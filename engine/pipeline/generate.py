@@ -331,7 +331,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
             written.extend(await _write_bases(bench, bench.metrics[metric_id], numbers))
 
         # held for the bases only: their variants need slots themselves, and would wait for it
-        async with gate.one():
+        async with gate.hold():
             if not await bench.control.may_begin():
                 return 0
             try:
@@ -344,7 +344,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
         return sum(await together(variant(base, sid) for base, sid in ids))
 
     async def variant(base: Scenario, sid: str) -> int:
-        async with gate.one():
+        async with gate.hold():
             if not await bench.control.may_begin():
                 return 0
             write = _VariantWriter(bench, base, sid)

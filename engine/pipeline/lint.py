@@ -79,7 +79,7 @@ async def _one(
     of: str,
     read: Callable[[], Awaitable[list[LintFinding]]],
 ) -> None:
-    async with bench.control.slots[Stage.GEN_SCENARIOS].one():
+    async with bench.control.slots[Stage.GEN_SCENARIOS].hold():
         try:
             reading.found += [(bench.name, one) for one in await read()]
         except StopRequested:

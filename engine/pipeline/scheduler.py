@@ -316,7 +316,7 @@ class BenchmarkRun:
 
         async def one(lane: str, item: T) -> None:
             try:
-                async with slots.one(lane, calls(item)):
+                async with slots.hold(lane, calls(item)):
                     if await control.may_begin():
                         await work(lane, item)
             finally:

@@ -137,11 +137,11 @@ def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
         slots = Slots(1)
 
         async def row(target: str) -> None:
-            async with slots.one(target, 2):
+            async with slots.hold(target, 2):
                 await asyncio.sleep(0)
                 await slots.next_call(target, 1)
 
-        async with slots.one("a", 1):
+        async with slots.hold("a", 1):
             waiting = [asyncio.create_task(row("b")) for _ in range(3)]
             await asyncio.sleep(0)
             waiting[0].cancel()
@@ -149,7 +149,7 @@ def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
         waiting[1].cancel()  # it has just been given the slot
         await asyncio.gather(*waiting, return_exceptions=True)
         assert not waiting[2].cancelled()
-        async with asyncio.timeout(PATIENCE_S), slots.one("c", 1):
+        async with asyncio.timeout(PATIENCE_S), slots.hold("c", 1):
             pass
 
     asyncio.run(script())
