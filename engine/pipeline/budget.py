@@ -206,7 +206,7 @@ class Budget:
         rest = max(self._expected_in_air + seen, self.rest_usd)
         return self.spent_usd + rest > self.agreed_usd
 
-    async def covered(self, role: Role, model: str) -> None:
+    async def wait_until_agreed(self, role: Role, model: str) -> None:
         """Before a call: wait until its cost is agreed to. Raises `StopRequested` otherwise."""
         # checked again: another waiting call may have used the agreed amount
         while self.goes_beyond(role, model):

@@ -342,7 +342,7 @@ class RecordedModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """Make a call. Raises `ModelError`, and `StopRequested` where the budget has no room."""
-        await self.budget.covered(self.role, self.label)
+        await self.budget.wait_until_agreed(self.role, self.label)
         with self.budget.call(self.role, self.label, self.benchmark) as spend:
 
             def keep(attempt: Attempt) -> None:

@@ -289,7 +289,7 @@ class Pipeline:
             self._waiting.cancel()
         await self._accounts.close()
 
-    async def beside(self, order: Order) -> int:
+    async def work_beside(self, order: Order) -> int:
         """Carry out an order about conversations beside the current one; return how many rows
         failed.
 

@@ -92,7 +92,7 @@ class _Work:
         await self.pipeline.close()
 
     def begin_beside(self, order: Order) -> None:
-        task = asyncio.create_task(self.pipeline.beside(order))
+        task = asyncio.create_task(self.pipeline.work_beside(order))
         self.beside[task] = order
         # not awaited, because the requester is answered at once
         task.add_done_callback(self._beside_ended)

@@ -173,7 +173,7 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
 
     async def play() -> None:
         for _ in range(100):
-            await budget.covered(Role.TARGET, "m")
+            await budget.wait_until_agreed(Role.TARGET, "m")
             with budget.call(Role.TARGET, "m", "b") as spend:
                 spend(0.03)
 
