@@ -129,7 +129,7 @@ class RunContext(BenchmarkContext):
         """Store a note for watchers, without waiting; any later awaited write comes after it."""
         self.store.tell(NoteRow(kind=kind, benchmark=self.name, stage=stage, text=text))
 
-    def state(
+    def state_row(
         self,
         stage: Stage,
         unit: str,
@@ -191,12 +191,12 @@ class RunContext(BenchmarkContext):
         transcript or a bug marks only this row as failed, with its reason. Errors that concern
         every row, such as a store that cannot be written, are raised."""
         # not awaited: a state lost with the engine is worked out again by the next run
-        self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
+        self.store.tell(self.state_row(stage, unit, State.RUNNING, target=target))
         try:
             await do()
         # back to queued, not failed: nothing is wrong with the row
         except (StopRequested, asyncio.CancelledError):
-            self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
+            self.store.tell(self.state_row(stage, unit, State.QUEUED, target=target))
             raise
         except (ModelError, DamagedError) as error:
             return await self._failed(stage, unit, target, str(error))
@@ -208,16 +208,18 @@ class RunContext(BenchmarkContext):
             reason = f"a bug in Crosswind: {type(error).__name__}; {LOG_FILE} says where"
             return await self._failed(stage, unit, target, reason)
         reached(KillPoint.CHANGING_STATE)
-        await self.store.write(self.state(stage, unit, State.DONE, target=target))
+        await self.store.write(self.state_row(stage, unit, State.DONE, target=target))
         reached(KillPoint.CHANGED_STATE)
         return True
 
     async def _failed(self, stage: Stage, unit: str, target: str | None, reason: str) -> bool:
-        await self.store.write(self.state(stage, unit, State.FAILED, target=target, reason=reason))
+        await self.store.write(
+            self.state_row(stage, unit, State.FAILED, target=target, reason=reason)
+        )
         return False
 
     def queue(self, stage: Stage, units: Sequence[tuple[str, str | None]]) -> None:
         """Announce rows of work, given as (unit, target), as queued."""
         self.store.tell(
-            *(self.state(stage, unit, State.QUEUED, target=target) for unit, target in units)
+            *(self.state_row(stage, unit, State.QUEUED, target=target) for unit, target in units)
         )

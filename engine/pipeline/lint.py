@@ -68,12 +68,12 @@ def _readings(
 
     metrics = bench.definition.metrics
     return [
-        *(_one(reading, bench, one.id, of_metric(one)) for one in metrics),
-        *(_one(reading, bench, one.id, of_scenario(one)) for one in _bases(bench)),
+        *(_read_one(reading, bench, one.id, of_metric(one)) for one in metrics),
+        *(_read_one(reading, bench, one.id, of_scenario(one)) for one in _bases(bench)),
     ]
 
 
-async def _one(
+async def _read_one(
     reading: LintReading,
     bench: RunContext,
     of: str,

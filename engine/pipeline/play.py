@@ -174,7 +174,7 @@ class ConversationPlanner:
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Plan the conversations that the order includes, that are due, and that may be played."""
         found = (
-            self._one(one, self._newest.get(one.key))
+            self._plan_one(one, self._newest.get(one.key))
             for one in wanted
             if self._asked(one.key) and one.key.scenario_id not in self._held
         )
@@ -187,7 +187,7 @@ class ConversationPlanner:
             for one in wanted
             if self._asked(one.key)
             for name in self._held.get(one.key.scenario_id, ())
-            if self._one(one, self._newest.get(one.key)) is not None
+            if self._plan_one(one, self._newest.get(one.key)) is not None
         }
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
@@ -206,7 +206,9 @@ class ConversationPlanner:
     def _work(self, key: ConversationKey, why: WorkReason, detail: str | None = None) -> WorkItem:
         return WorkItem(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
 
-    def _one(self, one: WantedConversation, take: StoredTake | None) -> PlannedConversation | None:
+    def _plan_one(
+        self, one: WantedConversation, take: StoredTake | None
+    ) -> PlannedConversation | None:
         if take is None:
             return PlannedConversation(one, self._work(one.key, WorkReason.MISSING), None, 0)
         changed = what_changed(take.depends, self.depends(one))

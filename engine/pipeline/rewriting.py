@@ -45,7 +45,7 @@ async def write_again(bench: RunContext, asked: Rewriting) -> bool:
     if await bench.attempt(asked.stage, asked.unit, write):
         return True
     # only the rewrite failed: what exists is as good as before
-    bench.store.tell(bench.state(asked.stage, asked.unit, State.DONE))
+    bench.store.tell(bench.state_row(asked.stage, asked.unit, State.DONE))
     return False
 
 

@@ -162,7 +162,7 @@ class BenchmarkRun:
         known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS).get(self.bench.name)
         if not planned and (known is None or known.state is not State.DONE):
             # a person wrote them, or an engine was killed before it marked them done
-            done = self.bench.state(Stage.GEN_METRICS, self.bench.name, State.DONE)
+            done = self.bench.state_row(Stage.GEN_METRICS, self.bench.name, State.DONE)
             self.bench.store.tell(done)
         for work in planned:
             with self._stage(Stage.GEN_METRICS):
@@ -272,7 +272,7 @@ class BenchmarkRun:
         rows = self.bench.reader.units(self.bench.name, stage).values()
         self.bench.store.tell(
             *(
-                self.bench.state(stage, row.unit, state, target=row.target)
+                self.bench.state_row(stage, row.unit, state, target=row.target)
                 for row, state in settled(
                     rows, wanted=wanted, planned=planned, made=made, complete=complete
                 )
@@ -402,7 +402,7 @@ class _Talker:
         parked = bench.models.parked(lane)
         if parked is not None:
             # the user model would be paid for a message that nobody answers
-            failed = bench.state(
+            failed = bench.state_row(
                 Stage.SIMULATE, unit, State.FAILED, target=lane, reason=f"parked: {parked}"
             )
             bench.store.tell(failed)
@@ -411,7 +411,7 @@ class _Talker:
             return
         if not bench.reader.stands(bench.name, one.key.scenario_id):
             # a person has removed the scenario since this was planned
-            bench.store.tell(bench.state(Stage.SIMULATE, unit, State.DROPPED, target=lane))
+            bench.store.tell(bench.state_row(Stage.SIMULATE, unit, State.DROPPED, target=lane))
             self._drop_judging(unit, lane)
             return
         finished: int | None = None
@@ -431,4 +431,4 @@ class _Talker:
         """Drop the row of the verdict: there is nothing to judge until it is played again."""
         bench = self.run.bench
         if Stage.EVALUATE in self.run.order.stages:
-            bench.store.tell(bench.state(Stage.EVALUATE, unit, State.DROPPED, target=lane))
+            bench.store.tell(bench.state_row(Stage.EVALUATE, unit, State.DROPPED, target=lane))
