@@ -274,6 +274,9 @@ def test_nothing_is_wider_than_the_window(
 
 def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) -> None:
     tab = Tab(chromium, viewport={"width": 400, "height": 800})
+    page = tab.open(site.folder / "metrics.html")
+    assert page.locator("table.heat td > .inline").all_inner_texts()[:2] == ["holds", "wavers"]
+    assert page.locator("table.heat td > .inline").first.is_visible()
     page = tab.open(site.folder / "people.html")
     whose = page.locator("td.figure > .inline")
     assert {"younger", "older"} <= {one.strip() for one in whose.all_inner_texts()}
@@ -372,6 +375,15 @@ def test_fourteen_targets_are_seen_at_once_on_a_screen_and_on_paper(
             "one => one.getBoundingClientRect().right > innerWidth).length"
         )
         assert wide == 0, media
+    for width, name in ((390, "metrics.html"), (390, "agreement.html"), (320, "index.html")):
+        page = tab.open(site.folder / name)  # on a phone they fold
+        page.emulate_media(media="screen")
+        page.set_viewport_size({"width": width, "height": 844})
+        wide = page.evaluate(
+            "[...document.querySelectorAll('td, th[scope=row]')].filter("
+            "one => one.getBoundingClientRect().right > innerWidth).length"
+        )
+        assert wide == 0, name
     page = tab.open(site.folder / "comparisons.html")
     page.emulate_media(media="print")
     rows = page.locator("tbody tr")

@@ -61,8 +61,8 @@ _MOST_COLUMNS: Final = 14
 """The most targets side by side in a table, which fits a sheet of paper."""
 _FINDING_TITLES: Final = {
     Certainty.SURE: "Sure",
-    Certainty.OPEN: "Seen, but it may be chance",
-    Certainty.CAUTION: "Before you use a number",
+    Certainty.OPEN: "May be chance",
+    Certainty.CAUTION: "Caveats",
 }
 
 
@@ -115,17 +115,17 @@ def _printable(value: object) -> object:
 
 _COMPARING: Final = {
     False: (
-        "All pairs of targets and all demographic gaps of a benchmark are one family: each "
-        "difference has the interval of a Bonferroni procedure with stated shares, so that all of "
-        "them hold at once in at least 95% of such results. It is marked as sure where that "
-        "interval leaves 0 out, and p says the same. A rank is from one more than the targets that "
-        "surely stand above to those that do not surely stand below."
+        "All pairs of targets and all demographic gaps of a benchmark form one family. Each "
+        "difference has the interval of a Bonferroni procedure with stated shares, so that all "
+        "intervals hold jointly in at least 95% of such results. A difference is marked as sure if "
+        "its interval excludes 0; its p agrees with that. The ranks of a target begin after all "
+        "targets that are surely above it and end before all that are surely below it."
     ),
     True: (
-        "For exploring, the false discovery rate of all pairs of targets and all demographic gaps "
-        "of a benchmark is held at 5% (Benjamini and Hochberg), and each difference has the "
-        "interval that belongs to it (Benjamini and Yekutieli): it is marked where that leaves 0 "
-        "out, and p says the same. Ranks follow from these marks, and are no surer than they."
+        "This page is for exploring: the false discovery rate of all pairs of targets and all "
+        "demographic gaps of a benchmark is held at 5% (Benjamini and Hochberg). Each difference "
+        "has the matching interval (Benjamini and Yekutieli) and is marked if that excludes 0; its "
+        "p agrees with that. Ranks follow from these marks and are no more certain than they are."
     ),
 }
 """By whether the page is for exploring."""
@@ -191,12 +191,12 @@ def scripted_words(analyses: Sequence[Analysis]) -> str:
         return (
             f"{known}: these numbers show how Crosswind works, and say nothing about any assistant."
         )
-    no = "is no script" if len(real) == 1 else "are no scripts"
-    return f"{known}. {listed(real)} {no}; what is said here of any assistant rests on these."
+    no = "is not a script" if len(real) == 1 else "are not scripts"
+    return f"{known}. {listed(real)} {no}; what this page says about assistants rests on these."
 
 
 _SCRIPTED = (
-    "A judge here is a script and no language model: these numbers show how Crosswind works, and "
+    "A judge here is a script, not a language model: these numbers show how Crosswind works, and "
     "say nothing about any judge."
 )
 

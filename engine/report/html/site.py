@@ -136,8 +136,8 @@ class PublishedBenchmark:
         """Its size, in a sentence."""
         positive = sum(one.track is Track.POSITIVE for one in self.metrics)
         return (
-            f"{plural(len(self.metrics), 'metric')} ({positive} of behaviour that should be there, "
-            f"{len(self.metrics) - positive} of behaviour that should not), "
+            f"{plural(len(self.metrics), 'metric')} ({positive} positive, "
+            f"{len(self.metrics) - positive} negative), "
             f"{plural(len(self.analysis.targets), 'target')}, "
             f"{plural(self.conversations, 'conversation')} to read."
         )

@@ -258,8 +258,8 @@ class BenchmarkView:
         left_out = plural(self.analysis.left_out.conversations, "stored conversation")
         return (
             f"Counted by Crosswind {found[0].version} under configuration "
-            f"{found[0].configuration}. Prompts: {said}. {left_out} outside the present benchmark "
-            "left out."
+            f"{found[0].configuration}. Prompts: {said}. Left out: {left_out} no longer "
+            "part of the benchmark."
         )
 
     @property
@@ -304,15 +304,15 @@ class BenchmarkView:
         """An explanation of pass rates and their intervals."""
         if isinstance(self.analysis, Overall):
             return (
-                "The dot is the mean of a target's pass rates in these benchmarks, each weighing "
-                "the same, the line its 95% interval: were they made again from as many scenarios "
-                "of the same kinds, 19 of 20 such lines would hold the mean that is true for these "
-                "kinds."
+                "The dot is the mean of a target's pass rates in these benchmarks, with equal "
+                "weights. The line is its 95% interval: if the benchmarks were made again from as "
+                "many scenarios of the same kinds, 19 of 20 such intervals would contain the true "
+                "mean."
             )
         return (
-            "The dot is the pass rate of what was judged, the line its 95% interval: were the "
-            "benchmark made again from as many scenarios of the same kind, 19 of 20 such lines "
-            "would hold the rate that is true for this kind."
+            "The dot is the pass rate of the scored conversations. The line is its 95% interval: "
+            "if the benchmark were made again from as many scenarios of the same kind, 19 of 20 "
+            "such intervals would contain the true rate."
         )
 
     @property
@@ -320,36 +320,33 @@ class BenchmarkView:
         """An explanation of the table of metrics by targets."""
         if isinstance(self.analysis, Overall):
             return (
-                "How often each target passes the metrics of each benchmark, the positive ones and "
-                "the negative ones apart."
+                "How often each target passes the positive and the negative metrics of each "
+                "benchmark."
             )
         return (
-            "How often each target passes each metric; for a negative metric, passing means that "
-            "the behaviour was not there. A cell rests on the few scenarios of its metric: read "
-            "rows and columns, not single cells."
+            "How often each target passes each metric. A negative metric passes if the behaviour "
+            "is absent. Each cell rests on few scenarios: read rows and columns, not single cells."
         )
 
     @property
     def differences_mean(self) -> str:
         """An explanation of the differences between targets."""
-        line = "where it leaves 0 out, the difference is marked and its dot is filled."
+        line = "if it excludes 0, the difference is marked and its dot is filled."
         if isinstance(self.analysis, Overall):
             return (
-                "By how much the first of two targets passes more often: the mean of the "
-                "differences in the benchmarks that both were judged in, on the scenarios that "
-                "both were judged on. The line is the interval among all comparisons of this "
-                f"section: {line}"
+                "How much more often the first target passes: the mean difference over the "
+                "benchmarks in which both were scored, on the scenarios that both were scored on. "
+                f"The line is the interval among all comparisons of this section: {line}"
             )
         said = (
-            "By how much the first of two targets passes more often, on the scenarios that both "
-            "were judged on. The line is the interval among all comparisons of this benchmark: "
-            f"{line}"
+            "How much more often the first target passes, on the scenarios that both were scored "
+            f"on. The line is the interval among all comparisons of this benchmark: {line}"
         )
         if None not in self.analysis.compared_on:
             return said
         return (
-            f"{said} All metrics together rest on more scenarios than either track, so they can "
-            "tell more."
+            f"{said} All metrics together rest on more scenarios than either track, so they "
+            "detect smaller differences."
         )
 
     def values(self, axis: str) -> Sequence[str]:

@@ -165,7 +165,7 @@ def test_a_cell_leads_to_what_the_evaluator_quoted() -> None:
     assert {"b1-e0", "b1-e2"} <= set(labels)
     assert len(labels) == len(set(labels))
     assert page.text.count("I would not know. turn 2") == 3
-    assert "3 conversations of all" in page.text
+    assert "conversations that failed (3)" in page.text
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -212,7 +212,7 @@ def test_the_page_says_what_is_sure_and_who_played(page: Page) -> None:
     assert "Bonferroni procedure with stated shares" in page.text
     assert "Scripted models took part: offline:t0. They are not language models" in page.text
     assert "01 March 2026, 12:00 UTC" in page.text
-    for heading in ("In short", "Leaderboard", "Metric by target", "Target against target"):
+    for heading in ("In short", "Leaderboard", "Metric by target", "Pairs of targets"):
         assert heading in page.text
     assert "4 more pairs" in page.text
 

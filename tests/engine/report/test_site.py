@@ -166,8 +166,8 @@ def test_tables_and_findings_are_there_without_a_script(site: Site) -> None:
     for name, words in {
         "index.html": ("What is measured", "In short", "Leaderboard", "holds", "wavers"),
         "metrics.html": ("Metric by target", "Leaves the decision"),
-        "comparisons.html": ("Target against target",),
-        "people.html": ("Who is asking", "younger", "older"),
+        "comparisons.html": ("Pairs of targets",),
+        "people.html": ("Demographic groups", "younger", "older"),
         "validation.html": ("in place of", "all targets", "Kendall's tau-b", "What this shows"),
     }.items():
         page = site.page(name)
@@ -175,7 +175,7 @@ def test_tables_and_findings_are_there_without_a_script(site: Site) -> None:
         assert all(word in page.text for word in words), name
     transcripts = site.page("transcripts.html")
     assert transcripts.all("noscript")
-    assert "All tables and findings are there without it" in transcripts.text
+    assert "All tables and findings work without it" in transcripts.text
 
 
 def test_behind_every_number_is_every_transcript_that_it_was_counted_from(

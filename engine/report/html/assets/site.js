@@ -64,12 +64,12 @@ function piece(path) {
     };
     script.addEventListener("load", () => {
       done();
-      reject(new Error(`${path} holds nothing`)); // unless it has been resolved
+      reject(new Error(`${path} is empty`)); // unless it has been resolved
     });
     script.addEventListener("error", () => {
       done();
       pieces.delete(path);
-      reject(new Error(`${path} could not be loaded; is the folder whole?`));
+      reject(new Error(`${path} could not be loaded. Is the folder complete?`));
     });
     script.src = policy.createScriptURL(path);
     document.head.append(script);
@@ -141,8 +141,8 @@ function message(said) {
   return make("div", { class: `message ${isUser ? "user" : "target"}` },
     make("p", { class: "speaker" }, isUser ? "User model" : "Target", cut, other),
     said.landmark ? make("p", { class: "landmark" }, make("b", {}, "Landmark "), name(said.landmark)) : null,
-    folded("Thought before it spoke", said.thought, "thought"),
-    folded("Reasoning of the model", said.reasoning, "thought"),
+    folded("Thoughts of the user model", said.thought, "thought"),
+    folded("Reasoning of the target", said.reasoning, "thought"),
     make("div", { class: "text name", dir: "auto" }, shown(said.content)));
 }
 
@@ -163,7 +163,7 @@ function verdict(one, talk, column) {
     make("p", { class: "soft" }, name(one.judge), again, other, one.source === "human" ? " (a person)" : "", ` · ${one.at} UTC`),
     one.unscored ? make("p", {}, `Unscored: ${one.unscored}`) : null,
     one.justification ? make("p", { class: "name", dir: "auto" }, one.justification) : null,
-    marks ? make("p", { class: "soft" }, marks.length ? `Shown in turn ${marks.join(", ")} of ${one.marks.length}` : `Shown in no turn of ${one.marks.length}`) : null,
+    marks ? make("p", { class: "soft" }, marks.length ? `Shown in turn ${marks.join(", ")} of ${one.marks.length}` : `Not shown in any of ${one.marks.length} turns`) : null,
     one.quotes.length ? make("ul", { class: "quotes" }, one.quotes.map((quote) =>
       make("li", {}, make("q", { class: "name", dir: "auto" }, quote.text), " ",
         quote.turn ? make("a", { href: `#${turnId(column, quote.turn)}`, "data-turn": turnId(column, quote.turn) }, `turn ${quote.turn}`)
@@ -178,10 +178,10 @@ function planned(talk) {
   const never = new Set(talk.never_delivered);
   const rows = [
     ["Persona", talk.persona], ["People", people], ["Goal", talk.user_goal],
-    ["Hidden goal", talk.latent_adversarial_goal], ["The target was told", talk.target_system_prompt],
+    ["Hidden goal", talk.latent_adversarial_goal], ["System prompt of the target", talk.target_system_prompt],
   ].filter(([, text]) => text);
   if (!rows.length) return null;
-  return make("details", { class: "fold" }, make("summary", {}, "What was planned"),
+  return make("details", { class: "fold" }, make("summary", {}, "Scenario"),
     make("dl", {}, rows.flatMap(([label, text]) => [make("dt", {}, label), make("dd", { class: "name", dir: "auto" }, text)])),
     (talk.landmarks || []).length ? make("ol", { class: "landmarks" }, talk.landmarks.map((mark) =>
       make("li", { value: mark.turn }, name(mark.instruction), never.has(mark.turn) ? make("span", { class: "tag" }, "never delivered") : null))) : null);
@@ -190,7 +190,7 @@ function planned(talk) {
 function head(talk, column) {
   const people = Object.values(talk.demographic || {}).join(", ");
   const track = talk.metric_type === "positive" ? "+" : "−";
-  const wanted = talk.metric_type === "positive" ? "should be there" : "should not be there";
+  const wanted = talk.metric_type === "positive" ? "should be present" : "should not be present";
   return make("header", {},
     make("p", { class: "crumb" }, make("span", { class: `way ${talk.metric_type}`, "aria-hidden": "true" }, track), " ",
       name(talk.metric_name || talk.metric_id || ""), talk.metric_type ? ` · ${wanted}` : ""),
@@ -218,13 +218,13 @@ function verdicts(talk, column) {
   const given = [...talk.verdicts].sort((a, b) => b.counts - a.counts);
   return make("section", { class: "verdicts", "aria-label": `Verdicts on ${talk.conv_id}` },
     make("h3", { class: "inner" }, "Verdicts"),
-    given.length ? make("ul", {}, given.map((one) => verdict(one, talk, column))) : make("p", { class: "soft" }, "There is none yet."));
+    given.length ? make("ul", {}, given.map((one) => verdict(one, talk, column))) : make("p", { class: "soft" }, "No verdict yet."));
 }
 
 function earlier(talk) {
   if (!talk.earlier_takes.length) return null;
   return make("section", {}, make("h3", { class: "inner" }, "Earlier takes"),
-    make("p", { class: "why" }, "Played before the one above, and counted no more."),
+    make("p", { class: "why" }, "Older plays of this conversation. They no longer count."),
     talk.earlier_takes.map((take) => make("details", { class: "fold" },
       make("summary", {}, `Take ${take.take}: ${take.passed === null ? "unscored" : take.passed ? "pass" : "fail"}`),
       take.transcript.map(message),
@@ -243,7 +243,7 @@ function conversation(talks) {
     row("turns", sides.map((side, n) => (side.has(turn)
       ? make("section", { id: turnId(n, turn), class: "turn", tabindex: "-1", "aria-label": `Turn ${turn} of ${talks[n].conv_id}` },
           make("h3", { class: "number" }, `Turn ${turn}`), side.get(turn).map(message))
-      : make("p", { class: "soft" }, "It had ended."))));
+      : make("p", { class: "soft" }, "Already ended."))));
   }
   row("before", talks.map(earlier));
   return grid;
@@ -411,12 +411,12 @@ class Reader {
       }
       looked += byPart.get(part).length;
       const isFull = this.found.length >= MOST_FOUND;
-      const more = looked === rows.length ? "" : isFull ? "; not looked further, as that is a lot" : " …";
+      const more = looked === rows.length ? "" : isFull ? "; stopped there" : " …";
       this.say(`${this.found.length.toLocaleString("en")} found in ${looked.toLocaleString("en")} of ${plural(rows.length, "conversation")}${more}`);
       this.draw();
       if (isFull) return;
     }
-    if (!rows.length) this.say("0 found: no conversation is left by the other choices");
+    if (!rows.length) this.say("0 found: the other filters leave no conversation");
   }
 
   say(text) {
@@ -431,7 +431,7 @@ class Reader {
     this.list.replaceChildren(...this.found.slice(from, from + PAGE).map((one) => this.item(one, wanted)));
     find("#less").hidden = page === 0;
     find("#more").hidden = page === last;
-    find("#less").textContent = `${PAGE} before`;
+    find("#less").textContent = `Previous ${PAGE}`;
     find("#more").textContent = `Next ${Math.min(PAGE, this.found.length - from - PAGE)}`;
     this.page = page;
     this.reveal();
@@ -493,7 +493,7 @@ class Reader {
     try {
       const talks = [];
       for (const [n, row] of rows.entries()) {
-        if (!row) throw new Error(`There is no conversation ${wanted[n]} here.`);
+        if (!row) throw new Error(`No conversation is called ${wanted[n]}.`);
         talks.push((await piece(`${this.data}/t${row.part}.js`))[row.place]);
       }
       if (key !== this.opened) return;
@@ -535,7 +535,7 @@ class Reader {
     return make("nav", { class: "tools", "aria-label": "This conversation" }, this.back(),
       step(-1, "Previous"), step(1, "Next"),
       make("a", { href: `#${encodeURIComponent(row.id)}`, class: "permalink" }, "Link"),
-      related.length ? make("label", {}, "Beside it ", beside) : null);
+      related.length ? make("label", {}, "Compare with ", beside) : null);
   }
 
   relation(row, one) {
@@ -600,7 +600,7 @@ class Search {
     }
     let count = 0;
     for (const place of this.places) {
-      find("#said").textContent = `Looking in ${place.dataset.name} … ${plural(count, "place")} found`;
+      find("#said").textContent = `Searching ${place.dataset.name} … ${plural(count, "place")} found`;
       let found;
       try {
         found = await this.inBenchmark(place, plain(words));
@@ -612,7 +612,7 @@ class Search {
       if (found.length) {
         box.append(make("h3", { class: "inner name" }, place.querySelector("a").textContent),
           make("ul", { class: "rows" }, found.slice(0, PAGE)),
-          found.length > PAGE ? make("p", { class: "soft" }, `${found.length - PAGE} more here; say more of it to see them`) : "");
+          found.length > PAGE ? make("p", { class: "soft" }, `${found.length - PAGE} more; refine the search to see them`) : "");
       }
     }
     find("#said").textContent = `${plural(count, "place")} found in ${plural(this.places.length, "benchmark")}`;
