@@ -132,10 +132,7 @@ class DaskSource:
     async def _workers(self, client: Client) -> AsyncIterator[AgentHandle]:
         """Yield new workers. Raises `OSError` when the scheduler has gone."""
         while True:
-            async with asyncio.timeout(CONNECT_S):
-                scheduler: Any = client.scheduler
-                found = await scheduler.identity(n_workers=-1)
-            workers: dict[str, Any] = found["workers"]
+            workers = await _workers_of(client)
             self._held.intersection_update(workers)
             for address in self._new(workers):
                 self._held.add(address)
@@ -208,6 +205,24 @@ def agents_of_cluster(folder: ClusterFolder, log: Path) -> DaskSource:
     _be_quiet(log)
     hint = f"start some with `crosswind cluster worker --cluster {folder.path}`"
     return DaskSource(connect, hint)
+
+
+async def _workers_of(client: Client) -> dict[str, Any]:
+    """Return what the scheduler tells of each worker, by address. Raises `OSError` as soon as the
+    client knows that the scheduler has gone: it would look for it under the same address for
+    `CONNECT_S`, and a new one has another."""
+    scheduler: Any = client.scheduler
+    asked = asyncio.ensure_future(scheduler.identity(n_workers=-1))
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            while not asked.done():
+                if client.status != "running":
+                    raise ConnectionError("it has gone")
+                await asyncio.wait({asked}, timeout=LOOK_S)
+        workers: dict[str, Any] = asked.result()["workers"]
+        return workers
+    finally:
+        asked.cancel()
 
 
 async def _client(address: str, security: Security, *, direct: bool) -> Client:

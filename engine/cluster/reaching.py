@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from distributed import Security
+from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.comm.core import CommClosedError, FatalCommClosedError, connect
 
 from engine.cluster.folder import ClusterError, ClusterFolder, SchedulerGoneError
@@ -20,6 +23,7 @@ async def scheduler_identity(
     """What Dask's scheduler says about itself, with `workers` by address. Raises
     `SchedulerGoneError`, and `ClusterError` if a scheduler with another key answers."""
     try:
+        await _knock(address, timeout_s)
         comm = await connect(address, timeout_s, **security.get_connection_args("client"))
         try:
             await comm.write({"op": "identity", "reply": True, "n_workers": -1})
@@ -44,3 +48,14 @@ async def scheduler_identity(
             )
         ) from error
     return answer
+
+
+async def _knock(address: str, timeout_s: float) -> None:
+    """Raise `OSError` if nobody listens there. Dask would try again for all of `timeout_s`, and a
+    new scheduler has another address."""
+    host, port = parse_host_port(parse_address(address)[1])
+    async with asyncio.timeout(timeout_s):
+        _, writer = await asyncio.open_connection(host, port)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()

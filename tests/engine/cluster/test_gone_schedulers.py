@@ -1,0 +1,79 @@
+"""A scheduler that has gone is known at once, as the next one has another address."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from distributed import Client, Scheduler
+
+from engine.cluster import dask_agents
+from engine.cluster.certificates import certificate_of_this_run, security_of
+from engine.cluster.dask_agents import DaskSource
+from engine.cluster.folder import ClusterFolder, SchedulerGoneError
+from engine.cluster.reaching import scheduler_identity
+from engine.cluster.scheduler import scheduler_here
+from tests.waiting import PATIENCE_S
+
+FOREVER_S = 3600
+
+
+def test_where_nobody_listens_nobody_is_waited_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tls://127.0.0.1:{taken.getsockname()[1]}"
+
+    async def ask() -> None:
+        security = security_of(certificate_of_this_run())
+        folder = ClusterFolder(tmp_path)
+        async with asyncio.timeout(PATIENCE_S):
+            await scheduler_identity(folder, address, security, timeout_s=FOREVER_S)
+
+    with pytest.raises(SchedulerGoneError, match="no scheduler answers"):
+        asyncio.run(ask())
+
+
+def test_another_scheduler_is_looked_for_as_soon_as_one_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long Dask would look for the one that it knows."""
+    monkeypatch.setattr(dask_agents, "CONNECT_S", FOREVER_S)
+    monkeypatch.setattr(dask_agents, "LOOK_S", 0.01)
+    monkeypatch.setattr(dask_agents, "AGAIN_S", 0.01)
+
+    async def work() -> None:
+        security = security_of(certificate_of_this_run())
+        schedulers: list[Scheduler] = []
+        connected = asyncio.Queue[int]()
+
+        async def connect() -> Client:
+            schedulers.append(await scheduler_here(security, lambda: None))
+            client: Client = await Client(
+                schedulers[-1].address,
+                security=security,
+                asynchronous=True,
+                set_as_default=False,
+                timeout=FOREVER_S,
+            )
+            connected.put_nowait(len(schedulers))
+            return client
+
+        async def arriving(source: DaskSource) -> None:
+            async for _ in source.arriving():
+                pass
+
+        source = DaskSource(connect, "nothing can be done")
+        looking = asyncio.create_task(arriving(source))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                assert await connected.get() == 1
+                await schedulers[0].close()
+                assert await connected.get() == 2
+        finally:
+            looking.cancel()
+            await source.close()
+            for scheduler in schedulers:
+                await scheduler.close()
+
+    asyncio.run(work())
