@@ -41,8 +41,7 @@ def workers_killed(
     workers: fails where a fact differs. `its_own` are those that the run itself starts."""
     with ProtocolServer(Settings(latency_ms=latency_ms)) as server, ExitStack() as stack:
         alone, many = (_workplace(root / name, server, rows) for name in ("alone", "many"))
-        with Engine(alone) as engine:
-            assert engine.wait() == 0, engine.told
+        assert not alone.run("bread").stopped
         usual = server.counters.calls
         server.reset()
         if its_own:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Workplace]:
     """Without any key: those are where the workers are."""
-    with ProtocolServer(Settings(latency_ms=400)) as server:
+    with ProtocolServer(Settings(latency_ms=250)) as server:
         place = workplace(tmp_path / "workspace", server)
         (place.root / ".env").unlink()
         yield place
@@ -59,7 +59,7 @@ def until_it_waits(place: Workplace, capsys: pytest.CaptureFixture[str], why: st
         problem = str(found.get("problem") or "")
         return problem if found.get("state") == "paused" and why in problem else None
 
-    return until(waits, every_s=0.1) or ""
+    return until(waits, every_s=0.25) or ""
 
 
 def test_a_run_outlives_its_scheduler_and_waits_for_workers(
