@@ -84,11 +84,7 @@ class LiveBoard:
         """The text from character `cursor` on; a cursor beyond the end (the message was begun
         again) returns the text from its start. None where nothing is being spoken."""
         message = self._messages.get((benchmark, key))
-        if message is None:
-            return None
-        said = message.text()
-        start = cursor if cursor <= len(said) else 0
-        return LiveText(message.speech, said[start:], len(said))
+        return None if message is None else LiveText.since(cursor, message.speech, message.text())
 
 
 @dataclass(frozen=True, slots=True)
