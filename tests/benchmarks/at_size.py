@@ -108,8 +108,8 @@ def results(root: Path) -> Iterator[Row]:
 
 
 def mirrored(root: Path) -> Iterator[Row]:
-    async def mirror() -> int:
-        report = await mirror_benchmark(pipeline, name, EditPolicy.OVERWRITE)
+    async def mirror(edits: EditPolicy) -> int:
+        report = await mirror_benchmark(pipeline, name, edits)
         return len(report.failed)
 
     async def nothing() -> int:
@@ -124,7 +124,9 @@ def mirrored(root: Path) -> Iterator[Row]:
         for known in (root / "benchmarks" / name).rglob("*.json*"):
             if known.name != "scenarios.json":
                 known.unlink()
-        cost, again = asyncio.run(measured(mirror)), asyncio.run(measured(mirror))
+        # scenarios.json is not of the store's own making; whoever overwrites has every file made
+        cost = asyncio.run(measured(partial(mirror, EditPolicy.OVERWRITE)))
+        again = asyncio.run(measured(partial(mirror, EditPolicy.LEAVE)))
     yield Row("files of one benchmark", f"{cost.wall_s:.1f} s ({cost.cpu_s:.1f} s of CPU)", "5 s")
     ratio = again.wall_s / cost.wall_s
     yield Row("the same again, unchanged", f"{again.wall_s:.2f} s, {ratio:.2f} of it", "0.25")
