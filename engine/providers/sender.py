@@ -142,7 +142,7 @@ class Sender:
         """Return the reply. `destination` is for workers that send requests instead of this
         process. Raises `ModelError`."""
         call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination)
-        return await call.through()
+        return await call.run()
 
 
 @dataclass(slots=True)
@@ -157,11 +157,11 @@ class _Call:
     on_text: OnText | None
     on_attempt: OnAttempt | None
     destination: RequestDestination | None = None
-    lost: int = 0
+    lost_workers: int = 0
     """How many workers it has lost."""
     guess: Adaptation | None = None
     """Learned from a refusal without a stated reason; kept if it turns out to help."""
-    _passed_over: bool = False
+    _guessed_from_prose: bool = False
     """Whether the guess came from an answer without JSON instead of a refusal."""
     _priced: tuple[CallResult, Usage] | None = None
     """The last attempt and its usage, cached as looking up a price is slow."""
@@ -170,19 +170,19 @@ class _Call:
     def _limiter(self) -> Limiter:
         return self.account.limiter(self.ask.model)
 
-    async def through(self) -> Reply:
+    async def run(self) -> Reply:
         accounts = self.sender.accounts
         retries = RetryState(accounts.retry_policy, accounts.clock.random)
         # once for all tries: a call that is retried does not go to the end of the queue
         ticket = self._limiter.ticket()
         while True:
-            await self._reachable()
-            result = await self._in_turn(ticket)
+            await self._wait_until_reachable()
+            result = await self._attempt_in_turn(ticket)
             failure = result.failure
             if failure is None:
                 # an answer at last: any later failure is an outage, which is waited for
                 self.account.unanswered[self.ask.model] = None
-                self._settle(result)
+                self._confirm_guess(result)
                 return self._reply(result)
             # limits of this machine or its workers: neither counted as a try nor reported
             if failure.cause is Cause.AGENT_UNFIT:
@@ -191,7 +191,7 @@ class _Call:
                 await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
                 continue
             if failure.cause is Cause.AGENT_LOST:
-                self._lose(failure)
+                self._count_lost_worker(failure)
                 continue
             kind = sort(failure)
             # before learning: a transcript that is too long is no reason to ask differently
@@ -199,9 +199,9 @@ class _Call:
                 return self._reply(result, _ANSWERS[kind])
             if self._learn(failure, kind):
                 continue
-            await self._next(retries, failure, kind)
+            await self._prepare_retry(retries, failure, kind)
 
-    async def _reachable(self) -> None:
+    async def _wait_until_reachable(self) -> None:
         """Wait while the host cannot be reached. Raises `ModelError` after too long."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         longest = accounts.retry_policy.unreachable_s
@@ -209,7 +209,7 @@ class _Call:
             words = f"{host_port.host} could not be reached for {longest:g} s"
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
 
-    async def _in_turn(self, ticket: int) -> CallResult:
+    async def _attempt_in_turn(self, ticket: int) -> CallResult:
         """Make one attempt when its turn has come."""
         limiter = self._limiter
         self.sender.waits.outside += 1
@@ -235,7 +235,7 @@ class _Call:
         if reason is not None:
             raise ModelError(f"{self.sender.label}: {reason}", retryable=False)
 
-    async def _until_files(self) -> None:
+    async def _wait_for_files(self) -> None:
         """Wait while this machine can open no more connections, which is no call's fault."""
         transport = self.account.transport
         if transport.can_send():
@@ -247,17 +247,17 @@ class _Call:
     async def _attempt(self) -> CallResult:
         agents, destination = self.sender.accounts.agents, self.destination
         if agents is None or destination is None:
-            await self._until_files()
-            return await self._heard(self._exchange)
+            await self._wait_for_files()
+            return await self._send_with(self._exchange_here)
         try:
             async with agents.slot(destination, self.sender.waits.held) as slot:
-                return await self._heard(partial(self._elsewhere, slot, destination))
+                return await self._send_with(partial(self._exchange_by_worker, slot, destination))
         except NoVariableError as error:
             words = f"{error} (parked)"
             self.account.parked[self.ask.model] = words
             raise ModelError(f"{self.sender.label}: {words}", retryable=True) from None
 
-    async def _exchange(self, result: CallResult) -> None:
+    async def _exchange_here(self, result: CallResult) -> None:
         """Send from this process."""
         accounts = self.sender.accounts
         await exchange(
@@ -270,7 +270,7 @@ class _Call:
             accepted=self._limiter.accepted,
         )
 
-    async def _elsewhere(
+    async def _exchange_by_worker(
         self, slot: AgentSlot, destination: RequestDestination, result: CallResult
     ) -> None:
         """Send from a worker."""
@@ -278,19 +278,19 @@ class _Call:
         request = RemoteRequest(destination, self.ask, policy)
         await slot.exchange(request, result, self._limiter.accepted)
 
-    def _lose(self, failure: Failure) -> None:
+    def _count_lost_worker(self, failure: Failure) -> None:
         """Count a lost worker, which is neither the model's fault nor a try. Raises `ModelError` if
         the request cannot be sent again."""
-        self.lost += 1
+        self.lost_workers += 1
         why = ""
         if self.sender.sends_once:
             why = "not sent again: it may have been heard"
-        elif self.lost >= MOST_LOST:
+        elif self.lost_workers >= MOST_LOST:
             why = f"so were {MOST_LOST} workers that made this call: it may be what ends them"
         if why:
             raise ModelError(f"{self.sender.label}: {failure.message} ({why})", retryable=True)
 
-    async def _heard(self, send: Callable[[CallResult], Awaitable[None]]) -> CallResult:
+    async def _send_with(self, send: Callable[[CallResult], Awaitable[None]]) -> CallResult:
         clock, dialect = self.sender.accounts.clock, self.sender.dialect
         # what was learned while this call waited: a thousand waiting calls must not each be refused
         # for the same reason
@@ -302,15 +302,15 @@ class _Call:
         outcome = "bug"
         try:
             await send(result)
-            outcome = self._concluded(result)
+            outcome = self._evaluate(result)
             return result
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise
         finally:
-            self._tell(outcome, result, began)
+            self._report(outcome, result, began)
 
-    def _concluded(self, result: CallResult) -> str:
+    def _evaluate(self, result: CallResult) -> str:
         """Evaluate a reply beyond its text, and return the outcome's name."""
         reach, host_port = self.sender.accounts.reachability, self.sender.host_port
         # any status, even a refusal: the host was reached
@@ -318,19 +318,19 @@ class _Call:
             reach.worked(host_port)
         if result.failure is None and result.finish is Finish.STOP and not result.text.strip():
             result.failure = Failure(Cause.EMPTY, _thought_only(result))
-        if result.failure is None and self._passes_over_form(result):
+        if result.failure is None and self._ignored_schema(result):
             result.failure = Failure(Cause.NO_JSON)
         if result.failure is None:
             return "answer"
         # a server says both in the same words ("maximum context length"): a shorter reply helps
         # against one, and nothing against the other
-        if self._asks_too_much(result.failure):
+        if self._limit_is_to_blame(result.failure):
             result.failure = replace(result.failure, cause=Cause.LIMIT)
         # watchers must not keep showing text that no message will contain
         result.reply.void()
         return sort(result.failure).outcome
 
-    def _tell(self, outcome: str, result: CallResult, began: float) -> None:
+    def _report(self, outcome: str, result: CallResult, began: float) -> None:
         failure, first = result.failure, result.reply.first_token_at
         if self.on_attempt is None or (failure and failure.cause in _NOT_SENT):
             return
@@ -341,15 +341,17 @@ class _Call:
                 round((self.sender.accounts.clock.monotonic() - began) * 1000),
                 None if first is None else round((first - began) * 1000),
                 self._usage(result),
-                None if failure is None else self.redact(_told(failure, result.request_id)),
-                self._shown(result.served),
+                None
+                if failure is None
+                else self.redact(_with_request_id(failure, result.request_id)),
+                self._redacted_name(result.served),
                 result.other is not None,
                 result.route.words(result.parser.provider),
                 self._reported(result) is not None,
             )
         )
 
-    def _shown(self, served: str | None) -> str | None:
+    def _redacted_name(self, served: str | None) -> str | None:
         """Redact a name from a server, which may be anything but the one that was asked."""
         return served if served is None or served == self.ask.model else self.redact(served)
 
@@ -390,7 +392,7 @@ class _Call:
         accounts = self.sender.accounts
         return accounts.memory.recall(self.sender.memory_key(self.ask.model))
 
-    def _asks_too_much(self, failure: Failure) -> bool:
+    def _limit_is_to_blame(self, failure: Failure) -> bool:
         """Whether the limit of the reply is to blame, and not the length of the conversation."""
         limit = self.ask.params.max_tokens
         room = room_in(failure.message) if failure.status in _OF_A_LIMIT else None
@@ -447,15 +449,15 @@ class _Call:
         if learned is None:
             return False
         self.guess = learned
-        self._passed_over = self._passed_over or kind is FailureKind.NO_JSON
+        self._guessed_from_prose = self._guessed_from_prose or kind is FailureKind.NO_JSON
         if learned.certain:
             self._keep_guess()
         return True
 
-    def _settle(self, result: CallResult) -> None:
+    def _confirm_guess(self, result: CallResult) -> None:
         """Evaluate a guess by the reply that it led to."""
         # a guess after a refusal is confirmed by any success; one after prose only by JSON
-        if self.guess is None or not self._passed_over:
+        if self.guess is None or not self._guessed_from_prose:
             self._keep_guess()
             return
         fallback = self._fallback
@@ -471,7 +473,7 @@ class _Call:
     def _fallback(self) -> JsonFallback:
         return self.account.json_fallbacks.setdefault(self.ask.model, JsonFallback())
 
-    def _passes_over_form(self, result: CallResult) -> bool:
+    def _ignored_schema(self, result: CallResult) -> bool:
         """Whether the server was asked to enforce a schema, and did not. False once asking in the
         prompt has failed to help twice."""
         ask, fallback = self.ask, self._fallback
@@ -503,14 +505,16 @@ class _Call:
             self.sender.accounts.memory.learn(key, known | guess.learned)
             self.sender.on_note(f"{self.sender.label} {guess.note}")
 
-    async def _next(self, retries: RetryState, failure: Failure, kind: FailureKind) -> None:
+    async def _prepare_retry(
+        self, retries: RetryState, failure: Failure, kind: FailureKind
+    ) -> None:
         """Wait until another try is worthwhile. Raises `ModelError` if none is."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         reachability = accounts.reachability
         strikes, known = 0, reachability.has_worked(host_port)
         if kind is FailureKind.UNREACHABLE:
             strikes = reachability.failed(host_port, failure.cause)
-        if self._is_in_vain(failure):
+        if self._always_fails_alike(failure):
             words = (
                 f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
             )
@@ -519,17 +523,17 @@ class _Call:
         match step:
             case GiveUp():
                 raise ModelError(self._given_up(step), retryable=step.retryable)
-            case Retry() if self.sender.sends_once and not _unheard(failure, kind):
+            case Retry() if self.sender.sends_once and not _is_undelivered(failure, kind):
                 words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
                 raise ModelError(f"{self.sender.label}: {words}", retryable=True)
             case Retry() if kind is FailureKind.UNREACHABLE and reachability.trouble(host_port):
-                # `_reachable` waits for the network before the next request, so this is no try
+                # no try, as `_wait_until_reachable` waits for the network before the next request
                 retries.uncount()
             case Retry():
                 self._close(step, failure)
                 await self._pause(step)
 
-    def _is_in_vain(self, failure: Failure) -> bool:
+    def _always_fails_alike(self, failure: Failure) -> bool:
         """Whether the server has failed in the same way on everything that this model was asked. An
         outage has another status, or comes after an answer."""
         account, model, now = self.account, self.ask.model, self.sender.accounts.clock.monotonic()
@@ -583,12 +587,12 @@ _ANSWERS = {
 """Refusals that end the conversation and are not failures of the call."""
 
 
-def _told(failure: Failure, request_id: str | None) -> str:
+def _with_request_id(failure: Failure, request_id: str | None) -> str:
     """Describe a failure, with the id by which the server's owners can find it."""
     return describe(failure) + (f"; request {request_id}" if request_id else "")
 
 
-def _unheard(failure: Failure, kind: FailureKind) -> bool:
+def _is_undelivered(failure: Failure, kind: FailureKind) -> bool:
     """Whether a request certainly did not reach the application: a rate limit turned it away, or
     there was no connection. A proxy's word for that is not trusted, as it may have passed the
     request on."""
