@@ -231,7 +231,7 @@ async def exchange(
     reached(KillPoint.SENDING)
     try:
         async with deadlines.alarm:
-            await transport.post(headers, body, handler.answered)
+            await transport.post(headers, body, handler.on_response)
             handler.ended(now())
     # raised by our handler to stop reading a long refusal; what was read is evaluated
     except _EnoughError:
@@ -266,50 +266,50 @@ class _ResponseHandler:
         self._accepted = accepted
         parser = result.parser
         # checked once, as comparing with a protocol takes 30 µs
-        self._any = parser if isinstance(parser, AnyAnswerParser) else None
+        self._app_parser = parser if isinstance(parser, AnyAnswerParser) else None
         self._decoder = EventDecoder()
-        self._any_event = False
+        self._had_event = False
         self._document: bytearray | None = None
         """The answer, if it is a single document."""
         self._headers: Mapping[str, str] = {}
         self._refusal = bytearray()
         """What came instead of a stream."""
-        self._refuses = False
-        self._named = 0
+        self._is_refusal = False
+        self._names_checked = 0
         """How many names of models were checked."""
 
-    def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
+    def on_response(self, status: int, headers: Mapping[str, str]) -> OnBody:
         reached(KillPoint.SENT)
         self._result.status = status
         self._result.request_id = _request_id(headers)
         self._result.route = route_of(headers)
-        if self._any is not None:
-            self._any.hear_headers(headers)
+        if self._app_parser is not None:
+            self._app_parser.hear_headers(headers)
         if self._is_document(status, headers):
             self._document = bytearray()
             self._accepted()
-            return self._collected
+            return self._on_document
         # a gateway that is down answers 200 with a page, some servers 200 with an error as JSON
         if status != 200 or _is_no_stream(headers):
-            self._headers, self._refuses = headers, True
-            return self._refused
+            self._headers, self._is_refusal = headers, True
+            return self._on_refusal
         self._accepted()
-        return self._spoken
+        return self._on_stream
 
-    def _spoken(self, chunk: bytes) -> None:
+    def _on_stream(self, chunk: bytes) -> None:
         result = self._result
         if not result.parser.ended and (events := self._decoder.feed(chunk)):
-            self._any_event = True
+            self._had_event = True
             _take_events(events, result, self._deadlines)
-            self._refuse_other()
+            self._abort_other_model()
 
     def _is_document(self, status: int, headers: Mapping[str, str]) -> bool:
-        parser = self._any
+        parser = self._app_parser
         if parser is None or status not in _WELL:
             return False
         return parser.takes_document and (not parser.streams or _is_no_stream(headers))
 
-    def _collected(self, chunk: bytes) -> None:
+    def _on_document(self, chunk: bytes) -> None:
         assert self._document is not None  # noqa: S101  (given out with it)
         # checked after each piece, so that Content-Length need not be trusted
         self._document += chunk
@@ -318,32 +318,32 @@ class _ResponseHandler:
 
     def _read_document(self, document: bytes) -> None:
         result = self._result
-        assert self._any is not None  # noqa: S101  (looked at before)
+        assert self._app_parser is not None  # noqa: S101  (looked at before)
         try:
             # some servers on Windows begin with a byte order mark, which JSON does not allow
             text = document.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BrokenStreamError("the answer holds bytes that are not UTF-8") from None
-        words = self._any.feed_document(text)
-        result.session = self._any.session
-        self._refuse_other()
+        words = self._app_parser.feed_document(text)
+        result.session = self._app_parser.session
+        self._abort_other_model()
         result.reply.add(words)
         result.reply.ended()
 
-    def _refuse_other(self) -> None:
+    def _abort_other_model(self) -> None:
         """Abort a reply that is refused anyway, as each further word would be paid for."""
         result = self._result
         named = len(result.parser.named.models)
-        if result.meant is None or not result.meant.only or named == self._named:
+        if result.meant is None or not result.meant.only or named == self._names_checked:
             return
-        self._named = named
+        self._names_checked = named
         other = result.other
         if other is not None:
             # raised within the stream: that closes the connection, and so stops the server
             words = f"{other} answered in place of {result.meant.model}"
             raise InStreamError(Failure(Cause.OTHER_MODEL, words))
 
-    def _refused(self, chunk: bytes) -> None:
+    def _on_refusal(self, chunk: bytes) -> None:
         self._refusal += chunk
         if len(self._refusal) >= LONGEST_REFUSAL:
             raise _EnoughError
@@ -354,17 +354,17 @@ class _ResponseHandler:
         if self._document is not None:
             self._read_document(bytes(self._document))
             return
-        if self._refuses:
+        if self._is_refusal:
             result.failure = _refusal(result.status or 0, self._headers, bytes(self._refusal), now)
             return
         if events := self._decoder.close():
-            self._any_event = True
+            self._had_event = True
             _take_events(events, result, self._deadlines)
-            self._refuse_other()
-        if self._any is not None:
-            self._any.close()
-            result.session = self._any.session
-        if not self._any_event:
+            self._abort_other_model()
+        if self._app_parser is not None:
+            self._app_parser.close()
+            result.session = self._app_parser.session
+        if not self._had_event:
             result.failure = Failure(Cause.NO_STREAM, "no event in it")
         elif not result.parser.whole:
             result.failure = Failure(Cause.UNFINISHED)
