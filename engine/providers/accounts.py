@@ -6,30 +6,26 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import math
+import random
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from engine.providers.agents import Agents
+from engine.providers.attempts import Cause
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.endpoint import Wire, address
-from engine.providers.http.transport import Address, HostPort, Transport
+from engine.providers.http.transport import Address, Fault, HostPort, Transport
 from engine.providers.limiter import Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
 from engine.providers.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from engine.providers.http.pool import ConnectionPool
-
-
-import math
-import random
-import time
-from datetime import UTC, datetime
-
-from engine.providers.attempts import Cause
-from engine.providers.http.transport import Fault
 
 
 def _now() -> datetime:
