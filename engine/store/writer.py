@@ -137,13 +137,13 @@ class Writer:
         self._full: sqlite3.Error | None = None
         self._on_trouble: list[OnTrouble] = []
         self._closing = threading.Event()
-        self._tried_until: float | None = None
+        self._closing_deadline: float | None = None
         """The monotonic time until which a closing store waits for room."""
         self._given_up: StoreError | None = None
         """Why nothing will be written any more."""
         self._closed: StoreError | None = None
         """The error for whoever gives another row."""
-        self._told_in_vain: CrosswindError | None = None
+        self._unreported: CrosswindError | None = None
         """The first failure of rows that nobody waits for."""
         # a daemon, so that a process whose main thread died without `close` ends as in a crash, and
         # the next engine finds what was committed
@@ -156,13 +156,13 @@ class Writer:
         Raises `StoreError`; also if earlier rows of `tell` failed, although these rows are written
         then.
         """
-        waiter = _here()
+        waiter = _new_waiter()
         self._give(_Rows(rows, self._now(), waiter))
         # not shielded: the rows are written whether or not the caller still waits
         seqs = await waiter.future
         # from here on a kill must lose nothing of it; tests end the process here
         reached(KillPoint.ACKNOWLEDGED)
-        self._raise_told()
+        self._raise_unreported()
         return seqs
 
     def tell(self, rows: Sequence[StoredRow]) -> None:
@@ -175,7 +175,7 @@ class Writer:
 
         If cancelled, nothing is written. Raises what the rows raise, and `StoreError`.
         """
-        waiter = _here()
+        waiter = _new_waiter()
         self._give(_Many(bulk, self._now(), waiter))
         try:
             # shielded: the writer's thread consumes the rows until it is stopped there
@@ -189,13 +189,13 @@ class Writer:
 
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
         """Note by path the files that hold what the store has up to `through`, or up to now."""
-        waiter = _here()
+        waiter = _new_waiter()
         self._give(_Mirrored(digests, through, self._now(), waiter))
         await waiter.future
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
         """Note by path the edited files that a person decided to keep."""
-        waiter = _here()
+        waiter = _new_waiter()
         self._give(_Kept(digests, self._now(), waiter))
         await waiter.future
 
@@ -219,7 +219,7 @@ class Writer:
         with self._gate:
             if self._given_up is not None:
                 return str(self._given_up)
-            return None if self._full is None else self._words(self._full)
+            return None if self._full is None else self._trouble_text(self._full)
 
     def on_trouble(self, hear: OnTrouble) -> None:
         """Call `hear` with the text of `trouble` when that begins, and with None when it ends; on
@@ -237,7 +237,7 @@ class Writer:
         # wakes a writer that waits for room on a full disk, so that closing takes no RETRY_S
         self._closing.set()
         self._thread.join()
-        self._raise_told()
+        self._raise_unreported()
 
     def _now(self) -> int:
         return round(self._clock().timestamp() * 1000)
@@ -251,9 +251,9 @@ class Writer:
             self._unwritten += _rows_in(request)
             self._requests.put(request)
 
-    def _raise_told(self) -> None:
+    def _raise_unreported(self) -> None:
         with self._gate:
-            failure, self._told_in_vain = self._told_in_vain, None
+            failure, self._unreported = self._unreported, None
         if failure is not None:
             raise failure
 
@@ -267,7 +267,7 @@ class Writer:
                 group = []
                 going_on, alone = self._gather(group)
                 if group:
-                    self._settle(group)
+                    self._write_group(group)
                 elif going_on:
                     self._beat()
                 if alone is not None:
@@ -304,7 +304,7 @@ class Writer:
                 return True, None
         return False, None
 
-    def _settle(self, group: Sequence[_Request]) -> None:
+    def _write_group(self, group: Sequence[_Request]) -> None:
         """Write all requests in order; if the disk is full, wait until it is not."""
         left = list(group)
         while left:
@@ -372,7 +372,7 @@ class Writer:
     def _begin_trouble(self, error: sqlite3.Error) -> None:
         with self._gate:
             began, self._full = self._full is None, error
-            words = self._words(error)
+            words = self._trouble_text(error)
         if began:
             self._tell_trouble(words)
 
@@ -400,8 +400,8 @@ class Writer:
         """Wait before the next attempt. Raises `StoreError` if the time for closing is over."""
         if not self._closing.wait(RETRY_S):
             return
-        self._tried_until = self._tried_until or time.monotonic() + CLOSING_S
-        if time.monotonic() >= self._tried_until:
+        self._closing_deadline = self._closing_deadline or time.monotonic() + CLOSING_S
+        if time.monotonic() >= self._closing_deadline:
             with self._gate:
                 rows = plural(self._unwritten, "row")
                 raise _NeverWrittenError(
@@ -410,7 +410,7 @@ class Writer:
                 )
         time.sleep(_CLOSING_STEP_S)
 
-    def _words(self, error: sqlite3.Error) -> str:
+    def _trouble_text(self, error: sqlite3.Error) -> str:
         what = (
             "the disk is full"
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
@@ -497,11 +497,11 @@ class Writer:
                 by_loop[request.waiter.loop].append((request.waiter, outcome))
             elif isinstance(outcome, CrosswindError):
                 with self._gate:
-                    self._told_in_vain = self._told_in_vain or outcome
+                    self._unreported = self._unreported or outcome
         for loop, answers in by_loop.items():
             try:
                 # a future may only be set from the thread of its loop
-                loop.call_soon_threadsafe(_wake, answers)
+                loop.call_soon_threadsafe(_resolve, answers)
             except RuntimeError:
                 continue  # the loop is closed, so nobody waits there
 
@@ -519,7 +519,7 @@ class Writer:
         with self._gate:
             self._closed = self._given_up = failure
             if isinstance(error, _NeverWrittenError):
-                self._told_in_vain = self._told_in_vain or failure
+                self._unreported = self._unreported or failure
             # nothing is added meanwhile: `_give` takes the lock, and raises from here on
             while not self._requests.empty():
                 request = self._requests.get_nowait()
@@ -550,12 +550,12 @@ def _rows_in(request: _Request | _Alone) -> int:
             return 1
 
 
-def _here() -> _Waiter:
+def _new_waiter() -> _Waiter:
     loop = asyncio.get_running_loop()
     return _Waiter(loop, loop.create_future())
 
 
-def _wake(answers: Iterable[tuple[_Waiter, _Outcome]]) -> None:
+def _resolve(answers: Iterable[tuple[_Waiter, _Outcome]]) -> None:
     for waiter, outcome in answers:
         if waiter.future.done():
             continue  # the waiter was cancelled; the rows are written all the same
