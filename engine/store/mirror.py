@@ -119,7 +119,7 @@ class Mirror:
             _refuse_names(benchmark, sources.targets)
             files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
             made_from = "" if only is not None else self._made_from(benchmark, sources)
-            if not (only is None and files.stand(made_from, _names(sources.targets))):
+            if not (only is None and files.is_current(made_from, _names(sources.targets))):
                 for name, pieces, is_array in self._all_files(benchmark, sources, only):
                     files.put(name, pieces, is_array=is_array)
                 if only is None:
@@ -218,28 +218,28 @@ class _Files:
         self._failed: list[str] = []
         self._accepted: dict[str, str] = {}
         self._digests: dict[str, str] = {}
-        self._stand: dict[str, str | None] = {}
+        self._current: dict[str, str | None] = {}
         """The present digest of each file; None for one that does not exist."""
 
-    def stand(self, made_from: str, names: Iterable[str]) -> bool:
+    def is_current(self, made_from: str, names: Iterable[str]) -> bool:
         """Whether every file and `made_from` are as they were when all files were up to date.
 
         If so, the files are reported as unchanged, and copies of ours beside them are deleted. All
         bytes are read, as neither size nor time shows that nobody edited a file.
         """
-        known = self._reader.mirrored(self._note())
+        known = self._reader.mirrored(self._note_path())
         if known is None or self._edits is EditPolicy.OVERWRITE:
             return False
         for name in names:
             place = self._folder / name
             self._refuse_links(place.parent)
             try:
-                self._stand[self._relative(place)] = digest_on_disk(place)
+                self._current[self._relative(place)] = digest_on_disk(place)
             except InputError:
                 return False  # reported when the file is to be written
-        if known.digest != self._standing(made_from):
+        if known.digest != self._state_digest(made_from):
             return False
-        for relative, digest in self._stand.items():
+        for relative, digest in self._current.items():
             if digest is not None and digest in self._ours(relative):
                 self._unchanged.append(relative)
                 self._digests[relative] = digest
@@ -250,7 +250,7 @@ class _Files:
     def remember(self, made_from: str) -> None:
         """Note the state of all files, if none failed and no edit was reported or just accepted."""
         if not (self._failed or self._kept or self._accepted):
-            self._digests[self._note()] = self._standing(made_from)
+            self._digests[self._note_path()] = self._state_digest(made_from)
 
     def note_scenarios(self, benchmark: str, through: int) -> None:
         """Note from which rows `scenarios.json` was written, if it is as we wrote it."""
@@ -259,12 +259,12 @@ class _Files:
             file = MirroredFile(relative, self._digests[relative], through)
             self._digests[rows_note(benchmark)] = rows_of(self._reader, benchmark, file)
 
-    def _note(self) -> str:
+    def _note_path(self) -> str:
         return f"{NOTE}mirrored/{self._relative(self._folder)}"
 
-    def _standing(self, made_from: str) -> str:
-        stand = f"{made_from} {sorted(self._stand.items())}"
-        return blake2b(stand.encode(), digest_size=16).hexdigest()
+    def _state_digest(self, made_from: str) -> str:
+        state = f"{made_from} {sorted(self._current.items())}"
+        return blake2b(state.encode(), digest_size=16).hexdigest()
 
     def report(self, through: int) -> MirrorReport:
         return MirrorReport(
@@ -283,11 +283,11 @@ class _Files:
         try:
             text = self._text(place, pieces, is_array=is_array)
             if text is None:
-                self._stand[self._relative(place)] = digest_on_disk(place)
+                self._current[self._relative(place)] = digest_on_disk(place)
             else:
                 self._refuse_links(place.parent)
                 place.parent.mkdir(parents=True, exist_ok=True)
-                self._settle(place, text)
+                self._write(place, text)
         except DamagedError as error:
             self._failed.append(f"{self._relative(place)} was left as it is: {error}")
         except OSError as error:
@@ -331,7 +331,7 @@ class _Files:
         finally:
             new.discard()
 
-    def _settle(self, place: Path, text: Iterator[str]) -> None:
+    def _write(self, place: Path, text: Iterator[str]) -> None:
         relative = self._relative(place)
         beside = place.with_name(place.name + _BESIDE)
         new = NewFile(place, text)
@@ -339,10 +339,10 @@ class _Files:
             on_disk = digest_on_disk(place)
             is_ours = on_disk is None or on_disk in {new.digest, *self._ours(relative)}
             if not is_ours and self._edits is not EditPolicy.OVERWRITE:
-                self._stand[relative] = on_disk
+                self._current[relative] = on_disk
                 self._leave(relative, str(on_disk), new, beside)
                 return
-            self._digests[relative] = self._stand[relative] = new.digest
+            self._digests[relative] = self._current[relative] = new.digest
             if on_disk == new.digest:
                 self._unchanged.append(relative)
             else:
