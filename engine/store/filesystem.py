@@ -19,8 +19,8 @@ _NETWORK: Final = frozenset(
     "fuse.sshfs glusterfs lustre ncpfs nfs nfs3 nfs4 smb smb2 smb3 smbfs webdav".split()
 )
 _MOUNTS: Final = Path("/proc/mounts")
-_TELL_SECONDS: Final = 2.0
-_TOLD = re.compile(r"(.+) on (/.*) \((\w[\w.]*)[,)]")
+_TIMEOUT_S: Final = 2.0
+_MOUNT_LINE = re.compile(r"(.+) on (/.*) \((\w[\w.]*)[,)]")
 """The output of `mount` on a system without `/proc`: `what on where (kind, option, option)`."""
 
 
@@ -29,19 +29,19 @@ def mounts_text() -> str:
     try:
         return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
-        return mounts_as_told(_told())
+        return mounts_from_output(_mount_output())
 
 
-def mounts_as_told(told: str) -> str:
+def mounts_from_output(output: str) -> str:
     """Convert the output of `mount` on a Mac into the format of `/proc/mounts`."""
-    found = (_TOLD.match(line) for line in told.splitlines())
+    found = (_MOUNT_LINE.match(line) for line in output.splitlines())
     lines = (
         f"{_escaped(one[1])} {_escaped(one[2])} {one[3]} - 0 0" for one in found if one is not None
     )
     return "\n".join(lines)
 
 
-def _told() -> str:
+def _mount_output() -> str:
     try:
         answer = subprocess.run(
             ["/sbin/mount"],
@@ -49,7 +49,7 @@ def _told() -> str:
             text=True,
             errors="surrogateescape",
             check=False,
-            timeout=_TELL_SECONDS,
+            timeout=_TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

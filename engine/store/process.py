@@ -17,7 +17,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES: Final = ("pid", "time")
 """In another namespace of these kinds, process ids or start times mean something else."""
 _DEAD_STATES: Final = frozenset("ZX")
-_ASK_SECONDS: Final = 2.0
+_TIMEOUT_S: Final = 2.0
 
 
 class ProcessState(Enum):
@@ -106,7 +106,7 @@ def _is_there(process: Process) -> bool:
 
 def _boot() -> str:
     if sys.platform == "darwin":
-        return _asked("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
+        return _output_of("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
     try:
         return _BOOT.read_text().strip()
     except OSError:
@@ -124,7 +124,7 @@ def _began(pid: int) -> str | None:
     """Return when a process started, in the system's own format; None if it is not running, empty
     if that cannot be read."""
     if sys.platform == "darwin":
-        return _began_as_told(pid)
+        return _began_by_ps(pid)
     try:
         # the name in parentheses may hold anything, parentheses too
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -137,15 +137,15 @@ def _began(pid: int) -> str | None:
     return None if fields[0] in _DEAD_STATES else fields[19]
 
 
-def _began_as_told(pid: int) -> str | None:
-    state, _, began = _asked("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
+def _began_by_ps(pid: int) -> str | None:
+    state, _, began = _output_of("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
     return None if not state or state[0] in _DEAD_STATES else began.strip()
 
 
-def _asked(*command: str) -> str:
+def _output_of(*command: str) -> str:
     try:
         answer = subprocess.run(  # noqa: S603  (a fixed command of the system)
-            command, capture_output=True, text=True, check=False, timeout=_ASK_SECONDS
+            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -43,7 +43,7 @@ from tui.text.wrap import AT_ONCE
 MEGABYTE: Final = 1_000_000
 AT_MOST_S: Final = 0.05
 APART: Final = {
-    "engine.store.filesystem._TOLD": "what this system itself says of what is mounted",
+    "engine.store.filesystem._MOUNT_LINE": "what this system itself says of what is mounted",
 }
 """Slow where they were looked for all over a foreign text, and why they are not."""
 AT_MOST: Final[Mapping[str, int]] = {

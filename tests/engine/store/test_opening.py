@@ -20,7 +20,7 @@ from sqlite_utils import Database
 from engine.errors import StoreError
 from engine.identity import message_digest
 from engine.store.database import Store, open_store
-from engine.store.filesystem import file_system, mounts_as_told, refuse_network
+from engine.store.filesystem import file_system, mounts_from_output, refuse_network
 from engine.store.integrity import faults, quick_check
 from engine.store.migrations import MIGRATIONS
 from engine.store.reading import open_reader
@@ -413,7 +413,7 @@ host:/export on /Volumes/far (nfs, nodev, nosuid)
     ],
 )
 def test_a_mac_tells_its_file_systems_in_its_own_way(place: str, kind: str) -> None:
-    mounts = mounts_as_told(MOUNT_OF_A_MAC)
+    mounts = mounts_from_output(MOUNT_OF_A_MAC)
     assert file_system(Path(place), mounts) == kind
     if kind == "apfs":
         refuse_network(Path(place), mounts)
