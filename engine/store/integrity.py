@@ -35,8 +35,8 @@ from engine.store.schema import (
 )
 from engine.store.tables import TABLES
 
-TOLD: Final = 5
-_STEPS: Final = 10_000
+MOST_REPORTED: Final = 5
+_INSTRUCTIONS: Final = 10_000
 """Instructions of SQLite's virtual machine between two looks at the clock, a few milliseconds."""
 
 
@@ -45,7 +45,7 @@ class TimeIsOverError(Exception):
 
 
 def faults(path: Path) -> list[str]:
-    """List what is damaged, a few words for each fault, `TOLD` at most; empty if nothing is.
+    """List what is damaged, in a few words each, at most `MOST_REPORTED`; empty if nothing is.
 
     Raises `StoreError` for a file that is no store of this program, or cannot be read.
     """
@@ -58,7 +58,7 @@ def faults(path: Path) -> list[str]:
     try:
         with closing(raw_connection(path)) as connection:
             check_header(connection, path)
-            return [*told, *_amounts(connection), *faults_in(connection)][:TOLD]
+            return [*told, *_amounts(connection), *faults_in(connection)][:MOST_REPORTED]
     except DamagedStoreError as error:
         return [error.how]
     except sqlite3.Error as error:
@@ -75,8 +75,8 @@ def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = 
     """
     if over is not None:
         # a handler that returns true ends the statement with SQLITE_INTERRUPT
-        connection.set_progress_handler(over, _STEPS)
-    return list(islice(_faults(connection, over or (lambda: False)), TOLD))
+        connection.set_progress_handler(over, _INSTRUCTIONS)
+    return list(islice(_faults(connection, over or (lambda: False)), MOST_REPORTED))
 
 
 def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
-    for [found] in connection.execute(f"PRAGMA integrity_check({TOLD})").fetchall():
+    for [found] in connection.execute(f"PRAGMA integrity_check({MOST_REPORTED})").fetchall():
         if found != "ok":
             yield str(found)
 
@@ -149,7 +149,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
                 yield found
             elif table == "message" and not _follows(spoken, values):
                 yield f"what was said before message {values['seq']} is missing"
-    for table, names in _NO_FACTS.items():
+    for table, names in _TABLES_WITHOUT_SEQ.items():
         if not _columns(connection, table):
             continue  # an older store has none
         for row in connection.execute(f"SELECT {names} FROM {table} NOT INDEXED"):
@@ -157,7 +157,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
                 yield f"a row of {table} cannot be read"
 
 
-_NO_FACTS: Final = {
+_TABLES_WITHOUT_SEQ: Final = {
     "mirrored": "path, digest",
     "kept": "path, digest",
     "lease": "engine, host, boot, space, began, place",
@@ -216,7 +216,7 @@ def quick_check(
 ) -> list[str] | None:
     """List what is damaged; None if `longest_s` seconds were over before the end.
 
-    Creates no files beside a store that nobody has open. Raises `StoreError`.
+    Creates no files beside a store whose log is empty. Raises `StoreError`.
     """
     if (lost := log_fault(path)) is not None:
         return [lost]
@@ -229,23 +229,23 @@ def quick_check(
         found = _checked(path, "immutable=1", longest_s, clock)
         # if the file changed meanwhile, it is checked once more in the usual way
         if _at_rest(path) == before:
-            return _told(path, found)
+            return _or_raise(path, found)
     with closing(open_reader(path)):
-        return _told(path, _checked(path, "mode=ro", longest_s, clock))
+        return _or_raise(path, _checked(path, "mode=ro", longest_s, clock))
 
 
 def spent_usd(path: Path) -> float | None:
     """Return what all calls cost in US dollars, as far as their prices are known; None if that
     cannot be read. Creates no files beside a store whose log is empty."""
-    return _asked(path, f"SELECT total({plausible('cost_usd')}) FROM attempt")
+    return _queried_number(path, f"SELECT total({plausible('cost_usd')}) FROM attempt")
 
 
 def is_empty(path: Path) -> bool:
     """Whether nothing was ever stored. False if that cannot be read. Creates nothing either."""
-    return _asked(path, _ROWS) == 0
+    return _queried_number(path, _ROWS) == 0
 
 
-def _asked(path: Path, sql: str) -> float | None:
+def _queried_number(path: Path, sql: str) -> float | None:
     # opening a pipe would block, and SQLite deletes the log of an empty file
     if not path.is_file() or not path.stat().st_size:
         return None
@@ -270,7 +270,7 @@ def _at_rest(path: Path) -> tuple[int, int] | None:
     return (now.st_size, now.st_mtime_ns) if now.st_size else None
 
 
-def _told(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] | None:
+def _or_raise(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] | None:
     if isinstance(found, sqlite3.Error):
         raise unreadable(path, found) from found
     return found
@@ -323,7 +323,7 @@ def check_newest(connection: sqlite3.Connection, path: Path) -> None:
         if message_digest(speaker, text) != digest:
             raise damaged(path, f"the text of message {seq} is not the one that was stored")
     deadline = time.monotonic() + _LONGEST_S
-    connection.set_progress_handler(lambda: time.monotonic() >= deadline, _STEPS)
+    connection.set_progress_handler(lambda: time.monotonic() >= deadline, _INSTRUCTIONS)
     try:
         found = page_fault(connection)
     except sqlite3.Error as error:

@@ -43,7 +43,7 @@ class LeftOutRows:
         `StoreError`."""
         said = {name: _readable(name, value) for name, value in row.items()}
         line = json.dumps({"table": table, "why": why, "row": said}, ensure_ascii=False)
-        with _told(self.path):
+        with _write_errors(self.path):
             if self._file is None:
                 # O_EXCL: never into a file or link that somebody else created; 0o600: it holds what
                 # was said
@@ -56,7 +56,7 @@ class LeftOutRows:
         """Close the file after it is synced to disk. Raises `StoreError`."""
         if self._file is None:
             return
-        with _told(self.path), self._file:
+        with _write_errors(self.path), self._file:
             self._file.flush()
             # before the damaged store is replaced: from then on these rows are only here
             os.fsync(self._file.fileno())
@@ -64,7 +64,7 @@ class LeftOutRows:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -98,7 +98,7 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
         if not is_there:
             fewer.add(one["table"], one["row"], one["why"])
     fewer.close()
-    with _told(left_out):
+    with _write_errors(left_out):
         if fewer.rows:
             fewer.path.replace(left_out)
         else:
