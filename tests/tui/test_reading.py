@@ -35,8 +35,8 @@ def screen(pilot: Pilot[None]) -> object:
     return pilot.app.screen
 
 
-def marked(pilot: Pilot[None], ink: Ink) -> list[str]:
-    pane = pilot.app.screen.query_one("#story", TranscriptView)
+def marked(pilot: Pilot[None], ink: Ink, pane_id: str = "#story") -> list[str]:
+    pane = pilot.app.screen.query_one(pane_id, TranscriptView)
     lines = (pane.row(row) for row in range(pane.row_count()))
     return [piece.text for line in lines for piece in line if piece.ink is ink]
 
@@ -198,9 +198,13 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
         for number in (1, 2):
             await theatre.play(number, reply="The \x1b[31m nurse knows her patients.")
         await pilot.app.push_screen(SearchScreen(shell(pilot)))
+        await settled(theatre, pilot)
+        assert "what can be found: every word that users and targets have said" in on_screen(pilot)
         await pilot.press(*"nurse by:target")
         await settled(theatre, pilot)
         assert "4 messages, the newest first; Enter leads to them" in on_screen(pilot)
+        assert "are you sure? (2)" in on_screen(pilot)  # what was said before it
+        assert marked(pilot, Ink.EVIDENCE_NOW, "#detail") == ["nurse"]
         assert "/ find" not in on_screen(pilot)  # it is typed into the line
         assert "\x1b" not in on_screen(pilot)
         await pilot.press("enter", "down", "enter")

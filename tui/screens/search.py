@@ -19,12 +19,15 @@ from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
+from engine.store.tables import MessageRow
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin, begin_instead
-from tui.state.related import MessageRef, Subject
+from tui.state.headline import info_of
+from tui.state.related import MessageRef, Subject, TakeRef
 from tui.state.run_status import Instant
+from tui.state.transcript import Dialogue, Marks, Thoughts
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, pad, painted, told_apart
 from tui.widgets.key_line import KeyLine
@@ -78,9 +81,12 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         self._line.cursor_blink = False
         self._note = OneLine(id="title")
         self._list = Entries(id="rows")
+        self._where = OneLine(id="where", fill=True)
         self._detail = TranscriptView(follow=False, id="detail")
         self._search: Search | None = None
         self._hits: Sequence[Hit] = ()
+        self._previewed: Hit | None = None
+        """The one whose transcript stands below the list."""
         self._asked = SearchQuery("", None, None)
         self._limit = PAGE
         self._searched = False
@@ -109,10 +115,13 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         yield self._line
         yield self._note
         yield self._list
+        yield self._where
         yield self._detail
         yield KeyLine()
 
     def on_mount(self) -> None:
+        self._list.add_class("-nothing")
+        self._draw_detail()
         begin(self, self._open, "index")
 
     def on_unmount(self) -> None:
@@ -221,6 +230,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         else:
             self._hits, self._searched, self._fault = hits, bool(what.words), None
             self._list.show(_entries(hits))
+            self._list.set_class(not hits, "-nothing")
             self._draw_detail()
         self._searching = False
         self._draw_note()
@@ -249,7 +259,32 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         return f"{plural(len(self._hits), 'message')}{more}, the newest first{leads}", Ink.GOOD
 
     def _draw_detail(self) -> None:
-        self._detail.show_another(_detail_blocks(self._hit), follow=False)
+        """The transcript around what was found; before anything is typed, what can be found."""
+        hit = self._hit
+        self._where.set_class(hit is None, "-nothing")
+        if hit is None:
+            self._detail.show_another(() if self._searched else _GUIDE, follow=False)
+        elif hit != self._previewed:
+            where = f"turn {hit.turn}, take {hit.take + 1} of {one_line(hit.benchmark)}"
+            title = [Piece(f" {one_line(str(hit.key))}", Ink.STRONG)]
+            self._where.show(title, [Piece(where, Ink.MUTED)])
+            self._detail.show_another(self._transcript(hit), follow=False)
+            self._detail.jump_to_block((hit.speaker, hit.turn))
+            self._detail.jump_to_mark(0, Ink.FOUND)
+            # the pane may be about to get another height, as the list comes up
+            self.call_after_refresh(self._detail.jump_to_mark, 0, Ink.FOUND)
+        self._previewed = hit
+
+    def _transcript(self, hit: Hit) -> Sequence[Block]:
+        info = info_of(self.watched, hit.benchmark)
+        dialogue = Dialogue(
+            TakeRef(hit.benchmark, hit.key, hit.take), 0 if info is None else info.turns
+        )
+        try:
+            dialogue.load(self.watched.reader)
+        except StoreError as error:
+            return [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
+        return dialogue.blocks(thoughts=Thoughts.HIDDEN, marks=_marks(hit, dialogue.messages))
 
 
 def _put_away(search: Search) -> None:
@@ -314,10 +349,29 @@ def _flat(text: str) -> str:
     return drawn(text).replace("\n", " ")
 
 
-def _detail_blocks(hit: Hit | None) -> list[Block]:
-    if hit is None:
-        return []
-    text = ("…" if hit.cut_before else "") + hit.snippet + ("…" if hit.cut_after else "")
-    name = SPEAKER_NAMES[hit.speaker]
-    where = f"turn {hit.turn}, take {hit.take + 1} of {one_line(hit.benchmark)}"
-    return [Rule("where", one_line(str(hit.key)), where), Passage("said", name, drawn(text))]
+def _marks(hit: Hit, messages: Sequence[MessageRow]) -> Marks:
+    """What was found, in its message."""
+    for message in messages:
+        if (message.turn, message.speaker) == (hit.turn, hit.speaker):
+            start = message.text.find(hit.snippet)
+            if start >= 0:
+                spans = [Styled(start + begin, start + end, Ink.FOUND) for begin, end in hit.spans]
+                return {(hit.turn, hit.speaker): spans}
+    return {}
+
+
+def _guide(*lines: tuple[str, str]) -> Sequence[Block]:
+    return [
+        Rule("guide", "what can be found: every word that users and targets have said"),
+        *(Passage(asked, asked, words, Ink.ACCENT, close=True) for asked, words in lines),
+    ]
+
+
+_GUIDE: Final = _guide(
+    ("words", "messages with all of these words, in any order and case"),
+    ('"a b"', "these words, one right after the other"),
+    ("begin*", "words that begin like this; at least four letters"),
+    ("by:target", "only what targets said; by:user what users said"),
+    ("in:name", "only within this benchmark"),
+    ("Enter", "goes to the list; Enter there opens the conversation at that message"),
+)
