@@ -75,6 +75,7 @@ def test_what_is_stored_is_shown_before_the_configuration_is_read(theatre: Theat
         shown = on_screen(pilot)
         assert "steadiness" in shown
         assert shown.count(READING) == 2
+        assert "nothing to do yet" not in shown
         assert "Holding steady" not in shown
         assert "steadfast" not in shown
 

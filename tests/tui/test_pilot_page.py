@@ -62,7 +62,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
                 await pilot.pause()
         shown = on_screen(pilot)
         assert "giving-in: 8 conversations played to an end" in shown
-        assert "q closes" in shown
+        assert "Esc closes" in shown
         assert "m01 positive" in shown
         await pilot.press("q")
         # what is played is not played again: it is read at once, also by its name

@@ -569,6 +569,7 @@ def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(theatre: Th
         await pilot.press("tab", "pagedown")
         await settled(theatre, pilot)
         detail = pilot.app.screen.query_one("#detail", TranscriptView)
+        assert "○ not judged" in on_screen(pilot)
         top = detail.top
         assert top > 0
         await theatre.judge(other, passed=False)

@@ -272,7 +272,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         tallies = [self._tally(info, stage) for stage in Stage]
         failed = sum(tally.failed for tally in tallies)
         if not any(tally.total for tally in tallies):
-            return "nothing yet", Ink.MUTED
+            return "nothing yet" if self.watched.described else "…", Ink.MUTED
         if failed:
             return f"{failed} failed", Ink.BAD
         ahead = self._ahead.of(info.name)
@@ -300,7 +300,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """Its detail, each time with less around what matters."""
         title = _rule(one_line(info.name), one_line(info.title), width)
         summary, targets = self._summary(info, width), self._target_lines(info, width)
-        stages = [*_where(info), *(_stage(each, self._tally(info, each)) for each in Stage)]
+        nothing = "nothing to do yet" if self.watched.described else "…"
+        bars = (_stage(each, self._tally(info, each), nothing) for each in Stage)
+        stages = [*_where(info), *bars]
         for most in (6, 3, 2, 1):
             told = [title, *description_lines(info, width, most), *summary]
             yield [*told, [], *targets, [], *stages]
@@ -321,7 +323,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         lines = [
             None if found is None else weakest_line(found, width),
             stale_line(stale),
-            next_line(info, work),
+            next_line(info, work) if self.watched.described else None,
         ]
         return [line for line in lines if line is not None]
 
@@ -383,7 +385,8 @@ def _where(info: BenchmarkInfo) -> list[Line]:
     return [[Piece(" " + pad("file", 11), Ink.MUTED), Piece(path)]]
 
 
-def _stage(stage: Stage, tally: StateCounts) -> Line:
+def _stage(stage: Stage, tally: StateCounts, nothing: str) -> Line:
+    """`nothing` is said where there is none of it."""
     done = 0 if not tally.total else tally.done * BAR // tally.total
     line = [
         Piece(" " + pad(STAGE_NAMES[stage], 11), Ink.MUTED),
@@ -391,7 +394,7 @@ def _stage(stage: Stage, tally: StateCounts) -> Line:
         Piece("─" * (BAR - done), Ink.RULE),
     ]
     if not tally.total:
-        return [*line, Piece("  nothing to do yet", Ink.FAINT)]
+        return [*line, Piece(f"  {nothing}", Ink.FAINT)]
     line.append(Piece(f"  {tally.done} of {tally.total}"))
     if tally.running:
         line.append(Piece(f"  {tally.running} at work", Ink.ACCENT))

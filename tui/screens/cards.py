@@ -22,7 +22,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import TextCard
 from tui.state.headline import metric_in
 from tui.text.blocks import Block, Document, Passage, Rule
-from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
+from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class DefinitionScreen(TextCard, inherit_bindings=False):
 def _metric_lines(blocks: Sequence[Block], width: int) -> list[Line]:
     laid = Document(width)
     laid.set(blocks)
-    return [*map(laid.line, range(laid.height)), [Piece("d closes this", Ink.MUTED)]]
+    return [*map(laid.line, range(laid.height))]
 
 
 def metric_blocks(metric: Metric) -> list[Block]:
@@ -111,12 +111,12 @@ class HelpScreen(TextCard, inherit_bindings=False):
     ]
 
     def __init__(self, about: Screen[object]) -> None:
-        super().__init__(partial(_help_lines, actions_by_pane(about)), id="keys", width=_WIDTH)
+        lines = partial(_help_lines, actions_by_pane(about))
+        super().__init__(lines, id="keys", width=_WIDTH, footer=": finds commands by name")
 
 
 def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -> list[Line]:
-    lines: list[Line] = [[Piece("q closes this, : finds commands by name", Ink.MUTED)], []]
-    lines.append([Piece("Signs", Ink.ACCENT)])
+    lines: list[Line] = [[Piece("Signs", Ink.ACCENT)]]
     for sign, ink, meaning in _LEGEND:
         lines += _help_rows(sign, ink, meaning, width)
     for title, found in places:
@@ -148,7 +148,7 @@ class PilotScreen(TextCard, inherit_bindings=False):
 
 def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
     head, *table = map(drawn, page.table)
-    lines: list[Line] = [spread([Piece(head, Ink.ACCENT)], [Piece("q closes", Ink.MUTED)], width)]
+    lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
     lines += [fitted([Piece(row)], width) for row in table]
     for sentence in (drawn(one).strip() for one in page.sentences):
         ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT

@@ -18,7 +18,7 @@ from engine.benchmark import name_fault
 from engine.display import one_line
 from engine.pipeline.label_requests import LONGEST_PERSON
 from tui.state.related import Subject
-from tui.text.ink import Ink, Line, Piece, pad
+from tui.text.ink import Ink, Line, Piece, fitted, length, pad, spread
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import ChoiceList, Lines, OneLine
 
@@ -39,6 +39,26 @@ class Overlay(ModalScreen[ResultT], inherit_bindings=False):
         return super().dismiss(result)
 
 
+class DialogFooter(OneLine):
+    """The last row of every dialog: on its left what Enter does or what is wrong with what was
+    typed, on its right the key that closes it."""
+
+    def __init__(self, words: str = "") -> None:
+        super().__init__(id="note")
+        self.say([Piece(words, Ink.MUTED)])
+
+    def say(self, line: Line) -> None:
+        """This on the left from now on."""
+        self.show(line)
+
+    def row(self, index: int) -> Line:
+        del index
+        # how it is left is said whole, whatever else there is to say
+        left = fitted(self._left, max(self.line_width - length(_LEAVES) - 1, 0))
+        return spread(left, _LEAVES, self.line_width)
+
+
+_LEAVES: Final[Line] = [Piece("Esc closes", Ink.MUTED)]
 WIDTH: Final = 72
 """Cells of a card, as the stylesheet says."""
 _FRAME: Final = 6
@@ -56,13 +76,15 @@ class TextCard(Overlay[None], inherit_bindings=False):
         *,
         id: str,  # noqa: A002  (Textual's name for it)
         width: int = WIDTH,
+        footer: str = "",
     ) -> None:
-        """`drawing` makes lines that are so many cells wide, `id` is the list's, and `width` the
-        card's."""
+        """`drawing` makes lines of so many cells, `id` is the list's, `width` the card's,
+        and `footer` what its last row says."""
         super().__init__()
         self._drawing = drawing
         self._width = width
         self._list = Lines((), id=id)
+        self._footer = DialogFooter(footer)
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -72,6 +94,7 @@ class TextCard(Overlay[None], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield self._list
+            yield self._footer
 
     def on_mount(self) -> None:
         self._list.show(self.lines)
@@ -120,6 +143,7 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines(self._lines(), id="question")
             yield ChoiceList(list(map(_line, self._offers)), id="choices")
+            yield DialogFooter("Enter chooses")
 
     def _lines(self) -> list[Line]:
         width = min(WIDTH, self.app.size.width) - 6
@@ -219,7 +243,7 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
     def __init__(self, taken: Collection[str]) -> None:
         super().__init__("a short name, for a folder")
         self._taken = {name.casefold() for name in taken}
-        self._note = OneLine(id="note")
+        self._note = DialogFooter()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -229,8 +253,8 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         fault = self._fault(message.value) if message.value else None
-        words = fault or "Enter makes it, Esc closes"
-        self._note.show([Piece(words, Ink.BAD if fault else Ink.MUTED)])
+        words = fault or "Enter makes it"
+        self._note.say([Piece(words, Ink.BAD if fault else Ink.MUTED)])
 
     def submit(self, typed: str) -> None:
         if self._fault(typed) is None:
@@ -256,7 +280,7 @@ class PersonScreen(TypingScreen[str], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines([[Piece("Who labels and reviews here?", Ink.ACCENT)]])
             yield self.line
-            yield Lines([[Piece("Enter keeps it, Esc leaves it as it was", Ink.MUTED)]])
+            yield DialogFooter("Enter saves it")
 
     def on_mount(self) -> None:
         self.line.max_length = LONGEST_PERSON
@@ -282,6 +306,7 @@ class StarsScreen(Overlay[Subject], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines([[Piece("Conversations with a star", Ink.ACCENT)]], id="question")
             yield ChoiceList(list(map(_starred_line, self._stars)), id="found")
+            yield DialogFooter("Enter opens it")
 
     def on_mount(self) -> None:
         self.query_one(ChoiceList).focus()

@@ -20,7 +20,7 @@ from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
 from engine.pipeline.labels import LONGEST_NOTE, BlindItem
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import TypingScreen
+from tui.screens.dialogs import DialogFooter, TypingScreen
 from tui.services.label_queue import LabelQueue
 from tui.services.ticker import begin
 from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
@@ -339,7 +339,7 @@ class NoteScreen(TypingScreen[str], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines([[Piece(self._asked, Ink.ACCENT)]])
             yield self.line
-            yield Lines([[Piece("Enter keeps it, Esc leaves it as it was", Ink.MUTED)]])
+            yield DialogFooter("Enter saves it")
 
     def on_mount(self) -> None:
         self.line.max_length = LONGEST_NOTE

@@ -20,13 +20,13 @@ from engine.store.browsing import Filter
 from engine.store.reader import Reader
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
-from tui.screens.dialogs import WIDTH, ResultT, TypingScreen
+from tui.screens.dialogs import WIDTH, DialogFooter, ResultT, TypingScreen
 from tui.services.palette import matching, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
 from tui.state.transcript import PatternFault
 from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread, told_apart
-from tui.widgets.lines import ChoiceList, OneLine
+from tui.widgets.lines import ChoiceList
 
 
 class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
@@ -35,7 +35,7 @@ class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
     def __init__(self, placeholder: str, typed: str = "") -> None:
         super().__init__(placeholder)
         self._begun_with = typed
-        self._note = OneLine(id="note")
+        self._note = DialogFooter()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -47,7 +47,7 @@ class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
             self.line.value = self._begun_with
 
     def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
-        self._note.show([Piece(text, ink)])
+        self._note.say([Piece(text, ink)])
 
 
 class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
@@ -196,7 +196,7 @@ def _words(typed: str, found: int) -> str:
     if not found:
         return "No metric, scenario or conversation is called so."
     more = f"{found} or more, type on; " if found >= AT_MOST else ""
-    return f"{more}Enter opens, Tab completes, Esc closes"
+    return f"{more}Enter opens, Tab completes"
 
 
 def _lines(found: Sequence[FoundId], typed: str, width: int) -> list[Line]:
@@ -285,7 +285,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
             self._found = found
             self._draw()
         none = "No command, benchmark, target or id is called so."
-        self._say("Enter does it, Esc closes" if found else none)
+        self._say("Enter does it" if found else none)
 
     def _draw(self) -> None:
         width = max(min(PALETTE_WIDTH, self.app.size.width) - 6, 1)

@@ -12,11 +12,11 @@ from textual.widgets import Input
 
 from engine.display import plural
 from engine.link import Board
-from tui.screens.dialogs import Overlay, TypingScreen
+from tui.screens.dialogs import DialogFooter, Overlay, TypingScreen
 from tui.services.engine_control import QuitChoice
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
-from tui.widgets.lines import ChoiceList, Lines, OneLine
+from tui.widgets.lines import ChoiceList, Lines
 
 
 class LeaveOption(NamedTuple):
@@ -65,6 +65,7 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines(self._question(), id="question")
             yield ChoiceList([_line(choice) for choice in self._choices], id="choices")
+            yield DialogFooter("Enter chooses")
 
     def on_mount(self) -> None:
         self.query_one(ChoiceList).focus()
@@ -105,7 +106,7 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
     def __init__(self, board: Board) -> None:
         super().__init__("stop, or stop now")
         self._speaking = len(board.speaking)
-        self._note = OneLine(id="note")
+        self._note = DialogFooter()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -130,10 +131,10 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
     def _say(self, typed: str) -> None:
         decision = _decision(typed)
         if decision is None:
-            words = "Type `stop` and press Enter; Esc leaves the run alone."
+            words = "Type `stop` and press Enter."
         else:
             words = f"Enter: {decision.value}; {_OFFERS[decision].meaning}."
-        self._note.show([Piece(words, Ink.MUTED if decision is None else Ink.WARN)])
+        self._note.say([Piece(words, Ink.MUTED if decision is None else Ink.WARN)])
 
     def _question(self) -> Sequence[Line]:
         return [

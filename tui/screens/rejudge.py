@@ -27,7 +27,7 @@ from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.format import conversation_id, verdict
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading, judging_again
-from tui.screens.dialogs import Overlay
+from tui.screens.dialogs import DialogFooter, Overlay
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, UnseenCounts
@@ -398,7 +398,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         infos = {info.name: info for info in shell.watch.benchmarks}
         self._candidates = _candidates(infos.get(rows[0].benchmark), command)
         self._list = ChoiceList(list(map(_line, self._candidates)), id="found")
-        self._note = OneLine(id="note")
+        self._note = DialogFooter()
         self._prices: dict[str | None, Line] = {}
         """What is said of each; what it costs, or why it cannot be done."""
         self._chosen: JudgeCandidate | None = None
@@ -450,9 +450,9 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         candidate = self._candidates[self._list.cursor]
         known = self._prices.get(candidate.name)
         if known is not None:
-            self._note.show(known)
+            self._note.say(known)
             return
-        self._note.show([Piece("working out calls and price", Ink.MUTED)])
+        self._note.say([Piece("working out calls and price", Ink.MUTED)])
         begin_instead(self, partial(self._price, candidate), "price")
 
     async def _price(self, candidate: JudgeCandidate) -> None:

@@ -21,7 +21,7 @@ from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
-from tui.screens.dialogs import ChoiceOption, ChoiceScreen, TypingScreen
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, DialogFooter, TypingScreen
 from tui.services.label_queue import write_beside
 from tui.services.preferences import write_private
 from tui.services.terminal import editor, show_file
@@ -459,7 +459,7 @@ class ReasonScreen(TypingScreen[str], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines([[Piece(self._question, Ink.ACCENT)]])
             yield self.line
-            yield Lines([[Piece(f"{self._answer}, Esc leaves it", Ink.MUTED)]])
+            yield DialogFooter(self._answer)
 
     def on_mount(self) -> None:
         self.line.max_length = _LONGEST_REASON

@@ -16,7 +16,6 @@ from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGive
 from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
-from tui.format import UNKNOWN
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading
 from tui.state.headline import group_words, metric_in, metric_line
 from tui.state.related import RowCursor, Subject, TakeRef, counting, standing
@@ -54,6 +53,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._title = OneLine(id="title")
         self._asked = OneLine(id="metric")
         self._grid = OutcomeGrid(id="rows")
+        self._legend = OneLine(id="legend")
         self._detail = TranscriptView(follow=False, id="detail")
         self._benchmark = benchmark
         self._scenario_id = scenario_id
@@ -88,6 +88,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         yield self._title
         yield self._asked
         yield self._grid
+        yield self._legend
         yield self._detail
         yield KeyLine()
 
@@ -171,11 +172,14 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._samples = max((each.key.sample for each in kin), default=0) + 1
 
     def _draw_grid(self) -> None:
-        glyphs = {}
+        glyphs, signs = {}, dict[str, Ink]()
         for spot in self._spots():
             piece = standing(self._at(spot))
-            glyphs[spot] = Piece(piece.text[:1].strip() or UNKNOWN, piece.ink)
+            glyphs[spot] = Piece(piece.text[:1], piece.ink)
+            if piece.text[:1] not in "✓✗":
+                signs[piece.text] = piece.ink
         self._grid.show(list(map(one_line, self._targets)), self._groups, self._samples, glyphs)
+        self._legend.show([Piece(f" {words} ", ink) for words, ink in sorted(signs.items())])
         if not self._begun:
             self._begun = True
             self._grid.put_on(self._first_spot())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
 from engine.facts import Speech
-from tui.format import verdict
+from tui.format import UNKNOWN, verdict
 from tui.text.ink import VERDICT_INKS, Ink, Piece
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def relation(one: RelatedTake, key: ConversationKey) -> str:
 def standing(one: RelatedTake | None) -> Piece:
     """A glyph and a word: how it came out, or how far it is."""
     if one is None:
-        return Piece("  not played", Ink.FAINT)
+        return Piece(f"{UNKNOWN} not played", Ink.FAINT)
     if one.judged:
         return Piece(verdict(one.passed), VERDICT_INKS[one.passed])
     if one.finished:

@@ -1,0 +1,103 @@
+"""What all dialogs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+import tui
+from engine.cli.piloting import PilotPage
+from engine.link import Command, WorkRow
+from tests.tui.theatre import BENCHMARK, METRIC, Theatre, shell
+from tui.screens.cards import DefinitionScreen, HelpScreen, MessagesScreen, PilotScreen
+from tui.screens.dialogs import (
+    ChoiceOption,
+    ChoiceScreen,
+    DialogFooter,
+    NameScreen,
+    Overlay,
+    PersonScreen,
+    StarsScreen,
+    TextCard,
+    TypingScreen,
+)
+from tui.screens.label import NoteScreen
+from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen, GoToScreen
+from tui.screens.quit import QuitScreen, StopOthersScreen, StopScreen
+from tui.screens.rejudge import JudgeAgainScreen
+from tui.screens.review import ReasonScreen
+
+SOURCES = Path(tui.__file__).parent
+
+
+async def _find(_typed: str) -> int:
+    return 0
+
+
+def every_dialog(theatre: Theatre, pilot: Pilot[None]) -> Iterator[Overlay[Any]]:
+    board = theatre.link.board()
+    row = WorkRow(BENCHMARK, "m01_s001_v01__steadfast")
+    yield from (
+        DefinitionScreen(METRIC),
+        HelpScreen(pilot.app.screen),
+        MessagesScreen(()),
+        PilotScreen(PilotPage(("a pilot", "a table"), ("It says something.",))),
+        ChoiceScreen("Which?", (ChoiceOption("y", "yes", "it is done"),)),
+        NameScreen(()),
+        PersonScreen("Ann"),
+        StarsScreen(()),
+        NoteScreen("", "Why?"),
+        CommandScreen(None, ()),
+        FilterScreen("", (), lambda _wanted: None),
+        FindScreen("", _find),
+        GoToScreen(theatre.watch.reader),
+        QuitScreen(board),
+        StopScreen(board),
+        StopOthersScreen(board),
+        JudgeAgainScreen(shell(pilot), Command.EVALUATE, (row,)),
+        ReasonScreen("Why?", "too long", "Enter rejects it"),
+    )
+
+
+def kinds(of: type[Overlay[Any]] = Overlay) -> Iterator[type[Overlay[Any]]]:
+    for kind in of.__subclasses__():
+        if kind.__module__.startswith("tui."):
+            yield kind
+            yield from kinds(kind)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (20, 5)])
+def test_every_dialog_says_in_the_same_corner_that_esc_closes_it(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.play()
+        await theatre.tick(pilot)
+        seen = set[type]()
+        for dialog in every_dialog(theatre, pilot):
+            seen.add(type(dialog))
+            await pilot.app.push_screen(dialog)
+            await pilot.pause()
+            footer = dialog.query_one(DialogFooter)
+            card = dialog.query_one(".card")
+            line = "".join(piece.text for piece in footer.row(0))
+            assert line.rstrip().endswith("Esc closes"), dialog
+            assert footer.region.height == 1, dialog
+            assert footer.region.bottom == card.content_region.bottom, dialog
+            assert footer.region.bottom <= size[1], dialog
+            await pilot.press("escape")
+            await pilot.pause()
+            assert pilot.app.screen is not dialog, dialog
+        for path in SOURCES.rglob("*.py"):
+            import_module(".".join(path.relative_to(SOURCES.parent).with_suffix("").parts))
+        bases = {kind for kind in kinds() if kind.__subclasses__() and kind not in seen}
+        assert set(kinds()) - seen == bases
+        assert bases >= {TextCard, TypingScreen}
+
+    theatre.perform(script, size)
