@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ import pytest
 
 from tests.killing.case import play_whole
 from tests.killing.holdings import check_once, check_whole, holdings, junk, mirrored
-from tests.killing.scene import PATIENCE_SECONDS, Scene
+from tests.killing.scene import PACE, PATIENCE_SECONDS, Scene
 from tests.protocol_server.server import ProtocolServer
-from tests.protocol_server.settings import Settings
+from tests.waiting import until
 
-UNHURRIED = Settings(latency_ms=60, tokens_per_second=600)
+HELD_AFTER = 40
 
 
 @pytest.fixture
@@ -62,15 +61,17 @@ def test_the_engine_pauses_says_so_and_goes_on_when_there_is_room(
     tmp_path: Path, small_disk: Path
 ) -> None:
     whole = play_whole(tmp_path / "whole" / "workspace")
-    with ProtocolServer(UNHURRIED) as server:
+    with ProtocolServer(PACE) as server:
+        server.hold(after=HELD_AFTER)
         scene = Scene(small_disk / "workspace", server)
         with scene.start("run", "--headless") as child:
-            server.wait_until(lambda seen: seen.requests > 40, PATIENCE_SECONDS)
+            server.wait_until(lambda seen: seen.requests > HELD_AFTER, PATIENCE_SECONDS)
             ballast = fill(small_disk)
-            until = time.monotonic() + PATIENCE_SECONDS
-            while "free some space" not in json.dumps(status(scene)):
-                assert time.monotonic() < until
-                assert child.poll() is None, child.communicate()
+            server.release()
+            until(
+                lambda: "free some space" in json.dumps(status(scene)) or child.poll() is not None
+            )
+            assert child.poll() is None, child.communicate()
             # what was in the air comes to its end; nothing new is begun
             server.wait_until(lambda seen: seen.concurrent == 0, PATIENCE_SECONDS)
             asked = server.counters.calls

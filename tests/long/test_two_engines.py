@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.killing.case import play_whole
 from tests.killing.holdings import check_once, check_whole, holdings, junk, mirrored
-from tests.killing.scene import PATIENCE_SECONDS, Scene
+from tests.killing.scene import PACE, PATIENCE_SECONDS, Scene
 from tests.protocol_server.server import ProtocolServer
-from tests.protocol_server.settings import Settings
+from tests.waiting import until
 
-UNHURRIED = Settings(latency_ms=100, tokens_per_second=400)
+HELD_AFTER: Final = 30
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("lock_file", ["kept", "deleted"])
 def test_the_second_engine_leaves_the_first_alone(tmp_path: Path, lock_file: str) -> None:
     whole = play_whole(tmp_path / "whole" / "workspace")
-    with ProtocolServer(UNHURRIED) as server:
+    with ProtocolServer(PACE) as server:
+        server.hold(after=HELD_AFTER)
         scene = Scene(tmp_path / "both" / "workspace", server)
         with scene.start("run", "--headless") as first:
-            server.wait_until(lambda seen: seen.requests > 30, PATIENCE_SECONDS)
+            server.wait_until(lambda seen: seen.requests > HELD_AFTER, PATIENCE_SECONDS)
             if lock_file == "deleted":
                 (scene.root / "crosswind.lock").unlink()
             second = scene.ask("run", "--headless")
-            assert first.poll() is None, "the first was done too soon to tell"
             assert second.returncode == 4, second.stderr
             assert f"process {first.pid}" in second.stderr
+            assert first.poll() is None
+            server.release()
             _, told = first.communicate(timeout=PATIENCE_SECONDS)
         assert first.returncode == 0, told
         assert whole.ledger.calls(server.calls) == whole.wanted
@@ -43,14 +45,15 @@ def test_the_second_engine_leaves_the_first_alone(tmp_path: Path, lock_file: str
 @pytest.mark.timeout(300)
 def test_a_copy_of_a_workspace_at_work_is_free_to_run(tmp_path: Path) -> None:
     whole = play_whole(tmp_path / "whole" / "workspace")
-    with ProtocolServer(UNHURRIED) as server:
+    with ProtocolServer(PACE) as server:
+        server.hold(after=HELD_AFTER)
         scene = Scene(tmp_path / "one" / "workspace", server)
         copy = Scene(tmp_path / "copy" / "workspace", server)
         with scene.start("run", "--headless") as first:
-            server.wait_until(lambda seen: seen.requests > 30, PATIENCE_SECONDS)
-            until = time.monotonic() + PATIENCE_SECONDS
-            while not _copied(scene.root, copy.root):
-                assert time.monotonic() < until
+            server.wait_until(lambda seen: seen.requests > HELD_AFTER, PATIENCE_SECONDS)
+            until(lambda: _copied(scene.root, copy.root))
+            assert first.poll() is None
+            server.release()
             done = copy.ask("run", "--headless")
             assert done.returncode == 0, done.stderr
             _, told = first.communicate(timeout=PATIENCE_SECONDS)

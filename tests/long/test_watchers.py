@@ -14,11 +14,10 @@ import pytest
 
 from tests.killing.case import play_whole
 from tests.killing.holdings import STORE, check_once, check_whole, holdings, mirrored
-from tests.killing.scene import PATIENCE_SECONDS, Scene
+from tests.killing.scene import PACE, PATIENCE_SECONDS, Scene
 from tests.protocol_server.server import ProtocolServer
-from tests.protocol_server.settings import Settings
 
-UNHURRIED: Final = Settings(latency_ms=150, tokens_per_second=150)
+HELD_AFTER: Final = 20
 WATCHING: Final = 6
 WATCHER: Final = (sys.executable, "-m", "tests.killing.watcher")
 
@@ -40,10 +39,11 @@ def last_words(child: subprocess.Popen[str]) -> str:
 @pytest.mark.timeout(300)
 def test_no_watcher_holds_the_engine_up_and_all_see_the_same(tmp_path: Path) -> None:
     whole = play_whole(tmp_path / "whole" / "workspace")
-    with ProtocolServer(UNHURRIED) as server, ExitStack() as stack:
+    with ProtocolServer(PACE) as server, ExitStack() as stack:
+        server.hold(after=HELD_AFTER)
         scene = Scene(tmp_path / "watched" / "workspace", server)
         engine = stack.enter_context(scene.start("run", "--headless"))
-        server.wait_until(lambda seen: seen.requests > 5, PATIENCE_SECONDS)
+        server.wait_until(lambda seen: seen.requests > HELD_AFTER, PATIENCE_SECONDS)
         watchers = [
             stack.enter_context(scene.process((*WATCHER, str(scene.root))))
             for _ in range(WATCHING + 1)
@@ -56,7 +56,8 @@ def test_no_watcher_holds_the_engine_up_and_all_see_the_same(tmp_path: Path) -> 
         with closing(sqlite3.connect(path, uri=True, isolation_level=None)) as holding:
             holding.execute("BEGIN")
             [before] = holding.execute("SELECT count(*) FROM message").fetchone()
-            assert engine.poll() is None, "the run was done too soon to tell"
+            assert engine.poll() is None
+            server.release()
             _, told = engine.communicate(timeout=PATIENCE_SECONDS)
             assert engine.returncode == 0, told
             # it still sees the moment at which it began

@@ -222,6 +222,9 @@ class _Exchange:
         self._channel.respond(307, {"location": location or elsewhere}, b"")
 
     async def _answer(self, strike: Strike | None) -> None:
+        held_after = self._service.held_after
+        if held_after is not None and self._number > held_after:
+            await self._service.released.wait()
         pace = Pace.from_now(self._settings)
         counted = self._service.cache.count(self._request, self._settings.cache_minimum)
         answer = await answer_to(self._request, self._model, counted, self._settings)

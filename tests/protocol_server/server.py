@@ -121,6 +121,16 @@ class ProtocolServer:
         """Forget orders, requests and counts. Settings stay as they are."""
         self._service.reset()
 
+    def hold(self, after: int) -> None:
+        """After so many requests, models begin no answer until `release`: a run is sure not to be
+        over before a test has looked at it."""
+        self._loop.call_soon_threadsafe(self._service.released.clear)
+        self._service.held_after = after
+
+    def release(self) -> None:
+        self._service.held_after = None
+        self._loop.call_soon_threadsafe(self._service.released.set)
+
     def refuse(self, *, abort: bool = False) -> None:
         """Refuse connections from now on. Idle ones are closed, busy ones after their answer, or
         broken at once with `abort`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ class Service:
         self.settings = settings
         self.port = 0
         self.cache = PromptCache()
+        self.held_after: int | None = None
+        """Requests after which models answer none until they are released."""
+        self.released = asyncio.Event()
         self.changed = threading.Condition()
         """Held while something changes that another thread may read; tells of each change."""
         self._plan = Plan()

@@ -187,6 +187,20 @@ def test_an_answer_that_is_not_streamed_takes_as_long_as_one_that_is(
     assert time.monotonic() - began >= 0.070
 
 
+def test_what_is_held_is_answered_when_it_is_released(server: ProtocolServer) -> None:
+    async def held() -> list[bytes]:
+        asked = [asyncio.create_task(ask(server.port)) for _ in range(3)]
+        await server.until(lambda seen: seen.requests == 3 and seen.successes == 1)
+        assert server.counters.concurrent == 2
+        server.release()
+        return [received for received, _ in await asyncio.gather(*asked)]
+
+    server.hold(after=1)
+    assert all(b"200 OK" in received for received in asyncio.run(held()))
+    asyncio.run(ask(server.port))
+    assert server.counters.successes == 4
+
+
 def test_many_streams_at_once_are_answered(server: ProtocolServer) -> None:
     def all_at_once(latency_ms: int) -> bool:
         server.reset()
