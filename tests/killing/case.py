@@ -75,6 +75,8 @@ class Report:
     """Calls whose answer was lost with the engine."""
     first_calls_s: list[float] = field(default_factory=list)
     """From a restart to its first call."""
+    beside_first: list[float] = field(default_factory=list)
+    """The same, as so many times what the first start of the same workspace took."""
 
     def add(self, other: Report) -> None:
         self.kills += other.kills
@@ -83,6 +85,7 @@ class Report:
         self.asked_twice += other.asked_twice
         self.in_the_air += other.in_the_air
         self.first_calls_s += other.first_calls_s
+        self.beside_first += other.beside_first
 
 
 def play_whole(root: Path, *, offline: bool = False) -> Whole:
@@ -133,7 +136,8 @@ class _Case:
         self._scene = scene
         self._whole = whole
         self._held = Holdings()
-        self._restarts = 0
+        self._starts = list[float | None]()
+        """What each took to its first call."""
         self.report = Report()
 
     def live(self, death: Death) -> bool:
@@ -148,9 +152,14 @@ class _Case:
         self._check_asked(before, requests[requested:])
         self._check_kept(before, requests)
         self._check_spent(requests)
-        if self._restarts and ended.first_call_s is not None:
-            self.report.first_calls_s.append(ended.first_call_s)
-        self._restarts += 1
+        self._starts.append(ended.first_call_s)
+        match self._starts:
+            case [first, *_, float(again)]:
+                self.report.first_calls_s.append(again)
+                if first is not None:
+                    self.report.beside_first.append(again / first)
+            case _:
+                pass
         if ended.killed:
             self.report.kills += 1
             self.report.acknowledged += self._held.spoken
