@@ -14,6 +14,7 @@ SHORT: Final = 8192
 LONG: Final = 65_536
 SLACK: Final = 3.0
 """So many times more than its share a length may take, on a machine that does other things too."""
+TRIES: Final = 3
 
 
 def _worst(expression: re.Pattern[Any], use: str) -> tuple[str, str]:
@@ -32,7 +33,10 @@ def test_time_grows_with_the_text_and_no_faster() -> None:
             continue
         worst = _worst(expression, used[key])
         share = max(min(seconds(expression, *worst, LONG, used[key]) for _ in range(3)), 0.001)
-        took = seconds(expression, *worst, MEGABYTE, used[key])
-        if took > SLACK * share * MEGABYTE / LONG:
+        took = [seconds(expression, *worst, MEGABYTE, used[key])]
+        most = SLACK * share * MEGABYTE / LONG
+        while took[-1] > most and len(took) < TRIES:
+            took.append(seconds(expression, *worst, MEGABYTE, used[key]))
+        if min(took) > most:
             faster[key] = (worst, share, took)
     assert faster == {}

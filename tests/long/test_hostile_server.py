@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.wire.hostile import answering, failing
-from tests.engine.wire.test_hostile_server import MOST, check_commands, side_by_side
-from tests.engine.wire.workplace import Workplace
+from tests.engine.wire.test_hostile_server import check_unharmed
 from tests.protocol_server.server import ProtocolServer
 
 
@@ -19,8 +18,5 @@ def test_no_single_misdeed_and_not_all_of_them_harm_a_sound_provider(
 ) -> None:
     said = {**failing(source), **answering(source)}
     with ProtocolServer() as server:
-        alone = side_by_side(Workplace(tmp_path / "alone", server, source=source), {source: {}})
         for name, each in [*((name, {name: one}) for name, one in said.items()), ("all", said)]:
-            place = Workplace(tmp_path / name, server, source=source)
-            assert side_by_side(place, {source: each}) <= MOST * alone, name
-            check_commands(place.root)
+            check_unharmed(tmp_path / name, server, {source: each}, source)
