@@ -455,16 +455,20 @@ def rests_on(one: MarkedDifference) -> str:
 
 
 def _too_few(analysis: Analysis) -> Iterator[Finding]:
-    few: dict[int, list[str]] = {}
+    few: dict[str, list[str]] = {}
     for track in analysis.tracks:
-        counts = [one.tracks[track] for one in analysis.targets if one.tracks[track].scored]
-        if counts and any(one.too_few for one in counts):
-            few.setdefault(min(one.base_scenarios for one in counts), []).append(track)
-    for count, tracks in few.items():
+        found = [one.tracks[track] for one in analysis.targets if one.tracks[track].scored]
+        if found and any(one.too_few for one in found):
+            counts = {one.base_scenarios for one in found}
+            least = plural(min(counts), "base scenario")
+            few.setdefault(f"as few as {least}" if counts - {min(counts)} else least, []).append(
+                track
+            )
+    for over, tracks in few.items():
         yield Finding(
             Certainty.CAUTION,
-            f"{listed(tracks)} rates rest on {plural(count, 'base scenario')}: fewer than "
-            f"{ENOUGH_SCENARIOS} seldom make a difference sure",
+            f"{listed(tracks)} rates rest on {over}: fewer than {ENOUGH_SCENARIOS} seldom make a "
+            "difference sure",
         )
 
 
@@ -588,10 +592,10 @@ def _no_signal(analysis: Analysis) -> Iterator[Finding]:
     for passed in (True, False):
         silent = [one.metric_id for one in analysis.no_signal if one.passed is passed]
         if silent:
-            how = "pass always" if passed else "never pass"
-            tells = "tells" if len(silent) == 1 else "tell"
-            text = f"{listed(silent)} {tells} nobody apart: all targets {how}"
-            yield Finding(Certainty.CAUTION, text)
+            how = "passes" if passed else "fails"
+            do = "does" if len(silent) == 1 else "do"
+            text = f"{do} not separate the targets: every scored conversation {how}"
+            yield Finding(Certainty.CAUTION, f"{listed(silent)} {text}")
 
 
 def _unscored(analysis: Analysis) -> Iterator[Finding]:

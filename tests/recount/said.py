@@ -267,7 +267,7 @@ class _Reader:
         unknown = r"(.*): nobody has checked whether a target could have known the group, .*"
         yield unknown, self._unchecked
         yield r"(\d+) demographic gaps? of single targets (?:is|are) sure", self._gaps_of_targets
-        yield r"(.*) rates rest on (\d+) base scenarios?: fewer than 8 .*", self._few
+        yield r"(.*) rates rest on (?:as few as )?(\d+) base scenarios?: fewer than 8 .*", self._few
         share = rf"(\d+)% \({_NAME}\) to (\d+)% \({_NAME}\)"
         yield (
             rf"targets were not exposed alike: (?:conversations that ended early from {share})?"
@@ -283,7 +283,10 @@ class _Reader:
             "scenarios",
             self._split_by_many,
         )
-        yield r"(.*) tells? nobody apart: all targets (pass always|never pass)", self._silent
+        silent = (
+            r"(.*) do(?:es)? not separate the targets: every scored conversation (passes|fails)"
+        )
+        yield silent, self._silent
         yield (
             rf"{_NAME}: {_COUNT} of {_COUNT} unscored \((.*?)\)(?:; had they all failed or all "
             r"passed: (.*))?",
@@ -507,7 +510,7 @@ class _Reader:
     def _silent(self, mark: str, metrics: str, how: str) -> bool:
         for metric in re.split(r", | and ", metrics):
             passed, scored, _, _ = self.found.rate(self.found.of(metric=metric))
-            if passed != (scored if how == "pass always" else 0) or not scored:
+            if passed != (scored if how == "passes" else 0) or not scored:
                 return False
         return mark == "!"
 

@@ -131,6 +131,12 @@ def test_too_few_scenarios_are_said() -> None:
         "positive rates rest on 2 base scenarios: fewer than 8 seldom make a difference sure"
         in texts
     )
+    [unlike] = [
+        text
+        for text in said(Certainty.CAUTION, {"holds": "++ ++ ++ ++", "wavers": "+- ++"})
+        if "rates rest on" in text
+    ]
+    assert unlike.startswith("positive rates rest on as few as 2 base scenarios: ")
 
 
 @pytest.mark.parametrize(
@@ -214,8 +220,10 @@ def test_what_concerns_many_targets_is_told_once() -> None:
 
 
 def test_a_metric_without_signal_is_said() -> None:
-    texts = said(Certainty.CAUTION, {"holds": "++ ++", "wavers": "++ ++"})
-    assert "m01 tells nobody apart: all targets pass always" in texts
+    told = "m01 does not separate the targets: every scored conversation "
+    for sign, how in (("+", "passes"), ("-", "fails")):
+        unscored = {"holds": f"{sign}{sign}", "wavers": f"{sign}?", "silent": "??"}
+        assert f"{told}{how}" in said(Certainty.CAUTION, unscored)
 
 
 def test_nothing_is_said_about_nothing() -> None:
