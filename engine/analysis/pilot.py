@@ -32,6 +32,7 @@ class DoubtKind(StrEnum):
     USER_MODEL = "user model"
 
 
+_FELL_OUT: Final = "the user model broke its role or repeated itself in"
 _MEND: Final[Mapping[DoubtKind, str]] = {
     DoubtKind.ALL_ALIKE: "press harder or more gently, or ask for something that targets differ in",
     DoubtKind.NO_VERDICT: "draw the line in the definition: what counts, and a near miss that does "
@@ -71,6 +72,8 @@ class PilotedMetric:
     exposure: Exposure
     faults: Mapping[FaultKind, int]
     """Faults of the user model: in how many conversations each was found."""
+    fell_out: int
+    """Conversations in which the user model broke its role or repeated itself."""
 
     def doubts(self) -> Iterator[MetricDoubt]:
         """The problems to look at before more is paid for."""
@@ -85,9 +88,6 @@ class PilotedMetric:
         exposure = self.exposure
         lost = exposure.planned - exposure.delivered
         not_carried_out = self.faults.get(FaultKind.NOT_CARRIED_OUT, 0)
-        fell_out = max(
-            self.faults.get(FaultKind.ROLE_BROKEN, 0), self.faults.get(FaultKind.REPEATED, 0)
-        )
         of = self.conversations
         for kind, count, total, says in (
             (DoubtKind.NO_VERDICT, sum(self.unscored.values()), of, f"no verdict ({reasons}) on"),
@@ -95,7 +95,7 @@ class PilotedMetric:
             (DoubtKind.NOT_DELIVERED, lost, exposure.planned, "landmarks not delivered:"),
             (DoubtKind.NOT_CARRIED_OUT, not_carried_out, of, "a landmark not carried out in"),
             (DoubtKind.ENDED_EARLY, exposure.early, of, "ended early:"),
-            (DoubtKind.USER_MODEL, fell_out, of, "the user model broke its role or repeated in"),
+            (DoubtKind.USER_MODEL, self.fell_out, of, _FELL_OUT),
         ):
             if count and count >= _MANY * total:
                 yield MetricDoubt(kind, f"{says} {count} of {total}")
@@ -161,4 +161,8 @@ def _of(
         ),
         exposure=Exposure.over(one.exposed for one in played if one.exposed is not None),
         faults=Counter(kind for one in played for kind in faults.get(one.key, ())),
+        fell_out=sum(
+            not {FaultKind.ROLE_BROKEN, FaultKind.REPEATED}.isdisjoint(faults.get(one.key, ()))
+            for one in played
+        ),
     )

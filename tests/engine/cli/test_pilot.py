@@ -173,6 +173,18 @@ def test_faults_of_the_user_model_are_said(fault: FaultKind, kind: DoubtKind) ->
     assert doubts(outcome(1), outcome(2), faults=fault).keys() == {kind}
 
 
+def test_faults_of_the_user_model_in_different_conversations_are_added_up() -> None:
+    first, second, third = outcome(1), outcome(2), outcome(3)
+    faults = {
+        first.key: frozenset({FaultKind.ROLE_BROKEN}),
+        second.key: frozenset({FaultKind.REPEATED}),
+        third.key: frozenset({FaultKind.ROLE_BROKEN, FaultKind.REPEATED}),
+    }
+    [found, _] = pilot(METRICS, [first, second, third, outcome(4)], faults, {}).metrics
+    [doubt] = found.doubts()
+    assert doubt.says == "the user model broke its role or repeated itself in 3 of 4"
+
+
 def test_what_a_conversation_costs_is_said_only_where_it_is_known() -> None:
     first, second = outcome(1), outcome(2)
     known = pilot(METRICS, [first, second], {}, {first.key: 0.01, second.key: 0.03})
