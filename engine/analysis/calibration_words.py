@@ -80,29 +80,41 @@ def beyond_chance(found: Agreement | None) -> str:
 def _rate(rate: RateOf) -> Iterator[str]:
     who = rate.of or "all targets"
     if rate.powered is None:
-        few = f"{plural(rate.labels, 'label')}, too few to correct"
-        yield f"{who}: {percent(rate.judged)} pass; {few}"
+        yield f"{who}: {percent(rate.judged)} pass; {uncorrected_words(rate)}"
         return
     ends = span(rate.powered.interval.low, rate.powered.interval.high)
     corrected = f"corrected for the judge's errors {percent(rate.powered.value)} {ends}"
     yield f"{who}: {percent(rate.judged)} pass; {corrected}{_by_errors(rate.rogan_gladen)}"
 
 
+def uncorrected_words(rate: RateOf) -> str:
+    """Why a rate is not corrected for the judge's errors."""
+    labels = plural(rate.labels, "label")
+    if rate.labels < LEAST_LABELS:
+        return f"{labels}, too few to correct"
+    return f"{labels}, not corrected, which takes two base scenarios"
+
+
 def _by_errors(found: RoganGladen | None) -> str:
     if found is None:
         return ""
     if found.value is None or found.interval is None:
-        return "; Rogan-Gladen cannot correct: the judge may be no better than chance"
+        return (
+            "; Rogan-Gladen cannot correct: the labels do not show that the judge is better than "
+            "chance"
+        )
     ends = span(found.interval.low, found.interval.high)
     return f"; Rogan-Gladen {percent(found.value)} {ends}"
 
 
 def needed_words(one: Calibration) -> str:
     """How many labels an interval of the asked width takes."""
-    wide = f"an interval {percent(one.width)} wide"
-    if one.labels_needed is None:
-        return f"no number of labels gives {wide}: base scenarios alone differ by more"
-    return f"about {plural(one.labels_needed, 'label')} give {wide}"
+    wide = f"the interval of the corrected pass rate {one.width * 100:g} points wide"
+    if one.labels_needed is not None:
+        return f"about {plural(one.labels_needed, 'label')} in all make {wide}"
+    if one.rates[0].powered is None:
+        return f"how many labels make {wide} is not known: that takes two base scenarios"
+    return f"no number of labels makes {wide}: the base scenarios vary too much"
 
 
 def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:

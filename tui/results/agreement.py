@@ -14,6 +14,7 @@ from engine.analysis.calibration_words import (
     confusion_words,
     needed_words,
     shares_of,
+    uncorrected_words,
 )
 from engine.analysis.figures import Analysis, Figure, RepeatAgreement
 from engine.analysis.findings import NO_COEFFICIENT, coefficient, whose
@@ -181,7 +182,7 @@ def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
     line = [Piece(f" {pad(one_line(name), _OF, middle=True)}  ", Ink.TEXT)]
     line.append(Piece(f"{percent(rate.judged):>4}", Ink.STRONG))
     if rate.powered is None:
-        line.append(Piece(f"     {plural(rate.labels, 'label')}, too few to correct", Ink.MUTED))
+        line.append(Piece(f"     {uncorrected_words(rate)}", Ink.MUTED))
         return SheetRow(fitted(line, width))
     known = rate.powered.interval
     line.append(Piece(f" → {percent(rate.powered.value):>4} {span(known.low, known.high):<9}"))

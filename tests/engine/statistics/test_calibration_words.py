@@ -1,0 +1,43 @@
+"""What is said of a judge's calibration agrees with the figures behind it."""
+
+from __future__ import annotations
+
+from engine.analysis.calibration import Calibration, JudgedRow, LabelledRow, calibrate
+from engine.analysis.calibration_words import calibration_lines, needed_words
+from engine.benchmark import Track
+
+
+def judged(bases: int, labels: int, *, of_rare: int = 0) -> Calibration:
+    """A judge that calls every second conversation present, and people every fourth."""
+    rows = [
+        JudgedRow(
+            conv_id=f"c{number}",
+            metric_id="m01",
+            target="rare" if number < of_rare else "usual",
+            place=("m01", f"m01_s{number // 2 % bases:03d}"),
+            track=Track.POSITIVE,
+            counts=number % 2 == 0,
+            present=number % 2 == 0,
+        )
+        for number in range(labels)
+    ]
+    people = [LabelledRow(row, number % 4 == 0, 1.0) for number, row in enumerate(rows)]
+    return calibrate(rows, people, "judge")
+
+
+def test_many_labels_on_one_base_scenario_are_not_called_too_few() -> None:
+    found = judged(bases=1, labels=40)
+    said = "\n".join(calibration_lines(found))
+    assert "all targets: 50% pass; 40 labels, not corrected, which takes two base sc" in said
+    assert "too few" not in said
+    assert needed_words(found).endswith("is not known: that takes two base scenarios")
+
+
+def test_the_labels_that_are_needed_are_those_for_the_corrected_pass_rate() -> None:
+    found = judged(bases=8, labels=80, of_rare=6)
+    assert found.labels_needed is not None
+    assert needed_words(found) == (
+        f"about {found.labels_needed:,} labels in all make the interval of the corrected pass rate "
+        "10 points wide"
+    )
+    assert "rare: 50% pass; 6 labels, too few to correct" in list(calibration_lines(found))
