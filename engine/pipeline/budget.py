@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import asyncio
+from bisect import insort
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +19,9 @@ USUAL: Final = 0.95
 
 RECENT: Final = 200
 """How many of the latest calls that quantile is taken from."""
+
+KNOWN: Final = 20
+"""Calls of a kind from which on the dearest of them says what another may cost."""
 
 WEIGHT: Final = 20.0
 """After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
@@ -34,6 +39,14 @@ class BudgetLimit:
     usd: float
     before_usd: float = 0.0
     """What had already been spent against this limit before the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """Assumptions about calls of a kind of which none has been answered."""
+
+    usual_usd: float
+    most_usd: float
 
 
 CallKind = tuple[str, Role, str]
@@ -64,30 +77,43 @@ async def _never() -> bool:
     return False
 
 
+async def _always() -> bool:
+    return True
+
+
 class Budget:
     """Tracks a run's cost: spent, in flight, and usual for each role.
 
-    Until a call of a role and model has been answered, `first_usd` is its assumed cost. A limit can
-    be overshot by what calls in flight cost beyond their assumed cost.
+    Until a few calls of a role and model have been answered, `first_usd` says what they cost. A
+    limit can be overshot by what calls in flight cost beyond the dearest of the last ones like
+    them, and by what one call that is alone costs beyond the usual.
     """
 
     def __init__(
         self,
         limits: Sequence[BudgetLimit] = (),
         *,
-        first_usd: Callable[[Role, str], float] = lambda _role, _model: 0.0,
+        first_usd: Callable[[Role, str], FirstCall] = lambda _role, _model: FirstCall(0.0, 0.0),
         on_spent: Callable[[BudgetLimit], None] = lambda _limit: None,
         on_beyond: Callable[[], Awaitable[bool]] = _never,
+        may_begin: Callable[[], Awaitable[bool]] = _always,
     ) -> None:
         self.limits = limits
         self._first = first_usd
         self._on_spent = on_spent
         self._on_beyond = on_beyond
+        self._may_begin = may_begin
         self._costs: defaultdict[tuple[Role, str], deque[float]] = defaultdict(
             lambda: deque(maxlen=RECENT)
         )
         self._left: dict[CallKind, _Left] = {}
-        self._in_air = 0.0
+        self._dearest: dict[tuple[Role, str], float] = {}
+        self._firsts: dict[tuple[Role, str], FirstCall] = {}
+        self._in_air: Counter[tuple[Role, str]] = Counter()
+        self._begun: set[tuple[str, str]] = set()
+        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
+        """Calls that wait for room, in their order."""
+        self._came = 0
         self._expected_in_air = 0.0
         self.agreed_usd: float | None = None
         """The agreed maximum for the run; None where nobody is asked."""
@@ -98,27 +124,26 @@ class Budget:
         self.spent_usd = 0.0
         """The known spending; calls of unknown cost add nothing."""
 
-    @contextmanager
-    def call(
-        self, role: Role, model: str, benchmark: str = ""
-    ) -> Iterator[Callable[[float | None], None]]:
+    @asynccontextmanager
+    async def call(
+        self, role: Role, model: str, benchmark: str = "", unit: str = ""
+    ) -> AsyncIterator[Callable[[float | None], None]]:
         """Reserve room for one call while the block lasts; yields a function that books the cost of
         each attempt.
 
-        Raises `StopRequested` if the call does not fit, after reporting that the budget is spent.
+        A call that does not fit beside those in flight waits until they have ended; calls for a
+        `unit` that had one already go first. Raises `StopRequested` if it does not fit alone, after
+        reporting that the budget is spent, or if the run is asked to stop meanwhile.
         """
+        if self.limits:
+            await self._room(role, model, (benchmark, unit))
         usual = self.usual_usd(role, model)
-        for limit in self.limits:
-            # calls in flight included: a thousand calls that fit one by one would not fit together
-            if limit.before_usd + self.spent_usd + self._in_air + usual > limit.usd:
-                self._on_spent(limit)
-                raise StopRequested
         left = self._left.get((benchmark, role, model))
         expected = usual if left is None else left.each_usd(refuted=self._refuted)
         if left is not None:
             # at the beginning, so that a call in flight is not expected a second time
             left.calls -= 1
-        self._in_air += usual
+        self._in_air[role, model] += 1
         self._expected_in_air += expected
         cost = 0.0
 
@@ -130,26 +155,86 @@ class Budget:
         try:
             yield spend
         finally:
-            self._in_air -= usual
+            self._in_air[role, model] -= 1
             self._expected_in_air -= expected
             # a call of unknown cost says nothing about usual costs
             if cost:
-                self._costs[role, model].append(cost)
+                costs = self._costs[role, model]
+                costs.append(cost)
+                self._dearest[role, model] = max(costs)
             if left is not None:
                 left.made += 1
                 left.cost += cost
+            self._wake_next()
+
+    async def _room(self, role: Role, model: str, row: tuple[str, str]) -> None:
+        self._came += 1
+        place = (row not in self._begun, self._came)
+        while True:
+            full = self._full(role, model)
+            # of those that wait, one that comes later does not overtake another of its kind
+            if full is None and (not self._waiting or place < self._waiting[0][:2]):
+                break
+            if not self._in_air.total():
+                if full is None:
+                    break
+                self._on_spent(full)
+                self._wake_next()
+                raise StopRequested
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            insort(self._waiting, waiting := (*place, turn))
+            try:
+                await turn
+                going_on = await self._may_begin()
+            except asyncio.CancelledError:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+                self._wake_next()
+                raise
+            if not going_on:
+                self._wake_next()
+                raise StopRequested
+        self._begun.add(row)
+        # what this call leaves may be room for the next one
+        asyncio.get_running_loop().call_soon(self._wake_next)
+
+    def _wake_next(self) -> None:
+        if self._waiting:
+            _, _, turn = self._waiting.pop(0)
+            if not turn.done():
+                turn.set_result(None)
+
+    def _full(self, role: Role, model: str) -> BudgetLimit | None:
+        """The limit that a call might break now; one alone may cost as much as usual."""
+        usd = self.most_usd(role, model) if self._in_air.total() else self.usual_usd(role, model)
+        after = self.spent_usd + self.in_flight_usd + usd
+        return next((limit for limit in self.limits if limit.before_usd + after > limit.usd), None)
+
+    def most_usd(self, role: Role, model: str) -> float:
+        """The cost that is reserved for a call in flight: that of the dearest of the last ones."""
+        dearest = self._dearest.get((role, model), 0.0)
+        known = len(self._costs[role, model]) >= KNOWN
+        return dearest if known else max(dearest, self._first_usd(role, model).most_usd)
+
+    def _first_usd(self, role: Role, model: str) -> FirstCall:
+        kind = (role, model)
+        if kind not in self._firsts:
+            self._firsts[kind] = self._first(role, model)
+        return self._firsts[kind]
 
     def usual_usd(self, role: Role, model: str) -> float:
         """The 95th percentile of the latest calls of this role to this model."""
         costs = sorted(self._costs[role, model])
         if not costs:
-            return self._first(role, model)
+            return self._first_usd(role, model).usual_usd
         return costs[min(len(costs) - 1, int(len(costs) * USUAL))]
 
     @property
-    def overshoot_usd(self) -> float:
-        """The possible excess over a limit, if each call in flight costs twice the usual."""
-        return self._in_air
+    def in_flight_usd(self) -> float:
+        """The reserved cost of all calls in flight."""
+        # worked out anew each time: a dear call says something of those that began before it ended
+        calls = list(self._in_air.items())
+        return sum(count * self.most_usd(*kind) for kind, count in calls if count)
 
     # Agreed amounts
 

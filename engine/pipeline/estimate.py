@@ -184,6 +184,9 @@ TOLD: Final[Mapping[Role, Range]] = {
 """Input tokens of a call without the conversation. This and the constants above are assumptions,
 and are reported as such whenever they are used."""
 
+LONGEST_ANSWER: Final = 8_192
+"""Output tokens, where no `max_tokens` is written."""
+
 ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
 """Calls for each usable structured answer, where that was not measured."""
 
@@ -367,6 +370,19 @@ class Estimator:
         if usd is None or seen is None:
             return None
         return max(usd.high, seen.high)
+
+    def most_usd(self, spec: ModelSpec, role: Role) -> float | None:
+        """As `first_usd`, of a call whose answer is as long as it may be, or twice as dear as 95 %
+        of those that were measured."""
+        if spec.is_offline:
+            return 0.0
+        target = spec if role is Role.TARGET else None
+        calls = Calls(role, spec, Range.exactly(1), target=target)
+        seen = self.one_call(calls)
+        if seen.measured and seen.usd is not None:
+            return 2 * seen.usd.high
+        told = self._assumed(calls).input_tokens
+        return self._cost(spec, told.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
 
     def require_prices(self, config: Config, key: str) -> None:
         """Raise `InputError` listing every model of unknown price, since no budget could be kept;

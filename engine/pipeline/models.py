@@ -343,7 +343,8 @@ class RecordedModel:
     ) -> Reply:
         """Make a call. Raises `ModelError`, and `StopRequested` where the budget has no room."""
         await self.budget.wait_until_agreed(self.role, self.label)
-        with self.budget.call(self.role, self.label, self.benchmark) as spend:
+        budget = self.budget.call(self.role, self.label, self.benchmark, self.unit)
+        async with budget as spend:
 
             def keep(attempt: Attempt) -> None:
                 spend(attempt.usage.cost_usd)

@@ -17,7 +17,7 @@ from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
-from engine.pipeline.budget import Budget, BudgetLimit
+from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.fault_log import FaultLog
@@ -165,6 +165,7 @@ class Pipeline:
             first_usd=self._first_usd,
             on_spent=self._spent,
             on_beyond=self._beyond,
+            may_begin=self.control.may_begin,
         )
 
     def _limits(self) -> list[BudgetLimit]:
@@ -182,13 +183,12 @@ class Pipeline:
 
     def _spent(self, limit: BudgetLimit) -> None:
         if not self.control.draining:
-            over = self.budget.overshoot_usd
             spent = limit.before_usd + self.budget.spent_usd
             self._note(
                 NoteKind.WARNING,
                 "",
                 f"`{limit.key}`, ${limit.usd:.2f}, has no room for another call: ${spent:.4f} are "
-                f"spent, and up to ${over:.4f} are in the air",
+                "spent",
             )
             self.drain()
 
@@ -262,15 +262,19 @@ class Pipeline:
         """
         return [self._bench(context) for context in self.planner.check(order)]
 
-    def _first_usd(self, role: Role, label: str) -> float:
+    def _first_usd(self, role: Role, label: str) -> FirstCall:
         """The assumed cost of a role's first call to a model; 0 without limits or a known price."""
+        free = FirstCall(0.0, 0.0)
         if not self.budget.limits:
-            return 0.0
+            return free
         specs = self.config.helpers
         every = (*specs, *self.config.targets, *self.config.models.values())
         spec = next((one for one in every if one.label == label), None)
-        price = None if spec is None else self.planner.estimator().first_usd(spec, role)
-        return 0.0 if price is None else price
+        if spec is None:
+            return free
+        estimator = self.planner.estimator()
+        usual, most = estimator.first_usd(spec, role), estimator.most_usd(spec, role)
+        return free if usual is None or most is None else FirstCall(usual, max(usual, most))
 
     async def reestimate(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
         """Update the expected remaining cost of a benchmark, if the run was quoted."""

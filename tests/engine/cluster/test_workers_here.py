@@ -121,7 +121,10 @@ def priced(place: Workplace, **limits: Any) -> None:
     """At most five calls at once: three in conversations, two of the judge. A call is dear."""
 
     def model(name: str) -> dict[str, Any]:
-        return place.model(name, price={"input": 1_000.0, "output": 1_000.0})
+        # a limit for each answer: without one, a call might cost more than half of what there is
+        return place.model(
+            name, price={"input": 1_000.0, "output": 1_000.0}, params={"max_tokens": 400}
+        )
 
     roles: dict[str, Any] = {
         f"{role}_model": model(role) for role in ("user", "evaluator", "generator")

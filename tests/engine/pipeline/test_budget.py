@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
-from engine.pipeline.budget import Budget, BudgetLimit
+from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
 from engine.pipeline.budget import _Left as CallsLeft
 from engine.pipeline.control import StopRequested
 from engine.pipeline.models import open_offline
@@ -23,25 +25,146 @@ from tests.engine.small_workspace import Place
 from tests.pipelines import run_once
 
 
-def test_a_call_is_made_while_spent_in_the_air_and_usual_fit() -> None:
-    budget = Budget([BudgetLimit("run.budget", 1.0)], first_usd=lambda _role, _model: 0.4)
-    with budget.call(Role.USER, "a") as first, budget.call(Role.TARGET, "a"):
-        with pytest.raises(StopRequested), budget.call(Role.EVALUATOR, "a"):
-            pass
-        first(0.1)
-    assert budget.spent_usd == pytest.approx(0.1)
-    assert budget.overshoot_usd == pytest.approx(0)
-    with budget.call(Role.USER, "a"):
-        pass
+def test_a_call_is_made_while_spent_in_flight_and_usual_fit() -> None:
+    async def play() -> None:
+        async with budget.call(Role.USER, "a") as first, budget.call(Role.TARGET, "a"):
+            third = asyncio.create_task(one(budget, Role.EVALUATOR, 0.4))
+            await asyncio.sleep(0)
+            assert budget.in_flight_usd == pytest.approx(0.8)
+            assert not third.done()
+            first(0.1)
+        await third
+        assert budget.in_flight_usd == 0
+        with pytest.raises(StopRequested):
+            await one(budget, Role.CHECKER, 0.6)
+
+    budget = Budget(
+        [BudgetLimit("run.budget", 1.0)],
+        first_usd=lambda role, _: exactly(0.6) if role is Role.CHECKER else FirstCall(0.4, 0.4),
+    )
+    asyncio.run(play())
+    assert budget.spent_usd == pytest.approx(0.5)
+
+
+def exactly(usd: float) -> FirstCall:
+    return FirstCall(usd, usd)
+
+
+async def one(budget: Budget, role: Role, usd: float, *, unit: str = "", model: str = "a") -> None:
+    async with budget.call(role, model, "bread", unit) as spend:
+        await asyncio.sleep(0)
+        spend(usd)
 
 
 def test_what_is_usual_is_the_95th_percentile_of_what_the_role_cost_so_far() -> None:
-    budget = Budget(first_usd=lambda _role, _model: 9.0)
-    for number in range(1, 101):
-        with budget.call(Role.USER, "a") as spend:
-            spend(number / 100)
+    async def play() -> None:
+        for number in range(1, 101):
+            await one(budget, Role.USER, number / 100)
+
+    budget = Budget(first_usd=lambda _role, _model: exactly(9.0))
+    asyncio.run(play())
     assert budget.usual_usd(Role.USER, "a") == pytest.approx(0.96)
+    assert budget.most_usd(Role.USER, "a") == pytest.approx(1.0)
     assert budget.usual_usd(Role.TARGET, "a") == 9.0
+
+
+def two_hundred_at_once(costs: Sequence[float], limit: float, first: FirstCall) -> Budget:
+    """As many calls as there are costs, in the order in which they end, until the limit stops
+    them."""
+
+    async def play() -> None:
+        slots = asyncio.Semaphore(200)
+
+        async def call(usd: float) -> None:
+            async with slots:
+                await one(budget, Role.TARGET, usd)
+
+        await asyncio.gather(*map(call, costs), return_exceptions=True)
+
+    stopped = asyncio.Event()
+
+    async def may_begin() -> bool:
+        return not stopped.is_set()
+
+    budget = Budget(
+        [BudgetLimit("run.budget", limit)],
+        first_usd=lambda _role, _model: first,
+        on_spent=lambda _limit: stopped.set(),
+        may_begin=may_begin,
+    )
+    asyncio.run(play())
+    return budget
+
+
+@pytest.mark.parametrize("first_usd", [0.001, 0.05], ids=["too low", "too high"])
+@pytest.mark.parametrize("seed", range(5))
+def test_two_hundred_at_once_come_near_the_limit_and_not_beyond(
+    seed: int, first_usd: float
+) -> None:
+    random = Random(seed)
+    costs = [random.lognormvariate(-5, 1.0) for _ in range(3000)]
+    budget = two_hundred_at_once(costs, 10.0, FirstCall(first_usd, 0.12))
+    assert 9.7 < budget.spent_usd < 10.0 + max(costs)
+
+
+@pytest.mark.parametrize("limit", [0.5, 2.0, 5.0])
+def test_calls_that_all_cost_more_than_assumed_do_not_break_the_limit(limit: float) -> None:
+    """Though as many as the limit would hold by the assumption could begin before one has ended."""
+    random = Random(1)
+    costs = [random.uniform(0.03, 0.05) for _ in range(1000)]
+    budget = two_hundred_at_once(costs, limit, FirstCall(0.011, 0.12))
+    assert limit - 0.05 < budget.spent_usd < limit + 0.05
+
+
+def test_rows_that_were_begun_go_before_others_where_there_is_little_room() -> None:
+    done: list[str] = []
+
+    async def call(unit: str, usd: float) -> None:
+        await one(budget, Role.TARGET, usd, unit=unit)
+        done.append(unit)
+
+    async def play() -> None:
+        await call("old", 0.1)
+        async with budget.call(Role.USER, "a", "bread", "other"):
+            new = [asyncio.create_task(call(f"new-{n}", 0.1)) for n in range(2)]
+            await asyncio.sleep(0)
+            old = asyncio.create_task(call("old", 0.1))
+            await asyncio.sleep(0)
+            assert done == ["old"]
+        await asyncio.gather(old, *new)
+
+    budget = Budget([BudgetLimit("run.budget", 1.0)], first_usd=lambda _role, _model: exactly(0.6))
+    asyncio.run(play())
+    assert done == ["old", "old", "new-0", "new-1"]
+
+
+def test_a_call_that_waits_for_room_is_not_made_once_the_run_is_to_stop() -> None:
+    draining = False
+
+    async def may_begin() -> bool:
+        return not draining
+
+    async def play() -> None:
+        nonlocal draining
+        async with budget.call(Role.USER, "a"):
+            waiting = [asyncio.create_task(one(budget, Role.USER, 0.1)) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[1].cancel()
+            draining = True
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(end) for end in ends] == [
+            StopRequested,
+            asyncio.CancelledError,
+            StopRequested,
+        ]
+
+    budget = Budget(
+        [BudgetLimit("run.budget", 1.0)],
+        first_usd=lambda _role, _model: exactly(0.6),
+        may_begin=may_begin,
+    )
+    asyncio.run(play())
+    assert budget.spent_usd == 0
 
 
 def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
@@ -61,12 +184,12 @@ def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
 
 
 def test_without_a_limit_nothing_is_refused() -> None:
+    async def play() -> None:
+        for usd in (1e6, 1e6, 1e6, 0.0):
+            await one(budget, Role.USER, usd)
+
     budget = Budget()
-    for _ in range(3):
-        with budget.call(Role.USER, "a") as spend:
-            spend(1e6)
-    with budget.call(Role.USER, "a") as spend:
-        spend(None)
+    asyncio.run(play())
     assert budget.spent_usd == pytest.approx(3e6)
 
 
@@ -174,7 +297,7 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
     async def play() -> None:
         for _ in range(100):
             await budget.wait_until_agreed(Role.TARGET, "m")
-            with budget.call(Role.TARGET, "m", "b") as spend:
+            async with budget.call(Role.TARGET, "m", "b") as spend:
                 spend(0.03)
 
     budget = Budget(on_beyond=yes)
