@@ -80,6 +80,29 @@ def is_monochrome(environ: Mapping[str, str]) -> bool:
     return not has and _MONOCHROME.fullmatch(environ.get("TERM", "").lower()) is not None
 
 
+ASCII_VARIABLE: Final = "CROSSWIND_ASCII"
+"""In the environment: 1 draws in ASCII, 0 does not, whatever the locale says."""
+_LOCALE: Final = ("LC_ALL", "LC_CTYPE", "LANG")
+"""The first of them that is set counts."""
+_SIGNS: Final = """\
+✓v ✗x ·. •* ◇o ◆@ ○o ●@ ★* −- –- —- …~ ▸> ▾v ▴^ ▼v ▶> ◀< ‖= ×x →> ←< ↑^ ↓v ≡= ′' ‹< ›>
+“" ”" ‘' ’' ─- ━= ╌- │| ┊: ├| ┤| ┌+ ┐+ └+ ┘+
+▎| ▍| ▌| ▏| ▋| ▊| ▉| █# ▓% ▒+ ░: ▁_ ▂. ▃: ▄- ▅= ▆+ ▇*"""
+"""Each with the one that stands for it. Signs that mean different things where they stand together
+differ: pass, fail and unscored, both tracks, the parts of a bar, the heights of a line."""
+ASCII_SIGNS: Final[Mapping[int, str]] = {ord(pair[0]): pair[1] for pair in _SIGNS.split()}
+
+
+def wants_ascii(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal shows no more, as far as the environment says; without a locale UTF-8
+    is taken for granted, as most terminals know it."""
+    asked = environ.get(ASCII_VARIABLE, "")
+    if asked:
+        return asked != "0"
+    locale = next((environ[name] for name in _LOCALE if environ.get(name)), "UTF-8")
+    return "utf8" not in locale.lower().replace("-", "")
+
+
 def plural(number: int, one: str, many: str | None = None) -> str:
     """`1 row`, `2 rows`, `1,200 tries`; `many` defaults to `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -21,7 +21,7 @@ from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
 from textual.timer import Timer
 
-from engine.display import clean, is_monochrome
+from engine.display import clean, is_monochrome, wants_ascii
 from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
@@ -31,7 +31,7 @@ from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
-from tui.services.plain_letters import AsciiFilter, wants_ascii
+from tui.services.plain_letters import AsciiFilter
 from tui.services.preferences import Preferences, PreferencesFile, UserSettings
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
@@ -199,7 +199,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._moment = moment
         self._ascii = wants_ascii(os.environ)
         wants_progress = bool(os.environ.get(PROGRESS_VARIABLE))
-        self._terminal_status = TerminalStatus(self.to_terminal, progress=wants_progress)
+        self._terminal_status = TerminalStatus(
+            self.to_terminal, progress=wants_progress, plain=self._ascii
+        )
         self._slow = slow
         self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)

@@ -5,33 +5,38 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
 from unicodedata import east_asian_width
 
-from engine.display import clean
+from engine.display import ASCII_SIGNS, clean, wants_ascii
 
-_PLAINER: Final = str.maketrans(
-    {"─": "-", "–": "-", "—": "-", "−": "-", "·": ".", "…": "...", "✓": "+", "✗": "x", "’": "'"}
-)
+_COERCED: Final = {"C.UTF-8", "C.utf8", "UTF-8"}
+"""What Python writes into LC_CTYPE where the locale is C; it says nothing of the terminal."""
 
 
 def _plainer(error: UnicodeError) -> tuple[str, int]:
     """An encoding error handler: similar characters in place of those that a terminal lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    text = error.object[error.start : error.end].translate(_PLAINER)
+    text = error.object[error.start : error.end].translate(ASCII_SIGNS)
     return text.encode(error.encoding, "replace").decode(error.encoding), error.end
 
 
 def take_any_encoding() -> None:
-    """Print similar characters, rather than fail, where the terminal cannot encode some."""
+    """Print similar characters, rather than fail, where the terminal cannot show some."""
     # an error handler and not `errors="replace"`: a table of question marks cannot be read
     codecs.register_error("crosswind", _plainer)
+    if sys.flags.utf8_mode and os.environ.get("LC_CTYPE") in _COERCED:
+        del os.environ["LC_CTYPE"]  # so that it says again what the user has set
+    # in a locale without UTF-8 Python's UTF-8 mode writes UTF-8 all the same
+    plain = wants_ascii(os.environ)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="crosswind")
+            encoding = "ascii" if plain and stream.isatty() else None
+            stream.reconfigure(encoding=encoding, errors="crosswind")
 
 
 def out(text: str = "") -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
-from engine.display import is_monochrome
+from engine.display import is_monochrome, wants_ascii
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.providers.http.descriptors import most_connections_raised
 
@@ -142,12 +142,14 @@ def _dimensions(size: tuple[int, int] | None) -> Diagnostic:
 def _letters(encoding: str, environ: Mapping[str, str]) -> Diagnostic:
     named = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), None)
     locale = "no locale is set" if named is None else f"{named}={environ[named]}"
-    if encoding.lower().replace("-", "").replace("_", "") == "utf8":
+    if wants_ascii(environ):
+        encoding = "ASCII"
+    elif encoding.lower().replace("-", "").replace("_", "") == "utf8":
         return _finding("letters", Severity.OK, f"UTF-8 ({locale})")
     return _finding(
         "letters",
         Severity.NOTE,
-        f"{encoding} and not UTF-8 ({locale}): many characters cannot be shown",
+        f"{encoding} and not UTF-8 ({locale}): similar signs stand for other characters",
         "export LC_ALL=C.UTF-8",
     )
 

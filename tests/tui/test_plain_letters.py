@@ -9,8 +9,11 @@ from textual.color import Color
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
+from engine.display import ASCII_VARIABLE, wants_ascii
+from tests.tui.terminal import Terminal
 from tests.tui.theatre import Theatre
-from tui.services.plain_letters import ASCII_VARIABLE, AsciiFilter, in_ascii, wants_ascii
+from tui.app import CrosswindApp
+from tui.services.plain_letters import AsciiFilter, in_ascii
 
 
 @pytest.mark.parametrize(
@@ -57,3 +60,31 @@ def test_every_main_screen_is_drawn_in_ascii(
             assert {char for char in picture if not char.isascii()} <= {"\xa0"}
 
     theatre.perform(script, size)
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "POSIX"}, {"LC_ALL": "", "LANG": "C"}])
+@pytest.mark.parametrize("words", [("--help",), ("doctor", "--workspace", "/nowhere")])
+def test_commands_write_ascii_to_a_terminal_whose_locale_is_ascii(
+    locale: dict[str, str], words: tuple[str, ...]
+) -> None:
+    variables = {"LC_CTYPE": "", ASCII_VARIABLE: "", **locale}
+    with Terminal(None, (80, 24), words, **variables) as terminal:
+        terminal.read_to_the_end()
+    assert terminal.shown
+    assert terminal.shown.isascii()
+
+
+def test_the_title_of_the_window_is_in_ascii_too(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ASCII_VARIABLE, "1")
+    told: list[str] = []
+    monkeypatch.setattr(CrosswindApp, "to_terminal", lambda _app, text: told.append(text))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot, 2)
+        assert any("\x1b]0;crosswind 0% >" in text for text in told)
+        assert "".join(told).isascii()
+
+    theatre.perform(script)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 from typing import Final
 
 from rich.cells import cell_len
@@ -11,16 +10,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-ASCII_VARIABLE: Final = "CROSSWIND_ASCII"
-"""In the environment: 1 draws in ASCII, 0 does not, whatever the locale says."""
-_LOCALE: Final = ("LC_ALL", "LC_CTYPE", "LANG")
-"""The first of them that is set counts."""
-_SIGNS: Final = """\
-✓v ✗x ·. •* ◇o ◆@ ○o ●@ ★* −- –- —- …~ ▸> ▾v ▴^ ▼v ▶> ◀< ‖= ×x →> ←< ↑^ ↓v ≡= ′' ‹< ›>
-“" ”" ‘' ’' ─- ━= ╌- │| ┊: ├| ┤| ┌+ ┐+ └+ ┘+
-▎| ▍| ▌| ▏| ▋| ▊| ▉| █# ▓% ▒+ ░: ▁_ ▂. ▃: ▄- ▅= ▆+ ▇*"""
-"""Each with the one that stands for it. Signs that mean different things where they stand together
-differ: pass, fail and unscored, both tracks, the parts of a bar, the heights of a line."""
+from engine.display import ASCII_SIGNS
 
 
 class _Table(dict[int, str]):
@@ -37,7 +27,7 @@ class _Table(dict[int, str]):
 
 
 _TABLE: Final = _Table({code: chr(code) for code in range(128)})
-_TABLE.update({ord(pair[0]): pair[1] for pair in _SIGNS.split()})
+_TABLE.update(ASCII_SIGNS)
 
 
 class AsciiFilter(LineFilter):
@@ -53,13 +43,3 @@ class AsciiFilter(LineFilter):
 def in_ascii(text: str) -> str:
     """With a sign of ASCII for every other one, as wide as that: its like, or `?`."""
     return text if text.isascii() else text.translate(_TABLE)
-
-
-def wants_ascii(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal shows no more, as far as the environment says; without a locale UTF-8
-    is taken for granted, as most terminals know it."""
-    asked = environ.get(ASCII_VARIABLE, "")
-    if asked:
-        return asked != "0"
-    locale = next((environ[name] for name in _LOCALE if environ.get(name)), "UTF-8")
-    return "utf8" not in locale.lower().replace("-", "")

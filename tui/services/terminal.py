@@ -33,6 +33,7 @@ from engine.display import one_line
 from engine.errors import CrosswindError
 from engine.link import Board
 from engine.watch import Watch
+from tui.services.plain_letters import in_ascii
 from tui.state.run_status import RunPhase, RunStatus, current_benchmark, status_of
 
 # xterm's: the title is put on a stack of the terminal's own, and taken from it again
@@ -49,9 +50,12 @@ EVERY: Final = 1.0
 class TerminalStatus:
     """Looks at each tick, and speaks seldom."""
 
-    def __init__(self, write: Callable[[str], None], *, progress: bool = False) -> None:
+    def __init__(
+        self, write: Callable[[str], None], *, progress: bool = False, plain: bool = False
+    ) -> None:
         """With `progress`, the terminal is told how far it is, for its tab or the task bar. Some
-        show what they do not know as text, so a person asks for it."""
+        show what they do not know as text, so a person asks for it. `plain` is ASCII alone."""
+        self._plain = plain
         self._write = write
         """To the terminal, as it is."""
         self._progress = progress
@@ -81,7 +85,7 @@ class TerminalStatus:
         if ended:
             # a bell for whoever is elsewhere, and a notification where the terminal knows the
             # code
-            self._write(f"\x07\x1b]9;Crosswind: {one_line(where.words)}\x1b\\")
+            self._write(f"\x07\x1b]9;Crosswind: {self._shown(where.words)}\x1b\\")
         return where if ended else None
 
     def _show_progress(self, watch: Watch, where: RunStatus) -> None:
@@ -99,7 +103,10 @@ class TerminalStatus:
     def _show_title(self, text: str) -> None:
         if text != self._title:
             self._title = text
-            self._write(f"\x1b]0;{one_line(text)}\x1b\\")
+            self._write(f"\x1b]0;{self._shown(text)}\x1b\\")
+
+    def _shown(self, text: str) -> str:
+        return in_ascii(one_line(text)) if self._plain else one_line(text)
 
 
 def title(watch: Watch, where: RunStatus) -> str:

@@ -676,6 +676,11 @@ def test_a_good_terminal_needs_nothing() -> None:
         ("size", replace(GOOD, size=(79, 24)), "79 columns"),
         ("size", replace(GOOD, size=None), "no terminal"),
         ("letters", replace(GOOD, encoding="latin-1"), "not UTF-8"),
+        (
+            "letters",
+            replace(GOOD, environ={**GOOD.environ, "LC_ALL": "POSIX"}),
+            "ASCII and not UTF-8",
+        ),
         ("SSH", replace(GOOD, environ={**GOOD.environ, "SSH_CONNECTION": "a"}), "over SSH"),
     ],
 )
