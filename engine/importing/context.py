@@ -136,15 +136,15 @@ _METRIC: Final = """\
 """
 
 
-def place_definition(source: Path, place: Path) -> list[Path]:
+def place_definition(source: Path, path: Path) -> list[Path]:
     """Copy their definition, which our reader has accepted already."""
-    return _placed(place, read_regular(source).decode("utf-8"))
+    return _placed(path, read_regular(source).decode("utf-8"))
 
 
-def place_draft(place: Path, title: str, metrics: Mapping[str, str]) -> list[Path]:
+def place_draft(path: Path, title: str, metrics: Mapping[str, str]) -> list[Path]:
     """Write what is known of a benchmark without a definition, for a person to complete."""
-    draft = place.with_name(place.name + ".draft")
-    if draft.exists() or place.exists() or not metrics:
+    draft = path.with_name(path.name + ".draft")
+    if draft.exists() or path.exists() or not metrics:
         return []
     listed = "".join(
         _METRIC.format(id=name, name=_quoted(title)) for name, title in sorted(metrics.items())
@@ -152,13 +152,13 @@ def place_draft(place: Path, title: str, metrics: Mapping[str, str]) -> list[Pat
     return _placed(draft, _DRAFT.format(title=_quoted(title), metrics=listed))
 
 
-def _placed(place: Path, text: str) -> list[Path]:
+def _placed(path: Path, text: str) -> list[Path]:
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(place, text.encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode())
     except OSError as error:
-        raise StoreError(f"{place} could not be written: {error.strerror}") from error
-    return [place]
+        raise StoreError(f"{path} could not be written: {error.strerror}") from error
+    return [path]
 
 
 def _quoted(text: str) -> str:
@@ -185,4 +185,4 @@ async def place_scenarios(
     finally:
         with_store.close()
     places = (workspace.root / one for one in report.written)
-    return [place for place in places if place.name != HISTORY]
+    return [one for one in places if one.name != HISTORY]

@@ -46,7 +46,7 @@ class PendingScore:
     line: int | None
 
     @property
-    def place(self) -> RowLocation:
+    def location(self) -> RowLocation:
         """Created on demand: very many rows wait, and few have problems."""
         return RowLocation(self.file, self.index, self.line)
 
@@ -64,9 +64,9 @@ class PendingScores:
         for row in rows:
             self.keep(RowLocation(file, row.index, row.line), row.value, folder)
 
-    def keep(self, place: RowLocation, value: object, folder: str | None) -> None:
+    def keep(self, location: RowLocation, value: object, folder: str | None) -> None:
         """Keep one row until its conversation comes; report one that cannot be imported."""
-        place.file.rows += 1
+        location.file.rows += 1
         try:
             row = fields.as_object(value)
             # interned: many rows have the same id
@@ -76,10 +76,10 @@ class PendingScores:
                 fields.sample(row),
             )
         except UnfitError as error:
-            place.drop(error)
+            location.drop(error)
             return
         said = {name: row[name] for name in _SAID if name in row}
-        score = PendingScore(said, place.file, place.index, place.line)
+        score = PendingScore(said, location.file, location.index, location.line)
         self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:
@@ -99,7 +99,7 @@ class PendingScores:
         if scores and not take.finished:
             what = "the conversation was not played to its end, so no verdict on it is kept"
             for score in scores:
-                score.place.drop(UnfitError("", what))
+                score.location.drop(UnfitError("", what))
         elif scores:
             take.judge(self.verdicts(scores, metric_id))
 
@@ -111,9 +111,9 @@ class PendingScores:
             try:
                 found = read_verdicts(score.row, metric_id, self.context.rules)
             except UnfitError as error:
-                score.place.drop(error)
+                score.location.drop(error)
                 continue
-            score.place.file.taken += 1
+            score.location.file.taken += 1
             (off if found.off_target else on).extend(found.verdicts)
         if off:
             note = "verdicts about another metric, kept and not counted"
@@ -142,27 +142,27 @@ class Conversations:
 
     def rows(
         self,
-        place: RowLocation,
+        location: RowLocation,
         value: object,
         folder: str | None,
         sample: int = 0,
         histories: RowHistories | None = None,
     ) -> Iterator[BulkRow]:
         """Yield what is new in a row; report one that cannot be imported."""
-        place.file.rows += 1
+        location.file.rows += 1
         try:
             row = fields.as_object(value)
             key, theirs = self.key(row, folder, sample)
             history = self._history(key, histories)
             takes = history.dated(self._takes(row, key, theirs))
-            if self._is_first(key, takes, place):
-                yield from self._new(row, key, takes, place, history)
+            if self._is_first(key, takes, location):
+                yield from self._new(row, key, takes, location, history)
         except UnfitError as error:
-            place.drop(error)
+            location.drop(error)
 
     def apart(self, histories: RowHistories) -> Iterator[BulkRow]:
         """Yield what is new in conversations that our own files list beside the finished ones."""
-        for place, row in histories.apart():
+        for location, row in histories.apart():
             try:
                 key, theirs = self.key(fields.as_object(row), histories.target, 0)
                 metric_id = self.scenario_import.metric_of(row, key.scenario_id)
@@ -170,10 +170,10 @@ class Conversations:
                 told = listed_takes(row["apart"], metric_id, self.context.rules, frozenset())
                 history = self._history(key, histories)
                 takes = history.dated(in_order(told))
-                if self._is_first(key, takes, place):
-                    yield from self._new(row, key, takes, place, history)
+                if self._is_first(key, takes, location):
+                    yield from self._new(row, key, takes, location, history)
             except UnfitError as error:
-                place.drop(error)
+                location.drop(error)
 
     def _history(self, key: ConversationKey, histories: RowHistories | None) -> RowHistory:
         unit = str(key)
@@ -237,19 +237,19 @@ class Conversations:
                 self.scores.judge(take, scores, metric_id)
         return takes
 
-    def _is_first(self, key: ConversationKey, takes: list[FileTake], place: RowLocation) -> bool:
+    def _is_first(self, key: ConversationKey, takes: list[FileTake], location: RowLocation) -> bool:
         """Whether this conversation has not come before. Raises `UnfitError` if it has, with
         another text."""
         # a hash instead of the texts of all conversations; it is compared within this process only
         said = hash(tuple(text for take in takes for text in take.transcript.texts))
         if key not in self._seen:
-            self._seen[key] = (intern(place.file.path.name), place.index, said)
+            self._seen[key] = (intern(location.file.path.name), location.index, said)
             return True
         file, index, said_first = self._seen[key]
         if said != said_first:
             what = f"{file}[{index}] is the same conversation with other words, and was taken"
             raise UnfitError("id", f"{key}: {what}")
-        place.file.known += 1
+        location.file.known += 1
         note = "conversations that are there twice, word for word"
         self.context.report.notes[note] += 1
         return False
@@ -259,7 +259,7 @@ class Conversations:
         row: ForeignObject,
         key: ConversationKey,
         takes: list[FileTake],
-        place: RowLocation,
+        location: RowLocation,
         history: RowHistory,
     ) -> Iterator[BulkRow]:
         there = self.context.known.takes(key)
@@ -269,12 +269,12 @@ class Conversations:
             judged = [one for one in added if isinstance(one, Verdict)]
             states += self.work.judged_since(key, judged)
             new = [*added, *self._lost_calls(history), *states]
-            place.file.taken += bool(new)
-            place.file.known += not new
+            location.file.taken += bool(new)
+            location.file.known += not new
             yield from new
             return
-        before, after = self.scenario_import.of_conversation(row, key.scenario_id, place)
-        place.file.taken += 1
+        before, after = self.scenario_import.of_conversation(row, key.scenario_id, location)
+        location.file.taken += 1
         if not (isinstance(row.get(OURS), dict) or "apart" in row):
             # our own files say what was audited
             self._audit(takes, self.scenario_import.played(before, key.scenario_id))
@@ -443,7 +443,7 @@ class Conversations:
                 what = f"{scenario} of {theirs}, sample {sample}: no file has this conversation"
                 hint = "a verdict is kept with its conversation: import that too"
                 for score in scores:
-                    score.place.drop(UnfitError("", what, hint))
+                    score.location.drop(UnfitError("", what, hint))
                 continue
             metric_id = self.scenario_import.metric_of(scores[0].row, scenario)
             verdicts = self.scores.verdicts(scores, metric_id)

@@ -54,7 +54,7 @@ class RowHistories:
     target: str | None
     """Our name of the target; None for the benchmark itself."""
     _units: dict[str, ForeignObject] = field(default_factory=dict)
-    _places: dict[str, RowLocation] = field(default_factory=dict)
+    _locations: dict[str, RowLocation] = field(default_factory=dict)
     _scenarios: dict[str, ForeignObject] = field(default_factory=dict)
     _metrics: list[ForeignObject] = field(default_factory=list)
     _reviews: list[ForeignObject] = field(default_factory=list)
@@ -65,18 +65,18 @@ class RowHistories:
         """Read a history, if the file exists."""
         file, rows = self.context.rows(path, read_lines)
         for row in rows:
-            place = RowLocation(file, row.index, row.line)
+            location = RowLocation(file, row.index, row.line)
             try:
-                self._keep(row.value, place)
+                self._keep(row.value, location)
             except UnfitError as error:
-                place.drop(error)
+                location.drop(error)
 
-    def _keep(self, value: object, place: RowLocation) -> None:
+    def _keep(self, value: object, location: RowLocation) -> None:
         if not isinstance(value, dict):
             raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
         if (scenario := text(value, "scenario")) is not None:
             self._scenarios[scenario] = value
-            self._places[scenario] = place
+            self._locations[scenario] = location
         elif isinstance(value.get("metric"), dict):
             self._metrics.append(value)
         elif isinstance(value.get("review"), dict):
@@ -85,7 +85,7 @@ class RowHistories:
             # the benchmark itself is a row of work, and may have another name here
             mine = self.context.name if unit == self.context.source.name else unit
             self._units[mine] = value
-            self._places[mine] = place
+            self._locations[mine] = location
         else:
             expected = "expected a row with a `conv_id`, `unit`, `scenario`, `metric` or `review`"
             raise UnfitError("", expected)
@@ -99,7 +99,7 @@ class RowHistories:
         """Yield conversations that are not in `conversations.json`."""
         for unit, row in list(self._units.items()):
             if objects(row.get("apart")):
-                yield self._places[unit], row
+                yield self._locations[unit], row
 
     def left(self) -> Iterator[RowHistory]:
         """Yield the histories that were not taken."""
@@ -116,7 +116,7 @@ class RowHistories:
         for name, row in self._scenarios.items():
             if isinstance(row.get("removed"), dict):
                 source = "model" if row.get("source") == "model" else "file"
-                yield self._places[name], row["removed"], source
+                yield self._locations[name], row["removed"], source
 
     def metrics(self) -> Iterator[MetricRow]:
         """Yield metrics as they were written, oldest first."""
@@ -255,9 +255,9 @@ def _dated(take: FileTake, told: ForeignObject) -> FileTake:
 def _dated_rows(rows: tuple[R, ...], told: object) -> Iterator[R]:
     """Add times and inputs to rows; those that a person added to the file follow without any."""
     given = told if isinstance(told, list) else []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         # matched by position: a list that is longer than the rows is about other rows
-        one = given[place] if place < len(given) <= len(rows) else None
+        one = given[index] if index < len(given) <= len(rows) else None
         if isinstance(one, dict):
             yield replace(row, at=_time(one.get("at")), depends=_depends(one))
         else:

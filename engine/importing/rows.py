@@ -131,18 +131,18 @@ class CacheImport:
     def _conversation(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
         named = _Named.of(path)
         row = {"id": named.id, **value}
-        place = RowLocation(self.context.report.file(path), 0, 1)
+        location = RowLocation(self.context.report.file(path), 0, 1)
         try:
             key, _ = self.conversations.key(row, named.target, named.sample)
         except UnfitError as error:
-            place.file.rows += 1
-            place.drop(error)
+            location.file.rows += 1
+            location.drop(error)
             return
         if self.conversations.has(key):
-            place.file.rows += 1
-            place.file.known += 1
+            location.file.rows += 1
+            location.file.known += 1
             return
-        yield from self.conversations.rows(place, row, named.target, named.sample)
+        yield from self.conversations.rows(location, row, named.target, named.sample)
 
 
 class BenchmarkRows:
@@ -236,8 +236,8 @@ class BenchmarkRows:
         histories.read(folder / HISTORY)
         file, rows = self._context.rows(folder / "conversations.json")
         for row in rows:
-            place = RowLocation(file, row.index, row.line)
-            yield from self._conversations.rows(place, row.value, folder.name, 0, histories)
+            location = RowLocation(file, row.index, row.line)
+            yield from self._conversations.rows(location, row.value, folder.name, 0, histories)
         yield from self._conversations.apart(histories)
         yield from self._work.left(histories)
         if target is not None:

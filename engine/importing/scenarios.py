@@ -125,34 +125,34 @@ class ScenarioImport:
         seen: dict[str, int] = {}
         for row in rows:
             file.rows += 1
-            place = RowLocation(file, row.index, row.line)
+            location = RowLocation(file, row.index, row.line)
             try:
                 value = fields.as_object(row.value)
                 name = fields.row_scenario_id(value)
             except UnfitError as error:
-                place.drop(error)
+                location.drop(error)
                 continue
             if seen.setdefault(name, row.index) != row.index:
-                place.drop(UnfitError("id", f"the row [{seen[name]}] has this id too"))
+                location.drop(UnfitError("id", f"the row [{seen[name]}] has this id too"))
                 continue
-            yield from self._row(value, place)
+            yield from self._row(value, location)
 
-    def cached(self, value: object, place: RowLocation) -> Iterator[BulkRow]:
+    def cached(self, value: object, location: RowLocation) -> Iterator[BulkRow]:
         """Yield what is new in a cached row that no `scenarios.json` has yet."""
-        place.file.rows += 1
+        location.file.rows += 1
         try:
             row = fields.as_object(value)
             fields.row_scenario_id(row)
         except UnfitError as error:
-            place.drop(error)
+            location.drop(error)
             return
-        yield from self._row(row, place)
+        yield from self._row(row, location)
 
     def removed(self) -> Iterator[BulkRow]:
         """Yield the scenarios that were removed from the file, as they were: conversations were
         played from them. `forgotten` must follow."""
-        for place, value, source in self.history.removed():
-            scenario = self._read(value, place)
+        for location, value, source in self.history.removed():
+            scenario = self._read(value, location)
             if scenario is None or scenario.id in {*self.by_id, *self.context.removed}:
                 continue
             self.by_id[scenario.id] = scenario
@@ -165,9 +165,9 @@ class ScenarioImport:
         for scenario, source in self._gone:
             yield replace(self._stored(scenario, source), removed=True)
 
-    def _row(self, value: ForeignObject, place: RowLocation) -> Iterator[BulkRow]:
-        file = place.file
-        scenario = self._read(value, place)
+    def _row(self, value: ForeignObject, location: RowLocation) -> Iterator[BulkRow]:
+        file = location.file
+        scenario = self._read(value, location)
         if scenario is None:
             file.dropped += 1
         elif scenario.id in self.context.removed:
@@ -176,33 +176,33 @@ class ScenarioImport:
             self.context.report.notes[note] += 1
         elif scenario.id not in self.by_id:
             file.taken += 1
-            yield from self._new(scenario, value, place)
+            yield from self._new(scenario, value, location)
         elif self._is_newer(scenario):
             file.taken += 1
-            yield from self._base(scenario, value, place)
+            yield from self._base(scenario, value, location)
             self.by_id[scenario.id] = scenario
             yield self._stored(scenario, source_of(value))
         elif differ(scenario, self.by_id[scenario.id]):
             self._conflicts.add(scenario.id)
-            place.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
+            location.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
         else:
             file.known += 1
             if scenario.base_id in self.context.lost:
-                yield from self._base(scenario, value, place)
+                yield from self._base(scenario, value, location)
 
-    def _read(self, value: ForeignObject, place: RowLocation) -> Scenario | None:
+    def _read(self, value: ForeignObject, location: RowLocation) -> Scenario | None:
         """Read a scenario; None if our reader refuses it, which is reported."""
         scenario, problems = scenario_of(
-            value, path=place.file.path, index=place.index, metrics=self.context.tracks
+            value, path=location.file.path, index=location.index, metrics=self.context.tracks
         )
-        place.file.tell_all(problems)
+        location.file.tell_all(problems)
         return scenario
 
     def _new(
-        self, scenario: Scenario, value: ForeignObject, place: RowLocation
+        self, scenario: Scenario, value: ForeignObject, location: RowLocation
     ) -> Iterator[BulkRow]:
         source = source_of(value)
-        yield from self._base(scenario, value, place)
+        yield from self._base(scenario, value, location)
         if scenario.id not in self.by_id:
             self.by_id[scenario.id] = scenario
             yield self._stored(scenario, source)
@@ -214,10 +214,10 @@ class ScenarioImport:
                 yield self.work.written_by_script(scenario.id)
 
     def _base(
-        self, variant: Scenario, value: ForeignObject, place: RowLocation
+        self, variant: Scenario, value: ForeignObject, location: RowLocation
     ) -> Iterator[BulkRow]:
         """Yield a variant's base if the row gives it and the store has none, or an older one."""
-        base = told_base(value, variant, path=place.file.path, index=place.index)
+        base = told_base(value, variant, path=location.file.path, index=location.index)
         if base is not None and (base.id not in self.by_id or self._is_newer(base)):
             self.by_id[base.id] = base
             yield self._stored(base, source_of(value))
@@ -243,7 +243,7 @@ class ScenarioImport:
     # For conversations
 
     def of_conversation(
-        self, value: ForeignObject, scenario_id: str, place: RowLocation
+        self, value: ForeignObject, scenario_id: str, location: RowLocation
     ) -> tuple[list[BulkRow], list[BulkRow]]:
         """Return the rows to write before and after a new conversation.
 
@@ -257,7 +257,7 @@ class ScenarioImport:
         told = {name: value.get(name) for name in _PLAYED_FROM}
         if self._told.get(scenario_id) == told:
             return [], []
-        played = self._read(value, place) if has_scenario(value) else None
+        played = self._read(value, location) if has_scenario(value) else None
         today = self.by_id.get(scenario_id)
         if played is None or played.id != scenario_id:
             if today is None:
@@ -265,7 +265,7 @@ class ScenarioImport:
                 self.context.report.notes[note] += 1
             return [], []
         if today is None:
-            return list(self._new(played, value, place)), []
+            return list(self._new(played, value, location)), []
         if not differ(played, today):
             self._told[scenario_id] = told
             return [], []

@@ -78,7 +78,7 @@ class SharedTranscript:
     def plain(self, value: list[Any], key: str, secrets: frozenset[str]) -> PlainMessages:
         """Of a list of messages. Raises `UnfitError`."""
         if value != self._value or secrets != self._secrets:
-            contents = [_content(one, place, key) for place, one in enumerate(value)]
+            contents = [_content(one, index, key) for index, one in enumerate(value)]
             texts = [_encoded(one or "", secrets) for one in contents]
             finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
             self._value, self._secrets = value, secrets
@@ -105,15 +105,15 @@ def read_transcript(
     return ParsedTranscript(told)
 
 
-def _content(value: object, place: int, key: str) -> str | None:
+def _content(value: object, index: int, key: str) -> str | None:
     # the user begins and the two alternate; anything else is not a conversation of ours
-    role = _ROLES[place & 1]
+    role = _ROLES[index & 1]
     if not isinstance(value, dict) or value.get("role") != role:
-        raise _unfit(value, role, f"{key}[{place}]")
+        raise _unfit(value, role, f"{key}[{index}]")
     content = value.get("content")
     if not isinstance(content, str) and content is not None:
         what = f"expected a text or null, found {kind_of(content)}"
-        raise UnfitError(f"{key}[{place}].content", what)
+        raise UnfitError(f"{key}[{index}].content", what)
     return content
 
 
