@@ -156,7 +156,7 @@ class Conversations:
             history = self._history(key, histories)
             takes = history.dated(self._takes(row, key, theirs))
             if self._is_first(key, takes, location):
-                yield from self._new(row, key, takes, location, history)
+                yield from self._import(row, key, takes, location, history)
         except UnfitError as error:
             location.drop(error)
 
@@ -171,7 +171,7 @@ class Conversations:
                 history = self._history(key, histories)
                 takes = history.dated(in_order(told))
                 if self._is_first(key, takes, location):
-                    yield from self._new(row, key, takes, location, history)
+                    yield from self._import(row, key, takes, location, history)
             except UnfitError as error:
                 location.drop(error)
 
@@ -254,7 +254,7 @@ class Conversations:
         self.context.report.notes[note] += 1
         return False
 
-    def _new(
+    def _import(
         self,
         row: ForeignObject,
         key: ConversationKey,
@@ -262,10 +262,10 @@ class Conversations:
         location: RowLocation,
         history: RowHistory,
     ) -> Iterator[BulkRow]:
-        there = self.context.known.takes(key)
+        stored = self.context.known.takes(key)
         states = list(self._states(key, takes, history))
-        if all(self._same(there, take) for take in takes):
-            added = list(self._added(there, takes))
+        if all(self._stored_take(stored, take) for take in takes):
+            added = list(self._additions(stored, takes))
             judged = [one for one in added if isinstance(one, Verdict)]
             states += self.work.judged_since(key, judged)
             new = [*added, *self._lost_calls(history), *states]
@@ -279,12 +279,12 @@ class Conversations:
             # our own files say what was audited
             self._audit(takes, self.scenario_import.played(before, key.scenario_id))
         yield from before
-        if there:
-            yield from self._beside(key, there, takes)
+        if stored:
+            yield from self._new_takes(key, stored, takes)
             yield from states
         else:
             calls = self._calls(row, key, takes, history)
-            yield self._whole(key, takes, calls, states)
+            yield self._new_conversation(key, takes, calls, states)
         yield from after
 
     def _audit(self, takes: list[FileTake], scenario: Scenario | None) -> None:
@@ -294,7 +294,7 @@ class Conversations:
         audit = self._audit_of(scenario)
         for take in takes:
             if take.finished:
-                self._look_at(take, audit)
+                self._audit_take(take, audit)
         note = "conversations in which the user model did not do its part, by the rules"
         if invalid := sum(bool(take.user_faults) for take in takes):
             self.context.report.notes[note] += invalid
@@ -309,14 +309,14 @@ class Conversations:
             self._audits[scenario.id] = scenario, audit
         return audit
 
-    def _look_at(self, take: FileTake, audit: UserAudit) -> None:
+    def _audit_take(self, take: FileTake, audit: UserAudit) -> None:
         # the user's messages are every second one, beginning with the first
         said = [(turn, text.decode()) for turn, text in enumerate(take.transcript.texts[::2], 1)]
         take.user_faults = audit.faults(
             said, turns=self.context.turns, stop_reason=take.stop_reason
         )
 
-    def _whole(
+    def _new_conversation(
         self,
         key: ConversationKey,
         takes: list[FileTake],
@@ -334,33 +334,33 @@ class Conversations:
             states=states,
         )
 
-    def _beside(
-        self, key: ConversationKey, there: list[KnownTake], takes: list[FileTake]
+    def _new_takes(
+        self, key: ConversationKey, stored: list[KnownTake], takes: list[FileTake]
     ) -> Iterator[BulkRow]:
         """Yield takes that the store does not have, numbered after those that it has."""
         # not with their own numbers, which the store's takes may have
-        number = max(take.number for take in there) + 1
+        number = max(take.number for take in stored) + 1
         for take in takes:
-            if self._same(there, take) is None:
+            if self._stored_take(stored, take) is None:
                 whole = take.whole(self.context.name, key, number)
                 number += 1
                 yield WholeConversation(fresh=False, takes=[whole])
-        yield from self._added(there, takes)
+        yield from self._additions(stored, takes)
 
-    def _same(self, there: list[KnownTake], take: FileTake) -> KnownTake | None:
+    def _stored_take(self, stored: list[KnownTake], take: FileTake) -> KnownTake | None:
         """Return the stored take with the same text, if possible the one with the same number."""
-        digests = take.digests if there else []
-        same = [one for one in there if one.is_of(digests, finished=take.finished)]
+        digests = take.digests if stored else []
+        same = [one for one in stored if one.is_of(digests, finished=take.finished)]
         return next((one for one in same if one.number == take.number), next(iter(same), None))
 
-    def _added(self, there: list[KnownTake], takes: list[FileTake]) -> Iterator[BulkRow]:
+    def _additions(self, stored: list[KnownTake], takes: list[FileTake]) -> Iterator[BulkRow]:
         """Yield what is new for takes that the store has: the messages after its last one, and
         verdicts and checks."""
         for take in takes:
-            same = self._same(there, take)
+            same = self._stored_take(stored, take)
             if same is None:
                 continue
-            yield from self._rest(same, take)
+            yield from self._missing_messages(same, take)
             if take.finished:
                 yield from self.verdicts_on(same, take.verdicts)
                 yield from self._checks_on(same, take.checks)
@@ -372,13 +372,13 @@ class Conversations:
             if check_identity(check) not in known:
                 yield replace(check, take=take.seq)
 
-    def _rest(self, there: KnownTake, take: FileTake) -> Iterator[BulkRow]:
-        if there.finished or not take.finished or take.stop_reason is None:
+    def _missing_messages(self, stored: KnownTake, take: FileTake) -> Iterator[BulkRow]:
+        if stored.finished or not take.finished or take.stop_reason is None:
             return
-        for message in take.transcript.messages[len(there.digests) :]:
-            yield replace(message, take=there.seq)
+        for message in take.transcript.messages[len(stored.digests) :]:
+            yield replace(message, take=stored.seq)
         yield TakeEndRow(
-            take=there.seq,
+            take=stored.seq,
             stop_reason=take.stop_reason,
             detail=take.detail,
             user_faults=take.user_faults,
