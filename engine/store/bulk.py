@@ -65,18 +65,18 @@ class PlainMessages(Sequence[MessageRow]):
         return len(self.texts)
 
     @overload
-    def __getitem__(self, place: int) -> MessageRow: ...
+    def __getitem__(self, index: int) -> MessageRow: ...
     @overload
-    def __getitem__(self, place: slice) -> list[MessageRow]: ...
-    def __getitem__(self, place: int | slice) -> MessageRow | list[MessageRow]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+    def __getitem__(self, index: slice) -> list[MessageRow]: ...
+    def __getitem__(self, index: int | slice) -> MessageRow | list[MessageRow]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
         return MessageRow(
             take=GIVEN_LATER,
-            turn=(place >> 1) + 1,
-            speaker=Speaker.TARGET if place & 1 else Speaker.USER,
-            text=self.texts[place].decode(),
-            finish=self.finishes[place],
+            turn=(index >> 1) + 1,
+            speaker=Speaker.TARGET if index & 1 else Speaker.USER,
+            text=self.texts[index].decode(),
+            finish=self.finishes[index],
         )
 
 
@@ -158,14 +158,14 @@ class PlainMessageRows:
             if texts is not shared:  # several takes in a row may have one transcript
                 shared = texts
                 digests = [
-                    bytearray(digest_of(_SPEAKERS[place & 1], text))
-                    for place, text in enumerate(texts)
+                    bytearray(digest_of(_SPEAKERS[index & 1], text))
+                    for index, text in enumerate(texts)
                 ]
-            for place, text in enumerate(texts):
+            for index, text in enumerate(texts):
                 # not bytes: sqlite3 searches long for an adapter of those, and of None
-                written, speaker = bytearray(text), _SPEAKERS[place & 1]
-                turn, digest = (place >> 1) + 1, digests[place]
-                yield first + place, self.at, take, turn, speaker, written, finishes[place], digest
+                written, speaker = bytearray(text), _SPEAKERS[index & 1]
+                turn, digest = (index >> 1) + 1, digests[index]
+                yield first + index, self.at, take, turn, speaker, written, finishes[index], digest
 
 
 _INSERT_PLAIN: Final = (

@@ -231,10 +231,10 @@ class _Files:
         if known is None or self._edits is EditPolicy.OVERWRITE:
             return False
         for name in names:
-            place = self._folder / name
-            self._refuse_links(place.parent)
+            path = self._folder / name
+            self._refuse_links(path.parent)
             try:
-                self._current[self._relative(place)] = digest_on_disk(place)
+                self._current[self._relative(path)] = digest_on_disk(path)
             except InputError:
                 return False  # reported when the file is to be written
         if known.digest != self._state_digest(made_from):
@@ -279,36 +279,36 @@ class _Files:
 
     def put(self, name: str, pieces: Iterable[str], *, is_array: bool) -> None:
         """Write a file if it is out of date; one without any content is not created."""
-        place = self._folder / name
+        path = self._folder / name
         try:
-            text = self._text(place, pieces, is_array=is_array)
+            text = self._text(path, pieces, is_array=is_array)
             if text is None:
-                self._current[self._relative(place)] = digest_on_disk(place)
+                self._current[self._relative(path)] = digest_on_disk(path)
             else:
-                self._refuse_links(place.parent)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                self._write(place, text)
+                self._refuse_links(path.parent)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._write(path, text)
         except DamagedError as error:
-            self._failed.append(f"{self._relative(place)} was left as it is: {error}")
+            self._failed.append(f"{self._relative(path)} was left as it is: {error}")
         except OSError as error:
             if lacks_room(error):
                 self._failed.append(
-                    f"{self._relative(place)} was left as it is: {error.strerror}; "
-                    f"{room_advice(place, error)}"
+                    f"{self._relative(path)} was left as it is: {error.strerror}; "
+                    f"{room_advice(path, error)}"
                 )
                 return
             raise StoreError(
-                f"{error.filename or place} could not be written: {error.strerror}; check who may "
+                f"{error.filename or path} could not be written: {error.strerror}; check who may "
                 "write there"
             ) from error
 
-    def _text(self, place: Path, pieces: Iterable[str], *, is_array: bool) -> Iterator[str] | None:
+    def _text(self, path: Path, pieces: Iterable[str], *, is_array: bool) -> Iterator[str] | None:
         """Return the text; None if there is none. An empty array is written only over a file that
         held rows of ours before."""
         text = iter(pieces)
         first = next(text, None)
         if first is None and is_array:
-            relative = self._relative(place)
+            relative = self._relative(path)
             if self._reader.mirrored(relative) is not None or relative in self._moves:
                 first = _EMPTY_ARRAY
         return None if first is None else chain([first], text)
@@ -318,25 +318,25 @@ class _Files:
     ) -> Iterator[str]:
         """Yield the lines of the diff; none if the file was not edited. Our version is written into
         `folder` for the comparison."""
-        place = self._folder / name
-        relative = self._relative(place)
-        on_disk = digest_on_disk(place)
+        path = self._folder / name
+        relative = self._relative(path)
+        on_disk = digest_on_disk(path)
         if on_disk is None or on_disk in self._ours(relative):
             return
-        text = self._text(place, pieces, is_array=is_array)
-        new = NewFile(folder / place.name, text or ())
+        text = self._text(path, pieces, is_array=is_array)
+        new = NewFile(folder / path.name, text or ())
         try:
             if new.digest != on_disk:
-                yield from file_difference(place, new.path, relative)
+                yield from file_difference(path, new.path, relative)
         finally:
             new.discard()
 
-    def _write(self, place: Path, text: Iterator[str]) -> None:
-        relative = self._relative(place)
-        beside = place.with_name(place.name + _BESIDE)
-        new = NewFile(place, text)
+    def _write(self, path: Path, text: Iterator[str]) -> None:
+        relative = self._relative(path)
+        beside = path.with_name(path.name + _BESIDE)
+        new = NewFile(path, text)
         try:
-            on_disk = digest_on_disk(place)
+            on_disk = digest_on_disk(path)
             is_ours = on_disk is None or on_disk in {new.digest, *self._ours(relative)}
             if not is_ours and self._edits is not EditPolicy.OVERWRITE:
                 self._current[relative] = on_disk
@@ -347,7 +347,7 @@ class _Files:
                 self._unchanged.append(relative)
             else:
                 self._note_move(relative, new.digest)
-                new.move(place)
+                new.move(path)
                 self._written.append(relative)
             beside.unlink(missing_ok=True)
         finally:
@@ -372,17 +372,17 @@ class _Files:
 
     def _refuse_links(self, folder: Path) -> None:
         """Refuse a linked folder, which could be anywhere on the disk and somebody else's."""
-        for place in (folder, *folder.parents):
-            if place == self._folder:
+        for path in (folder, *folder.parents):
+            if path == self._folder:
                 return
-            if place.is_symlink():
+            if path.is_symlink():
                 raise InputError(
-                    f"{place} is a symbolic link; expected a folder, into which the results of a "
+                    f"{path} is a symbolic link; expected a folder, into which the results of a "
                     "run are written: move the link away"
                 )
 
-    def _relative(self, place: Path) -> str:
-        return place.relative_to(self._root).as_posix()
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
 
     # Moves whose digests may not be stored yet
 
