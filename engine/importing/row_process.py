@@ -133,15 +133,15 @@ class _RowProcess:
         # fork: starting Python anew takes 0.3 s, a tenth of a typical import
         forking = get_context("fork")
         orders, self._orders = forking.Pipe(duplex=False)
-        self._told, tell = forking.Pipe(duplex=False)
+        self._incoming, outgoing = forking.Pipe(duplex=False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             with suppress(OSError):  # beyond the user's limit
-                fcntl.fcntl(tell.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-        ends += (self._orders, self._told)
-        self._process = forking.Process(target=_serve, args=(orders, tell, ends), daemon=True)
+                fcntl.fcntl(outgoing.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        ends += (self._orders, self._incoming)
+        self._process = forking.Process(target=_serve, args=(orders, outgoing, ends), daemon=True)
         self._process.start()
         orders.close()
-        tell.close()
+        outgoing.close()
         self._sending = ThreadPoolExecutor(1)
 
     def begin(self, context: ImportContext, store: Store) -> None:
@@ -154,7 +154,7 @@ class _RowProcess:
     def next(self, context: ImportContext) -> _RowsMade | _AllMade:
         """Receive the next message. Raises `InputError` if the process ended between messages."""
         try:
-            told: _RowsMade | _AllMade = pickle.loads(self._told.recv_bytes())  # noqa: S301  (from a process of ours)
+            message: _RowsMade | _AllMade = pickle.loads(self._incoming.recv_bytes())  # noqa: S301  (from a process of ours)
         except EOFError:
             self._process.join()
             what = (
@@ -162,14 +162,14 @@ class _RowProcess:
                 f"({self._process.exitcode}), so nothing of it was taken"
             )
             raise InputError(Problem(what, context.source.folder, hint="import again")) from None
-        return told
+        return message
 
     def close(self) -> None:
         self._process.kill()
         self._process.join()
         self._sending.shutdown()
         self._orders.close()
-        self._told.close()
+        self._incoming.close()
 
 
 def _ignore(_: int) -> None:
@@ -189,41 +189,41 @@ class ProcessRows:
     def rows(self) -> Iterator[NumberedRows]:
         """Yield the rows. Raises what `BenchmarkRows.rows` raises, and `InputError` if the process
         is gone."""
-        while isinstance(told := self.process.next(self.context), _RowsMade):
-            self.context.on_read(told.bytes_read)
-            yield from told.rows
-        for one in fields(told.report):
-            setattr(self.context.report, one.name, getattr(told.report, one.name))
-        self.targets, self.metrics_named = told.targets, told.metrics_named
-        if told.failed is not None:
-            raise told.failed
+        while isinstance(message := self.process.next(self.context), _RowsMade):
+            self.context.on_read(message.bytes_read)
+            yield from message.rows
+        for one in fields(message.report):
+            setattr(self.context.report, one.name, getattr(message.report, one.name))
+        self.targets, self.metrics_named = message.targets, message.metrics_named
+        if message.failed is not None:
+            raise message.failed
 
 
 # In the child
 
 
-def _serve(orders: Connection, tell: Connection, not_ours: Sequence[Connection]) -> None:
+def _serve(orders: Connection, outgoing: Connection, parent_ends: Sequence[Connection]) -> None:
     """Make rows until the parent's end of the pipe is closed."""
     os.setpgid(0, 0)  # Ctrl-C is for the parent, which kills this process
-    for one in not_ours:
+    for one in parent_ends:
         one.close()  # otherwise the end of the parent would not close the pipe
-    telling = _Telling(tell)
+    outbox = _Outbox(outgoing)
     try:
         with suppress(EOFError):
             while True:
                 order: _Order = orders.recv()
                 with closing(open_reader(order.store)) as reader:
-                    _make(order, reader, telling)
+                    _make(order, reader, outbox)
     finally:
-        telling.end()  # so that earlier benchmarks are complete, whatever this one raised
+        outbox.end()  # so that earlier benchmarks are complete, whatever this one raised
 
 
-class _Telling:
+class _Outbox:
     """Sends messages on a thread, so that rows are made while the parent is busy with the rows of
     another process, or with the disk."""
 
-    def __init__(self, tell: Connection) -> None:
-        self._tell = tell
+    def __init__(self, outgoing: Connection) -> None:
+        self._connection = outgoing
         self._waiting: Queue[bytes | None] = Queue(_WAITING)
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._thread.start()
@@ -239,13 +239,13 @@ class _Telling:
 
     def _send(self) -> None:
         try:
-            while (told := self._waiting.get()) is not None:
-                self._tell.send_bytes(told)
+            while (message := self._waiting.get()) is not None:
+                self._connection.send_bytes(message)
         except BrokenPipeError:
             os._exit(0)  # the parent is gone, and the other thread may wait for this one
 
 
-def _make(order: _Order, reader: Reader, tell: Callable[[_RowsMade | _AllMade], None]) -> None:
+def _make(order: _Order, reader: Reader, send: Callable[[_RowsMade | _AllMade], None]) -> None:
     read: list[int] = []
     known = KnownRows(reader, order.context.name)
     made = BenchmarkRows(replace(order.context, known=known, on_read=read.append))
@@ -258,13 +258,13 @@ def _make(order: _Order, reader: Reader, tell: Callable[[_RowsMade | _AllMade], 
             waiting += numbering.add(row)
             if numbering.seq - sent >= _AT_ONCE:
                 waiting += numbering.rest()
-                tell(_RowsMade(waiting, sum(read)))
+                send(_RowsMade(waiting, sum(read)))
                 sent = numbering.seq
                 waiting.clear()
                 read.clear()
         waiting += numbering.rest()
     except CrosswindError as error:
         failed = error
-    tell(_RowsMade(waiting, sum(read)))
+    send(_RowsMade(waiting, sum(read)))
     end = _AllMade(order.context.report, made.targets, made.metrics_named, failed)
-    tell(end)
+    send(end)
