@@ -26,7 +26,8 @@ class WorkerStatus:
 
 async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStatus]]:
     """The scheduler's address, and its workers by host and name. Raises `ClusterError`."""
-    address, security = scheduler_address(folder), security_from(folder.pem)
+    # the key first: what is wrong with it is wrong whether a scheduler runs or not
+    security, address = security_from(folder.pem), scheduler_address(folder)
     identity = await scheduler_identity(folder, address, security)
     async with Client(
         address,

@@ -142,6 +142,22 @@ def test_each_fault_of_a_cluster_is_told_in_a_sentence(
         assert "no scheduler answers at tls://127.0.0.1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["status", "worker", "scheduler"])
+@pytest.mark.parametrize(
+    ("left", "told"), [(None, "there is no such file"), (700, "damaged"), (0, "expected a key and")]
+)
+def test_what_is_wrong_with_the_key_is_told_where_no_scheduler_runs_either(
+    command: str, left: int | None, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pem = folder / "cluster.pem"
+    kept = pem.read_bytes()[:left]
+    pem.write_bytes(kept) if left is not None else pem.unlink()
+    assert main(["cluster", command, "--cluster", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert f"{pem}: " in said
+    assert told in said
+
+
 def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
