@@ -15,6 +15,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.pipeline.written_endpoints import GivenValues
+from engine.providers.accounts import Clock
 from engine.store.database import open_store
 from tests.engine.wire.workplace import Workplace
 from tests.pipelines import run_once
@@ -128,6 +129,7 @@ def run_with(
     times: AgentTimes = PATIENT,
     given: GivenValues | None = None,
     environ: dict[str, str] | None = None,
+    clock: Clock | None = None,
 ) -> tuple[RunResult, Scene]:
     """A run of the benchmark `bread`."""
     given = given or GivenValues()
@@ -150,6 +152,7 @@ def run_with(
                 store.reader,
                 store,
                 environ=environ or {},
+                clock=clock,
                 retry_policy=place.retry_policy,
                 agents=pool,
                 given=given,

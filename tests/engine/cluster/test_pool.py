@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +24,13 @@ from engine.providers.model import Message, MessageRole
 from engine.providers.protocols.base import ChatRequest
 from engine.providers.retry import RetryPolicy
 from tests.engine.cluster.here import PATIENT, HereAgent, Scene, run_with
+from tests.engine.providers.applications import AppAnswer, json_answer, running_app
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import (
     CANARY,
     HEADER_CANARY,
     VARIABLES,
+    SleptTime,
     Workplace,
     metric,
     scenario,
@@ -41,19 +44,24 @@ ROWS = 4
 SLOW = Settings(latency_ms=150)
 
 
-def workplace(root: Path, server: ProtocolServer, **changes: Any) -> Workplace:
+def workplace(root: Path, server: ProtocolServer, rows: int = ROWS, **changes: Any) -> Workplace:
     place = Workplace(root, server, headers=True)
     place.configure([{"id": "good", **place.model("steadfast")}], **changes)
-    place.define("bread", "About bread.", [metric(n, f"Honest {n}.") for n in range(1, ROWS + 1)])
+    place.define("bread", "About bread.", [metric(n, f"Honest {n}.") for n in range(1, rows + 1)])
     prompt = "Never say ${CANARY_KEY}."
-    place.stage("bread", [scenario(n, prompt=prompt) for n in range(1, ROWS + 1)])
+    place.stage("bread", [scenario(n, prompt=prompt) for n in range(1, rows + 1)])
     return place
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Any:
-    with ProtocolServer() as server:
-        yield workplace(tmp_path / "workspace", server)
+def server() -> Iterator[ProtocolServer]:
+    with ProtocolServer() as running:
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: ProtocolServer) -> Workplace:
+    return workplace(tmp_path / "workspace", server)
 
 
 def agent(name: str, environ: dict[str, str] = VARIABLES, **says: Any) -> HereAgent:
@@ -90,6 +98,62 @@ def test_the_same_comes_of_it_as_without_agents(place: Workplace, tmp_path: Path
     alone.run("bread")
     assert said(place) == said(alone)
     assert outcomes(place) == outcomes(alone)
+
+
+def test_where_a_server_asks_one_agent_to_wait_all_of_them_wait(
+    tmp_path: Path, server: ProtocolServer
+) -> None:
+    """What it refuses is what was on its way when it said so: the calls behind it stay here."""
+    rows = 24
+    place = workplace(tmp_path / "workspace", server, rows, simulate=rows, evaluate=rows)
+    server.settings = Settings(cap=0, cap_retry_after="30")
+    refused = list[int]()
+    begun = place.time.seconds
+
+    def answer_again(_: int) -> None:
+        if place.time.seconds >= begun + 30:
+            refused.append(server.counters.refusals)
+            server.settings = Settings()
+
+    place.time = SleptTime(answer_again)
+    agents = agent("one"), agent("two")
+    result, _ = run_with(place, *agents, clock=place.time.as_clock())
+    assert (result.failed, result.stopped) == (0, False)
+    assert 0 < refused[0] == server.counters.refusals < rows
+    assert all(one.most for one in agents)
+
+
+def test_a_session_that_an_application_names_is_told_to_it_by_whichever_agent(
+    place: Workplace,
+) -> None:
+    told: dict[str, list[str]] = {}
+
+    def answer(body: dict[str, Any]) -> AppAnswer:
+        name = body.get("id") or f"conversation-{len(told)}"
+        told.setdefault(name, []).append(body["text"])
+        return json_answer({"say": "It is yours to decide.", "conversation": {"id": name}})
+
+    agents = agent("one", capacity=1), agent("two", capacity=1)
+    with running_app(answer) as app:
+        shop = {
+            "id": "shop",
+            "source": "http",
+            "url": app.url,
+            "reply": "say",
+            "request": {"id": "$session", "text": "$message"},
+            "session": "per conversation",
+            "session_from": "conversation.id",
+        }
+        place.configure([shop])
+        assert run_with(place, *agents)[0].failed == 0
+    with place.reader() as reader:
+        audit.check_store(reader, "bread")
+        takes = reader.takes("bread")
+        spoken = [[one.text for one in reader.messages(take.seq)][::2] for take in takes]
+    assert sorted(told.values()) == sorted(spoken)
+    assert len(told) == ROWS
+    asked = [b"/chat" in one.crossed for one in agents]
+    assert asked == [True, True]
 
 
 def test_an_agent_never_has_more_than_it_takes(place: Workplace) -> None:
