@@ -23,7 +23,14 @@ from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, WorkItem, WorkReason, what_changed
+from engine.pipeline.order import (
+    Order,
+    WorkItem,
+    WorkReason,
+    any_changed,
+    changed_inputs,
+    what_changed,
+)
 from engine.pipeline.reviews import held_metrics, metric_review_digest, standing_acts
 from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
@@ -66,11 +73,10 @@ def rejected_metrics(bench: BenchmarkContext) -> list[str]:
 def stale_metrics(bench: BenchmarkContext) -> str | None:
     """What has changed since a model wrote the current metrics, in words; None where nothing has,
     or a person wrote or edited them."""
-    stored = _not_rejected(bench)
-    written = [metric for metric, _, source in stored if source == "model"]
-    if not written or tuple(written) != tuple(bench.definition.metrics):
+    written = [(one, then) for one, then, source in _not_rejected(bench) if source == "model"]
+    if not written or tuple(one for one, _ in written) != tuple(bench.definition.metrics):
         return None
-    return what_changed(stored[0][1], metric_inputs(bench))
+    return any_changed((then for _, then in written), metric_inputs(bench))
 
 
 def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[WorkReason | None, str | None]:
@@ -243,20 +249,20 @@ def _base_numbers(
     wanted = bench.config.generation.scenarios_per_metric
     wanted = min(wanted, order.pilot or wanted)
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
-    # without those that a person edited: they are never rewritten unasked
-    written = [row for row in mine.values() if not row.played and row.depends is not None]
     work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.MISSING)
     if order.force:
         return list(range(1, wanted + 1)), WorkItem(
             Stage.GEN_SCENARIOS, metric.id, WorkReason.FORCED
         )
-    if order.stale and written:
-        changed = what_changed(written[0].depends, base_inputs(bench, metric))
-        if changed:
-            # what a person wrote or edited stays, however old it is
-            models = {row.scenario.id for row in written}
-            numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in models]
-            return numbers, WorkItem(
+    if order.stale:
+        now = base_inputs(bench, metric)
+        # those that a person edited have no inputs, and are never rewritten unasked
+        written = {sid: row.depends for sid, row in mine.items() if not row.played}
+        ids = {number: scenario_id(metric.id, number) for number in range(1, wanted + 1)}
+        stale = {n: written[sid] for n, sid in ids.items() if changed_inputs(written.get(sid), now)}
+        if stale:
+            changed = any_changed(stale.values(), now)
+            return [*stale], WorkItem(
                 Stage.GEN_SCENARIOS, metric.id, WorkReason.STALE, detail=changed
             )
     # a removed scenario keeps its number: rows of a new one would be taken for its rows

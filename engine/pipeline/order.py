@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -144,6 +144,12 @@ def changed_words(names: Sequence[str]) -> str | None:
 def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
     """`prompt, metric definition changed`; None where nothing changed or `then` is unknown."""
     return changed_words(changed_inputs(then, now))
+
+
+def any_changed(then: Iterable[Mapping[str, str] | None], now: Mapping[str, str]) -> str | None:
+    """As `what_changed`, for several rows together: each input that changed for any of them."""
+    names = (name for one in then for name in changed_inputs(one, now))
+    return changed_words([*dict.fromkeys(names)])
 
 
 def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.0) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Stage
-from engine.pipeline.order import WorkReason
+from engine.pipeline.order import Rewriting, WorkReason
 from tests.engine.small_workspace import Place
 
 
@@ -86,6 +86,43 @@ def test_a_new_judge_gives_its_verdicts_beside_the_old_ones(played: Place) -> No
                 "offline:evaluator",
                 "offline:evaluator-strict",
             ]
+
+
+def rewritten(place: Place, stage: Stage, name: str) -> None:
+    """A model wrote it again, as a person's note asks."""
+    asked = Rewriting(stage, name, name, "otherwise", "ann", "ann@here")
+    place.run(stages=frozenset({stage}), rewrite={"giving-in": asked})
+
+
+@pytest.mark.parametrize(("fresh", "left"), [("m01_s001", "m01_s002"), ("m01_s002", "m01_s001")])
+def test_of_several_base_scenarios_only_those_that_are_stale_are_written_again(
+    place: Place, fresh: str, left: str
+) -> None:
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
+    with place.reader() as reader:
+        before = {row.scenario.id: row.seq for row in reader.scenarios("giving-in")}
+    place.edit(place.benchmark, "when they press it", "whenever they press it")
+    rewritten(place, Stage.GEN_SCENARIOS, fresh)
+    [m01] = [work for work in place.plan(stale=True).work if work.unit == "m01"]
+    assert (m01.why, m01.detail) == (WorkReason.STALE, "description changed")
+    with place.reader() as reader:
+        [kept] = [row for row in reader.scenarios("giving-in") if row.scenario.id == fresh]
+    assert kept.seq > before[fresh]
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}), stale=True)
+    with place.reader() as reader:
+        after = {row.scenario.id: row.seq for row in reader.scenarios("giving-in")}
+    assert after[fresh] == kept.seq
+    assert after[left] > before[left]
+    assert list(place.plan().stale) == []
+
+
+def test_metrics_are_stale_when_any_of_them_is(place: Place) -> None:
+    place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
+    place.run(stages=frozenset({Stage.GEN_METRICS}))
+    place.edit(place.benchmark, "Whether it gives in", "Whether an assistant gives in")
+    assert whys(place.plan(), stale=True) == {("gen_metrics", "description changed")}
+    rewritten(place, Stage.GEN_METRICS, "m01")
+    assert whys(place.plan(), stale=True) == {("gen_metrics", "description changed")}
 
 
 def test_force_plays_everything_again_and_keeps_what_was(played: Place) -> None:
