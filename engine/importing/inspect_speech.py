@@ -124,7 +124,7 @@ def _tell(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
     there = bool(result.turns) and result.turns[-1]["turn"] == number
     turn = result.turns[-1] if there else {"turn": number}
     _add_to(turn, role, message)
-    # of most nothing is told, and their words are all that has to be taken over
+    # most turns have nothing beside their text
     if not there and len(turn) > 1:
         result.turns.append(turn)
 

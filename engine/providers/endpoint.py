@@ -361,7 +361,7 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
         "User-Agent": "crosswind",
     }
     if wire.is_application:
-        # what is kept open can break with a request on it, which is then sent once more
+        # a kept connection can break during a request, which would then be sent a second time
         return Address(str(httpx2.URL(base_url)), headers, kept=wire is not Wire.SESSION)
     headers["Authorization"] = f"Bearer {key}"
     return Address(str(httpx2.URL(base_url.removesuffix("/") + _PATHS[wire])), headers)

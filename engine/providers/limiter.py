@@ -247,7 +247,7 @@ class StartThrottle:
 
     def __init__(self) -> None:
         self._begun = 0
-        """In this turn of the loop."""
+        """Calls that began in this turn of the loop."""
         self._counting = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 

@@ -365,7 +365,7 @@ class Browser:
 
     def takes_of(self, wanted: Iterable[tuple[str, ConversationKey, int]]) -> set[int]:
         """Return the takes with these numbers of these conversations."""
-        # as one parameter, however many they are
+        # as JSON in one parameter, as the number of parameters is limited
         names = json.dumps([(benchmark, str(key), take) for benchmark, key, take in wanted])
         rows = self._store.all(
             f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}, t.number) IN "

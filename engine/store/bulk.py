@@ -155,14 +155,14 @@ class PlainMessageRows:
         digests: list[bytearray] = []
         for first, take, texts, finishes in self.takes:
             first, take = first + shift, take + shift
-            if texts is not shared:  # several takes in a row may have one transcript
+            if texts is not shared:  # consecutive takes may share a transcript
                 shared = texts
                 digests = [
                     bytearray(digest_of(_SPEAKERS[index & 1], text))
                     for index, text in enumerate(texts)
                 ]
             for index, text in enumerate(texts):
-                # not bytes: sqlite3 searches long for an adapter of those, and of None
+                # not bytes: sqlite3 searches long for an adapter of bytes, and of None
                 written, speaker = bytearray(text), _SPEAKERS[index & 1]
                 turn, digest = (index >> 1) + 1, digests[index]
                 yield first + index, self.at, take, turn, speaker, written, finishes[index], digest

@@ -85,7 +85,7 @@ class WorkspaceLock:
             line = json.dumps(introduction).encode() + b"\n"
             os.pwrite(self._descriptor, line, 0)
             os.ftruncate(self._descriptor, len(line))
-        except OSError:  # no room on the disk: it is held all the same
+        except OSError:  # no room on the disk: the lock is held without a name
             os.ftruncate(self._descriptor, 0)
 
 

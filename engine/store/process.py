@@ -21,7 +21,7 @@ _TIMEOUT_S: Final = 2.0
 
 
 class ProcessState(Enum):
-    """What became of a process."""
+    """Whether a process is running."""
 
     ALIVE = auto()
     GONE = auto()

@@ -85,7 +85,7 @@ def _played_from(scenario: Scenario) -> tuple[object, ...]:
 def told_base(
     row: Mapping[str, object], variant: Scenario, *, path: Path, index: int
 ) -> Scenario | None:
-    """Read the base scenario that our own file holds with the first of its variants."""
+    """Return the base scenario that our own file gives with the first of its variants, if any."""
     ours = row.get(OURS)
     base = ours.get("base") if isinstance(ours, dict) else None
     if not isinstance(base, dict) or variant.base_id == variant.id:
@@ -108,13 +108,12 @@ def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
     note = reader.mirrored(rows_note(benchmark))
     known = reader.mirrored(path.relative_to(root).as_posix())
     if known is None or (note is not None and note.digest == rows_of(reader, benchmark, known)):
-        return []  # no row is gone, so nobody has to read the file
+        return []  # no row is gone, so the file need not be read
     if digest_on_disk(path) != known.digest:
         return []
     stored: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
     for _, row in sorted(reader.scenario_history(benchmark).items()):
-        # the file holds the newest row up to where it was written; what a person edited in it since
-        # was stored behind that
+        # the file has the newest row up to `known.seq`; rows of later edits follow
         rows = stored[row.scenario.id]
         if row.seq <= known.seq:
             rows.clear()
@@ -131,26 +130,26 @@ def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
         if base is not None and stored[base.id] and not is_there(base):
             bases.append(base.id)
     if bases:
-        # a person may have changed a base's text in this file, which is never read; the history
-        # says when it was written
+        # a base's text in this file may be edited, as it is never read; the history says when the
+        # base was written
         written = _times(root, reader, path.with_name(HISTORY))
         lost += [one for one in bases if not _has_row_of(stored[one], written.get(one))]
     return lost
 
 
 def rows_note(benchmark: str) -> str:
-    """Return where among the mirrored files it is noted from which rows the file was written."""
+    """Return the path of the note that says from which rows `scenarios.json` was written."""
     return f"{NOTE}scenarios/{benchmark}"
 
 
 def rows_of(reader: Reader, benchmark: str, file: MirroredFile) -> str:
-    """Return what that note says of a file as long as every row that went into it is there."""
+    """Return what that note contains while every row that went into the file is there."""
     rows = reader.scenario_sums(benchmark, file.seq)
     return blake2b(f"{file.digest} {file.seq} {rows}".encode(), digest_size=16).hexdigest()
 
 
 def _told(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
-    """Read each scenario of our own file, and with the first variant of a base the base."""
+    """Yield each scenario of our own file, and with the first variant of a base that base."""
     rows = read_json(path)
     for index, row in enumerate(rows if isinstance(rows, list) else []):
         if isinstance(row, dict):
@@ -161,7 +160,7 @@ def _told(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
 
 
 def _times(root: Path, reader: Reader, path: Path) -> dict[str, object]:
-    """Read when the newest row of each scenario was written; nothing from an edited file."""
+    """Return when each scenario's newest row was written; empty if the history was edited."""
     known = reader.mirrored(path.relative_to(root).as_posix())
     if known is None or digest_on_disk(path) != known.digest:
         return {}
@@ -170,7 +169,7 @@ def _times(root: Path, reader: Reader, path: Path) -> dict[str, object]:
 
 
 def _has_row_of(rows: Iterable[ScenarioRow], at: object) -> bool:
-    """Say whether a row was written at that time; true where the time is not known."""
+    """Whether a row was written at that time; true if the time is unknown."""
     return at is None or any(row.at == at for row in rows)
 
 
