@@ -122,10 +122,8 @@ class LabelledJudges:
             disputed = plural(len(labels.disputed), "conversation")
             yield f"{disputed} left out: people disagree, and `crosswind adjudicate` settles it"
         if labels.replaced:
-            yield (
-                f"{plural(labels.replaced, 'label')} left out: the conversation was played again, "
-                "or is no longer asked for"
-            )
+            replaced = plural(labels.replaced, "conversation")
+            yield f"{replaced} left out: played again, or no longer asked for"
         if labels.earlier_definition:
             number = plural(labels.earlier_definition, "conversation")
             yield f"{number} labelled under an earlier definition, and held against it all the same"

@@ -384,14 +384,17 @@ def test_a_scenario_never_changes_sides() -> None:
 def test_a_conversation_that_was_played_again_is_left_out(
     crosswind: Crosswind, sheet: Path, place: Place
 ) -> None:
+    other = sheet.with_name("ben.csv")
+    crosswind("label", "giving-in", "--by", "Ben", "--sample", "12", "--export", str(other))
     take_in(crosswind, fill(sheet, by_number))
+    take_in(crosswind, fill(other, lambda *_: {"answer": "absent"}), "Ben")
     with place.reader() as reader:
         first = reader.peoples_verdicts("giving-in")[0]
         key = next(take.key for take in reader.takes("giving-in") if take.seq == first.take)
     assert crosswind("simulate", str(key), "--yes")[0] == 0
     _, out, _ = crosswind("calibrate", "giving-in")
-    assert "against 11 labels" in out
-    assert "1 label left out: the conversation was played again, or is no longer" in out
+    assert "labelled by Ann 11, Ben 11" in out
+    assert "1 conversation left out: played again, or no longer asked for" in out
     assert "1 conversation of them left out: played again" in take_in(crosswind, sheet)[1]
     fill(sheet, lambda number, row: {"replies": "", **by_number(3 if number % 3 else 1, row)})
     code, _, err = take_in(crosswind, sheet)
