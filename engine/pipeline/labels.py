@@ -356,7 +356,8 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
             continue
         people.update(one.judge for one in own)
         decided = [one for one in labels if one.adjudicates and one.present is not None]
-        answers = {one.present for one in decided[-1:] or own} - {None}
+        newest_decision = sorted(decided, key=lambda one: one.seq)[-1:]
+        answers = {one.present for one in newest_decision or own} - {None}
         if len(answers) > 1:
             disputed.append((current[item], own))
         elif not own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -22,6 +23,8 @@ from engine.cli.command_line import parse
 from engine.cli.main import main
 from engine.cli.person_labels import PersonSample
 from engine.cli.session import open_session
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.host import EngineThread
 from engine.jury import People
 from engine.link import Command, EngineState, Request
@@ -31,9 +34,12 @@ from engine.pipeline.label_requests import (
     LabelRequest,
     NumberedLabel,
 )
+from engine.pipeline.labels import adjudication, judged_conversations, labels_of, withdrawn
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import EngineSettings
+from engine.store.database import open_store
+from engine.store.tables import Verdict
 from tests.engine.small_workspace import Place
 from tests.waiting import PATIENCE_S
 
@@ -279,6 +285,31 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
     found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
     assert found[0]["left_out"]["disputed"] == 0
     assert found[0]["people"] == {"Ann": 12, "Ben": 12}
+
+
+def test_of_two_people_who_decide_at_once_the_newer_decision_counts(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    """Ann decided and took it back before, so that hers is not the second one to be there."""
+    take_in(crosswind, fill(sheet, by_number))
+    definition = load_definition(place.benchmark)
+    config = load_config(place.config)
+    with open_store(place.store) as store:
+        given = store.reader.peoples_verdicts("giving-in")
+        judged = judged_conversations(definition, config, store.reader)
+        [one] = [one for one in judged if one.item == (given[0].take, given[0].metric_id)]
+
+        def decision(by: str, *, present: bool) -> Verdict:
+            reader, jury = store.reader, config.jury
+            return adjudication(
+                one, present=present, reason="I read it.", by=by, reader=reader, jury=jury
+            )
+
+        first = decision("Ann", present=True)
+        rows = [first, withdrawn(first, config.jury), decision("Ben", present=False), first]
+        asyncio.run(store.write(*rows))
+        found = labels_of(judged, store.reader.peoples_verdicts("giving-in"))
+    assert {each.conversation.key: each.present for each in found.settled}[one.key] is True
 
 
 def test_a_judge_is_held_against_the_labels(crosswind: Crosswind, sheet: Path) -> None:
