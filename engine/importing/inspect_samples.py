@@ -21,6 +21,8 @@ _SOURCES: Final = frozenset({"openai", "anthropic"})
 _NOT_TOLD: Final = "Not told by the log."
 _LONGEST: Final = 100_000
 """Characters of a scenario's goal."""
+_NOT_BOTH: Final = "samples in which user and target do not both speak, not taken"
+_FAILED_BEFORE: Final = "samples that failed before user and target had both spoken, not taken"
 _LIMITS: Final = frozenset({"message", "turn"})
 _ANSWERS: Final = {"present": True, "absent": False}
 _PASSED: Final = {"C": True, "I": False}
@@ -98,7 +100,8 @@ def kept_of(
     benchmark.seen.add(mark)
     said = spoken(sample, about.model_roles or {})
     if len(said.transcript) < 2:
-        notes["samples in which user and target do not both speak, not taken"] += 1
+        cut_off = sample.error is not None
+        notes[_FAILED_BEFORE if cut_off else _NOT_BOTH] += 1
         return None
     number = before.get((target["id"], str(sample.id)), 0) + max(0, min(sample.epoch, 10**6) - 1)
     key = (target["id"], str(sample.id))

@@ -292,11 +292,12 @@ def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: Said, tmp_path:
     failed: dict[str, Any] = {
         "error": {"message": "It broke.", "traceback": "", "traceback_ansi": ""}
     }
+    broken = sample(6, messages=TALK[:2], **failed)
     nan = json.dumps(sample(3)).replace('"C"', "NaN")
     for name, model, samples in (
         ("a", "openai/x", [sample(1, uuid="u1"), sample(2, uuid="u2", **failed)]),
         ("b", "openai/x", [sample(1, {"includes": "I"}, uuid="u3"), sample(1, uuid="u1", epoch=2)]),
-        ("c", "other/y", [sample(1), sample(4, messages=TALK[:2]), sample(5, {})]),
+        ("c", "other/y", [sample(1), sample(4, messages=TALK[:2]), sample(5, {}), broken]),
     ):
         archive(tmp_path / f"{name}.eval", header(model=model, eval_id=name), samples)
     packed(
@@ -313,6 +314,7 @@ def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: Said, tmp_path:
     notes = report["benchmarks"][0]["notes"]
     assert notes["samples that are there twice, taken once"] == 1
     assert notes["samples in which user and target do not both speak, not taken"] == 1
+    assert notes["samples that failed before user and target had both spoken, not taken"] == 1
     assert notes["samples without a score, not taken"] == 1
     assert '{id: "openai-x", model: "x", source: openai}' in report["targets_to_add"][1]
 
