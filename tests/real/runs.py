@@ -38,7 +38,7 @@ ENDING_S: Final = 30
 KEY: Final = f"sk-{'0123456789abcdef' * 4}"
 HEAD: Final = (
     "| server | protocol | case | conversations done / failed | verdicts done / failed | calls "
-    "| of them no answer | replies of other models | why rows failed |\n" + "|" + " --- |" * 9
+    "| without an answer | replies of other models | why rows failed |\n" + "|" + " --- |" * 9
 )
 _LONGEST_REASON: Final = 160
 
