@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from engine.benchmark import Role, Stage, State, StopReason, Usage
-from engine.link import Command, Request, WorkRow
+from engine.facts import NoteKind
+from engine.link import Command, EngineState, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, ailment_of
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, moved, on_screen, told
 from tui.screens.conversation import ConversationScreen
+from tui.screens.live import LiveScreen
 from tui.screens.problems import FOLDED_FROM
+from tui.widgets.key_line import KeyLine
 
 SHAPELESS = "offline:evaluator was asked 3 times and its answer: no `present`"
 
@@ -297,3 +301,40 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
 )
 def test_every_reason_is_a_case_of_something(reason: str, kind: KnownFailure) -> None:
     assert ailment_of(reason) is kind
+
+
+def footer_text(footer: KeyLine) -> str:
+    return "".join(piece.text for piece in footer.row(0))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
+    theatre: Theatre,
+    ends: bool,
+) -> None:
+    """Keys of one packet, the end of the run among them, and another size of the terminal."""
+
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        await theatre.tick(pilot)
+        for packet, size in (("52", (80, 24)), ("252", (120, 40)), ("2525212", (60, 20))):
+            for each in packet:
+                pilot.app.post_message(events.Key(each, each))
+            if ends:
+                await theatre.note(NoteKind.RUN_ENDED)
+                theatre.link.state = EngineState.STOPPED
+            await pilot.resize_terminal(*size)
+            await theatre.tick(pilot)
+            await theatre.tick(pilot)
+            screen = pilot.app.screen
+            assert isinstance(screen, LiveScreen)
+            footer = screen.query_one(KeyLine)
+            shown = footer_text(footer)
+            assert "mark" not in shown
+            anew = KeyLine()
+            await screen.mount(anew)
+            await theatre.tick(pilot)
+            assert footer_text(anew) == footer_text(footer) == shown
+            await anew.remove()
+
+    theatre.perform(script)

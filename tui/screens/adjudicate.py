@@ -37,8 +37,13 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         key("p", "present", "present", "the behaviour is there; asks why"),
         key("n", "absent", "absent", "the behaviour is not there; asks why"),
         key("u", "undo_decision", "undo", "take back what you decided last"),
-        key("right_square_bracket", "dispute(1)", "next", "the next on which people disagree"),
-        key("left_square_bracket", "dispute(-1)", "previous", "the one before this one"),
+        key(
+            "right_square_bracket",
+            "dispute(1)",
+            "next",
+            "the next conversation that people disagree on",
+        ),
+        key("left_square_bracket", "dispute(-1)", "previous", "the previous one"),
     ]
 
     def __init__(self, shell: Shell, source: DisputeSource) -> None:

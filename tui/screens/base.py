@@ -118,7 +118,7 @@ def _notice(screen: WatchingScreen, *, roomy: bool) -> Line:
 
 
 DEFINITION: Final = key(
-    "d", "definition", "definition", "what the metric asks, which way it counts, and where"
+    "d", "definition", "definition", "show what the metric asks, its direction, and where it counts"
 )
 """For screens that know what a conversation is judged by."""
 _ZOOMED: Final = "-zoomed"

@@ -52,15 +52,15 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     """Draws from progress; how targets stand is worked out away from the loop."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("b", "begin", "run", "do what is missing of this benchmark"),
+        key("b", "begin", "run", "run what is missing of this benchmark"),
         key(
             "V",
             "pilot",
             "pilot",
             "play a few conversations of each metric, then say what they show",
         ),
-        key("B", "begin_all", "run all", "do what is missing of every benchmark", show=False),
-        key("W", "failures", "failures", "read what failed of its weakest metric"),
+        key("B", "begin_all", "run all", "run what is missing of every benchmark", show=False),
+        key("W", "failures", "failures", "read the failures of its weakest metric"),
         key("o", "new", "new", "make a benchmark"),
         key("e", "edit", "edit", "describe in $EDITOR what this benchmark measures"),
     ]

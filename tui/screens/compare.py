@@ -36,12 +36,12 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             "left_square_bracket",
             "previous_conversation",
             "previous",
-            "compare it with the one before",
+            "compare it with the previous one",
         ),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
         DEFINITION,
-        key("r", "judge_again", "judge again", "have both judged again, by whom you choose"),
-        key("enter", "open", "open", "read the one at the right by itself"),
+        key("r", "judge_again", "judge again", "judge both again, by the judge you choose"),
+        key("enter", "open", "open", "open the right one alone"),
     ]
 
     def __init__(self, shell: Shell, left: TakeRef, right: TakeRef | None = None) -> None:

@@ -56,29 +56,39 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     """Reads everything from the store, and from the link while it is still being spoken."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("q,escape,backspace", "back", "back", "back to where you came from"),
-        key("c", "next_evidence", "evidence", "the next place that a judge quoted"),
+        key("q,escape,backspace", "back", "back", "go back to where you came from"),
+        key("c", "next_evidence", "evidence", "go to the next place that a judge quoted"),
         key("slash", "find", "find", "find words or a pattern in this transcript"),
-        key("n", "next_found", "next found", "the next place where it occurs"),
-        key("N", "previous_found", "found before", "the place before this one", show=False),
-        key("right_square_bracket", "next_conversation", "next", "the next of what was filtered"),
+        key("n", "next_found", "next found", "go to the next place where it occurs"),
+        key("N", "previous_found", "previous found", "go to the previous place", show=False),
+        key(
+            "right_square_bracket",
+            "next_conversation",
+            "next",
+            "the next conversation of the filtered rows",
+        ),
         key(
             "left_square_bracket",
             "previous_conversation",
             "previous",
-            "the one of what was filtered before this one",
+            "the previous conversation of the filtered rows",
         ),
-        key("v", "scenario", "variants", "its scenario: all targets, samples and variants"),
+        key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
         key("C", "compare", "compare", "read it side by side with another"),
         DEFINITION,
-        key("r", "judge_again", "judge again", "have it judged again, by whom you choose"),
-        key("R", "play_again", "play again", "have it played again; this playing stays"),
+        key("r", "judge_again", "judge again", "judge it again, by the judge you choose"),
+        key("R", "play_again", "play again", "play it again; this take stays"),
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
-        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
-        key("p", "replay", "replay", "tell it again as it was spoken; again: faster; again: all"),
-        key("comma", "earlier_take", "earlier take", "the playing before this one"),
-        key("full_stop", "later_take", "later take", "the playing after this one"),
+        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key(
+            "p",
+            "replay",
+            "replay",
+            "replay it at the speed at which it was spoken; again: faster; once more: to its end",
+        ),
+        key("comma", "earlier_take", "earlier take", "the previous take"),
+        key("full_stop", "later_take", "later take", "the next take"),
     ]
 
     def __init__(

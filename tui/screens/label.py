@@ -42,15 +42,15 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
 
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("space", "mark_reply", "mark", "mark the reply under the cursor, or take it back"),
+        key("space", "mark_reply", "mark", "mark the reply under the cursor, or unmark it"),
         key("p", "present", "present", "the behaviour is there; the marked replies show it"),
         key("n", "absent", "absent", "the behaviour is not there"),
         key("c", "cannot_tell", "cannot tell", "this conversation does not say"),
-        key("u", "undo_label", "undo", "take the last label back and read that one again"),
+        key("u", "undo_label", "undo", "take back the last label and show that conversation again"),
         key("w", "note", "note", "write why"),
-        key("1", "confidence(1)", "sure?", "unsure; again takes it back"),
-        key("2", "confidence(2)", "sure?", "fairly sure; again takes it back"),
-        key("3", "confidence(3)", "sure?", "sure; again takes it back"),
+        key("1", "confidence(1)", "sure?", "you are unsure; pressed again, it is taken back"),
+        key("2", "confidence(2)", "sure?", "you are fairly sure; pressed again, it is taken back"),
+        key("3", "confidence(3)", "sure?", "you are sure; pressed again, it is taken back"),
         key("P", "pause_label", "pause", "stop the clock and cover the transcript, or go on"),
     ]
 

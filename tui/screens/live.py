@@ -34,12 +34,12 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     """The root of the app."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("enter", "open", "open", "read the conversation by itself"),
+        key("enter", "open", "open", "open the conversation"),
         key(
             "f",
             "pin",
             "pin",
-            "stay with this one, go round all, follow the newest",
+            "switch between staying with this one, going round all, and following the newest",
         ),
         key(
             "right_square_bracket",
@@ -51,18 +51,18 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             "left_square_bracket",
             "previous_conversation",
             "previous",
-            "the conversation being spoken before this one",
+            "the previous conversation being spoken",
         ),
         DEFINITION,
-        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
-        key("w", "wall", "wall", "as many conversations as there is room for, as they are spoken"),
+        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key("w", "wall", "wall", "watch as many conversations at once as there is room for"),
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
         key("minus", "concurrency(-1)", "at once", "play one fewer at once"),
-        key("H", "workers", "hosts", "list the workers that make the calls, or fold them"),
-        key("U", "unpark", "unpark", "call a target again that was given up"),
-        key("a", "again", "try again", "try again what failed of what the cursor is on"),
-        key("A", "again_all", "all again", "try everything again that failed"),
+        key("H", "workers", "workers", "list the workers that make the calls, or fold them"),
+        key("U", "unpark", "unpark", "call a target again that was given up on"),
+        key("a", "again", "try again", "try again what failed here"),
+        key("A", "again_all", "all again", "try again everything that failed"),
         key("right,l", "to_verdicts", "to the verdicts", show=False),
         key("left,h", "to_conversation", "to the conversation", show=False),
     ]

@@ -47,8 +47,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     """Reads the failed rows away from the loop, and again when a fact says that they changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("a", "again", "try again", "try what is under the cursor again, or all that is marked"),
-        key("A", "again_all", "all again", "try everything again that failed"),
+        key("a", "again", "try again", "try again what is under the cursor, or all that is marked"),
+        key("A", "again_all", "all again", "try again everything that failed"),
         key("m", "mark", "mark", "mark this row, or take the mark away"),
     ]
 

@@ -74,8 +74,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     """It can be left at any time: the verdicts come all the same, and stay in the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("s", "sort", "sort", "what has changed comes first, or the order in which it was"),
-        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+        key("s", "sort", "sort", "show changed verdicts first, or the order they had"),
+        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
     def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:

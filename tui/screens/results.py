@@ -67,12 +67,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("right_curly_bracket", "section(1)", "section", "the next section"),
-        key("left_curly_bracket", "section(-1)", "before", "the section before", show=False),
+        key("left_curly_bracket", "section(-1)", "before", "the previous section", show=False),
         key("right_square_bracket", "benchmark(1)", "benchmark", "the next benchmark"),
-        key("left_square_bracket", "benchmark(-1)", "before", "the benchmark before", show=False),
-        key("O", "overall", "together", "all benchmarks together, or the one before again"),
-        key("W", "failures", "failures", "read what failed of what the cursor is on"),
-        key("u", "merge", "add up", "add up anew, with what was judged since"),
+        key("left_square_bracket", "benchmark(-1)", "before", "the previous benchmark", show=False),
+        key("O", "overall", "together", "all benchmarks together, or back to one"),
+        key("W", "failures", "failures", "read the failures under the cursor"),
+        key("u", "merge", "add up", "add up again, with what was judged since"),
     ]
 
     def __init__(self, shell: Shell) -> None:

@@ -61,12 +61,14 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         Binding(
             "g",
             "generate_again",
-            "again",
-            tooltip="have a model write it again, with a note; what is there is kept",
+            "write again",
+            tooltip="have a model write it again, with your note; the old version is kept",
             priority=True,
         ),
         key("u", "undo_review", "undo", "take back what you did last"),
-        key("t", "toggle_all", "all", "show also what does not wait, or only what waits"),
+        key(
+            "t", "toggle_all", "show all", "show also what is reviewed already, or only what waits"
+        ),
     ]
 
     def __init__(self, shell: Shell) -> None:

@@ -35,8 +35,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("C", "compare", "compare", "read it side by side with another"),
         DEFINITION,
-        key("r", "judge_again", "judge again", "have it judged again, by whom you choose"),
-        key("R", "play_again", "play again", "have it played again; what is there stays"),
+        key("r", "judge_again", "judge again", "judge it again, by the judge you choose"),
+        key("R", "play_again", "play again", "play it again; the takes that are there stay"),
     ]
 
     def __init__(

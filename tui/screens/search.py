@@ -71,7 +71,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "type", "find", "change what is searched for"),
         key("down", "to_list", "to what was found", show=False),
-        key("escape", "back", "back", "back to where you came from"),
+        key("escape", "back", "back", "go back to where you came from"),
     ]
 
     def __init__(self, shell: Shell) -> None:

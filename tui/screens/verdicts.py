@@ -42,19 +42,24 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     """Holds a number for each row; finds, sorts and counts away from the loop."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("F", "filter", "filter", "which rows to show, answered while you type"),
+        key("F", "filter", "filter", "choose which rows to show; it answers while you type"),
         key("backslash", "clear", "all rows", "show all rows again"),
         key("s", "sort", "sort", "sort by a column"),
-        key("S", "reverse", "reverse", "the same order from its other end"),
-        key("u", "merge", "new rows", "take in what was judged since, where it belongs"),
+        key("S", "reverse", "reverse", "reverse the order"),
+        key("u", "merge", "new rows", "add what was judged since"),
         key("m", "mark", "mark", "mark this row, or take the mark away"),
-        key("M", "mark_all", "mark all", "mark all rows that are shown, or none"),
-        key("r", "judge_again", "judge again", "have this, or what is marked, judged again"),
-        key("R", "play_again", "play again", "have this, or what is marked, played again"),
-        key("C", "compare", "compare", "two marked ones side by side, or this with its nearest"),
-        key("v", "scenario", "variants", "its scenario: all targets, samples and variants"),
+        key("M", "mark_all", "mark all", "mark all rows shown, or none"),
+        key("r", "judge_again", "judge again", "judge this one, or all that are marked, again"),
+        key("R", "play_again", "play again", "play this one, or all that are marked, again"),
+        key(
+            "C",
+            "compare",
+            "compare",
+            "compare two marked ones side by side, or this one with its nearest",
+        ),
+        key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
         DEFINITION,
-        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
     def __init__(self, shell: Shell, typed: str = "") -> None:

@@ -155,7 +155,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     """Rebuilds its panes from what is being said."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
     def __init__(self, shell: Shell) -> None:

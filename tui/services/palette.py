@@ -32,7 +32,7 @@ _LEFT_OUT: Final = frozenset(
 """What is a key's matter alone, or leads here."""
 _NAMES: Final = {
     "back": "back",
-    "benchmark(-1)": "benchmark before",
+    "benchmark(-1)": "previous benchmark",
     "benchmark(1)": "next benchmark",
     "concurrency(-1)": "fewer at once",
     "concurrency(1)": "more at once",
@@ -44,15 +44,15 @@ _NAMES: Final = {
     "pause_label": "pause labelling",
     "previous_conversation": "previous conversation",
     "search": "search",
-    "section(-1)": "section before",
+    "section(-1)": "previous section",
     "section(1)": "next section",
 }
 """Of actions whose word in the footer is another's too, or no name."""
 _OF_A_CONVERSATION: Final = {
     "compare": "open the conversation and read it side by side with another",
-    "judge_again": "have the conversation judged again, by whom you choose",
-    "play_again": "have the conversation played again; this playing stays",
-    "replay": "open the conversation and tell it again as it was spoken",
+    "judge_again": "judge the conversation again, by the judge you choose",
+    "play_again": "play the conversation again; this take stays",
+    "replay": "open the conversation and replay it at the speed at which it was spoken",
 }
 """What is done on the screen of the conversation that another screen is about."""
 
@@ -137,14 +137,14 @@ def _person(app: App[Any], shell: Shell) -> PaletteCommand:
 def _named(shell: Shell) -> Iterator[PaletteCommand]:
     """Screens that have no key everywhere, benchmarks, targets, filter lines."""
     navigator = shell.navigator
-    wall = "as many conversations as there is room for, as they are spoken"
+    wall = "watch as many conversations at once as there is room for"
     yield PaletteCommand(PaletteGroup.GO, "wall", wall, "", navigator.open_wall)
     benchmarks = shell.watch.benchmarks
     for info in benchmarks:
         verdicts = partial(navigator.open_verdicts, f'benchmark:"={info.name}"')
         name = f"verdicts of {one_line(info.name)}"
         yield PaletteCommand(PaletteGroup.GO, name, one_line(info.title), "", verdicts)
-    blind = "say yourself, blind, whether the behaviour is there, for a sample of conversations"
+    blind = "label a sample of conversations yourself, without seeing the judges' verdicts"
     piloting = "play a few conversations of each metric, then say what they show"
     for info in benchmarks:
         pilot = partial(shell.engine.pilot, info.name, navigator.open_pilot)
@@ -165,7 +165,7 @@ def _named(shell: Shell) -> Iterator[PaletteCommand]:
     for line in shell.preferences.views.lines:
         verdicts = partial(navigator.open_verdicts, line)
         name = f"verdicts: {one_line(line)}"
-        yield PaletteCommand(PaletteGroup.GO, name, "a filter line of before", "", verdicts)
+        yield PaletteCommand(PaletteGroup.GO, name, "an earlier filter", "", verdicts)
 
 
 def _themes(app: App[Any], shell: Shell) -> Iterator[PaletteCommand]:
