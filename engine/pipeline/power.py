@@ -37,7 +37,7 @@ class Detectable:
     difference: float | None
     """As a difference of rates; None where none would be detected."""
     base_scenarios: int
-    """Base scenarios of the completed plan, rounded to the same number for each metric."""
+    """Base scenarios of the completed plan."""
     seen: bool
     """Whether it is based on existing verdicts rather than assumptions."""
     comparisons: int = 1
@@ -55,7 +55,7 @@ def detectable_differences(
     tallies = tally(outcomes, [target.id for target in config.targets])
     removed = {base_id(one) for one in reader.removed_scenarios(definition.name)}
     sizes = _sizes(definition, config, wanted, removed)
-    tracks: list[Track | None] = [track for track in Track if sizes[track].metrics]
+    tracks: list[Track | None] = [track for track in Track if sizes[track].bases]
     if len(tracks) > 1:
         tracks.insert(0, None)
     family = _family(len(config.targets), len(tracks), config.demographics)
@@ -114,33 +114,31 @@ def _sizes(
     sizes: dict[Track | None, Plan] = {}
     for track in (None, *Track):
         metrics = [one.id for one in definition.metrics if track is None or one.track is track]
-        bases = rows = 0
+        bases: list[int] = []
+        rows = 0
         for metric in metrics:
             stand = {base_id(one) for one in variants[metric]}
             gone = {one for one in removed if one.startswith(f"{metric}_")} - stand
             lacking = max(0, config.generation.scenarios_per_metric - len(stand) - len(gone))
-            bases += len(stand) + lacking
+            bases.append(len(stand) + lacking)
             rows += len(variants[metric]) + lacking * planned
         sizes[track] = Plan(
-            metrics=len(metrics),
-            scenarios=round(bases / len(metrics)) if metrics else 0,
-            variants=max(1, round(rows / bases)) if bases else 0,
+            tuple(bases),
+            variants=max(1, round(rows / sum(bases))) if any(bases) else 0,
             samples=config.generation.num_samples,
         )
     return sizes
 
 
 def _detectable(sought: _Sought, plan: Plan, seen: PairError | None) -> Detectable:
-    scenarios = plan.metrics * plan.scenarios
+    scenarios = plan.base_scenarios
     if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
         found = smallest_difference(plan, level=sought.level)
         return Detectable(
             sought.track, found, scenarios, seen=False, comparisons=sought.comparisons
         )
     error = seen.error * sqrt(seen.base_scenarios / scenarios)
-    # metrics with a single scenario have no variance of their own and are pooled
-    freedom = scenarios - plan.metrics if plan.scenarios > 1 else scenarios - 1
-    found = detectable(error, freedom, sought.level)
+    found = detectable(error, plan.freedom, sought.level)
     return Detectable(sought.track, found, scenarios, seen=True, comparisons=sought.comparisons)
 
 

@@ -9,6 +9,7 @@ from math import sqrt
 from random import Random
 from typing import Final, Generic, TypeVar
 
+from engine.statistics.clusters import put_together
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FAR_OUT
 
@@ -98,15 +99,25 @@ POWER: Final = 0.8
 class Plan:
     """What is played with each of two targets, on the same scenarios."""
 
-    metrics: int
-    scenarios: int
-    """Base scenarios of each metric."""
+    bases: tuple[int, ...]
+    """The number of base scenarios of each metric."""
     variants: int
     samples: int
 
     @property
+    def base_scenarios(self) -> int:
+        """Base scenarios of all metrics."""
+        return sum(self.bases)
+
+    @property
     def rows(self) -> int:
-        return self.metrics * self.scenarios * self.variants * self.samples
+        return self.base_scenarios * self.variants * self.samples
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of a difference between two targets, as `stratified_error` has them:
+        metrics of a single base scenario have no variance of their own and are merged."""
+        return sum(len(scenarios) - 1 for scenarios in put_together([*map(range, self.bases)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +145,11 @@ def smallest_difference(
     """
     assumed = assumed or Assumed()
     per_cluster = plan.variants * plan.samples
-    if min(plan.metrics, plan.scenarios, per_cluster) < 1:
+    if plan.rows < 1:
         return None
     deff = 1 + (per_cluster - 1) * assumed.correlation
     spread = 2 * assumed.rate * (1 - assumed.rate) * (1 - assumed.between_targets)
-    return detectable(
-        sqrt(spread * deff / plan.rows), _freedom(plan.metrics, plan.scenarios), level
-    )
+    return detectable(sqrt(spread * deff / plan.rows), plan.freedom, level)
 
 
 def detectable(error: float, freedom: int, level: float) -> float | None:
@@ -152,8 +161,3 @@ def detectable(error: float, freedom: int, level: float) -> float | None:
         student_quantile(1 - level / 2, freedom + FAR_OUT) + student_quantile(POWER, freedom)
     ) * error
     return found if found <= 1 else None
-
-
-def _freedom(metrics: int, scenarios: int) -> int:
-    """Degrees of freedom. Metrics of one scenario have no variance of their own and are pooled."""
-    return metrics * (scenarios - 1) if scenarios > 1 else metrics - 1

@@ -21,12 +21,12 @@ PAGE: Final = Path("docs/power.md")
 COMMAND: Final = "python -m tests.benchmarks power"
 TARGETS: Final = (2, 5, 14)
 PLANS: Final = (
-    Plan(metrics=4, scenarios=8, variants=1, samples=1),
-    Plan(metrics=4, scenarios=8, variants=2, samples=2),
-    Plan(metrics=10, scenarios=4, variants=2, samples=1),
-    Plan(metrics=20, scenarios=4, variants=1, samples=1),
-    Plan(metrics=20, scenarios=4, variants=6, samples=1),
-    Plan(metrics=2, scenarios=30, variants=2, samples=1),
+    Plan((8,) * 4, variants=1, samples=1),
+    Plan((8,) * 4, variants=2, samples=2),
+    Plan((4,) * 10, variants=2, samples=1),
+    Plan((4,) * 20, variants=1, samples=1),
+    Plan((4,) * 20, variants=6, samples=1),
+    Plan((30,) * 2, variants=2, samples=1),
 )
 _NEAR: Final = 0.03
 """By how much a share may fall short of 80%, beside chance."""
@@ -51,16 +51,17 @@ def _family(plan: Plan, targets: int) -> Counter[FamilyPart]:
 
 def marked(plan: Plan, targets: int, difference: float, *, worlds: int, seed: int = 1) -> float:
     """In which share of worlds the first target is marked as better than the second."""
-    chance = np.random.default_rng([seed, targets, *f"{plan}".encode()])
+    chance = np.random.default_rng([seed, targets, *plan.bases, plan.variants, plan.samples])
     assumed = Assumed()
     rates = np.full(targets, assumed.rate)
     rates[:2] += difference / 2, -difference / 2
     alike = (1 - assumed.correlation) / assumed.correlation
     size = Size(targets, plan.variants, plan.samples)
-    kind = Kind("planned", plan.metrics, plan.scenarios)
+    metrics, scenarios = len(plan.bases), plan.bases[0]
+    kind = Kind("planned", metrics, scenarios)
     found = 0
     for start in range(0, worlds, 50):
-        shape = (min(50, worlds - start), targets, plan.metrics, plan.scenarios, 1)
+        shape = (min(50, worlds - start), targets, metrics, scenarios, 1)
         by_target = rates[None, :, None, None, None]
         odds = chance.beta(by_target * alike, (1 - by_target) * alike, shape)
         odds = np.repeat(odds, plan.variants, axis=4)
@@ -94,8 +95,8 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
         assert difference is not None
         share = marked(plan, targets, difference, worlds=worlds)
         line = (
-            f"| {plan.metrics} | {plan.scenarios} | {plan.variants} | {plan.samples} | {targets} | "
-            f"{difference * 100:.0f} points | {share:.1%} |"
+            f"| {len(plan.bases)} | {plan.bases[0]} | {plan.variants} | {plan.samples} "
+            f"| {targets} | {difference * 100:.0f} points | {share:.1%} |"
         )
         lines.append(line)
         sys.stderr.write(f"{line}\n")

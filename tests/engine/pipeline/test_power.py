@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from math import comb
 
-from engine.benchmark import Track
+from engine.benchmark import Stage, Track
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
@@ -81,6 +82,20 @@ def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> 
         later = more[one.track].difference
         assert later is not None
         assert one.difference is None or later < one.difference
+
+
+def test_metrics_may_have_different_numbers_of_base_scenarios(place: Place) -> None:
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
+    rows = [row for row in place.json("scenarios.json") if not row["id"].startswith("m02_s002")]
+    (place.folder / "scenarios.json").write_text(json.dumps(rows))
+    place.run(stages=frozenset())
+    found = planned(place)
+    assert [(one.track, one.base_scenarios) for one in found] == [
+        (None, 3),
+        (Track.POSITIVE, 2),
+        (Track.NEGATIVE, 1),
+    ]
+    assert power_sentences(found)[0].startswith("all metrics, 3 base scenarios: ")
 
 
 def test_one_target_alone_is_compared_with_nobody(place: Place) -> None:
