@@ -359,13 +359,14 @@ class Writer:
             self._lease.keep(self._connection, every_s=0)
 
     def _sum(self) -> None:
-        """Store the sums of all rows. Raises `StoreError` if this engine has lost the store, or if
-        a row cannot be read."""
+        """Store the sums of all rows. Raises `StoreError` if this engine has lost the store."""
         self._summed = self._seq
         # without new sums a watcher adds up more rows
         with contextlib.suppress(sqlite3.Error), transaction(self._connection):
             self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
-            keep_sums(self._connection, self._path)
+            # a row that cannot be read stops whoever needs it, not the writing of others
+            with contextlib.suppress(StoreError):
+                keep_sums(self._connection, self._path)
 
     # A full disk
 

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
+from engine.errors import StoreError
 from engine.facts import NoteKind
 from engine.progress import Progress
+from engine.store import writer
 from engine.store.database import Store, open_store
 from engine.store.events import keep_sums
 from engine.store.reading import open_reader
@@ -34,6 +36,7 @@ from tests.engine.store.building import (
     HOLDS,
     message,
     run,
+    state,
     take,
     turns,
     verdict,
@@ -209,6 +212,21 @@ def test_sums_are_kept_when_a_store_with_many_new_rows_is_closed(tmp_path: Path)
         with closing(sqlite3.connect(path)) as connection:
             found = connection.execute("SELECT seq FROM summary").fetchall()
         assert found == ([] if kept_through is None else [(kept_through,)])
+
+
+def test_a_row_that_cannot_be_summed_does_not_end_writing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SUMMED_ROWS", 2)
+    note = NoteRow(kind=NoteKind.WARNING, benchmark="", text="one of many")
+    spoil = "UPDATE state SET stage = 'no stage'"
+    run(store.write(state("m01_s001_v01__x", State.DONE)))
+    store.exclusively(lambda connection: connection.execute(spoil))
+    run(store.write(note))  # it is answered before the sums
+    assert run(store.write(note)) == [3]
+    assert store.trouble is None
+    with pytest.raises(StoreError, match="a row cannot be read"):
+        store.reader.snapshot()
 
 
 def test_sums_of_more_rows_than_there_are_left_are_not_used(tmp_path: Path) -> None:
