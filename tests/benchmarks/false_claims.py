@@ -356,13 +356,12 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
     lines = [
         "# False claims",
         "",
-        f"What `{COMMAND} --worlds {worlds}` printed: of {worlds:,} drawn worlds of each kind and "
-        "size, how many carry any false ✓ (to be at most 5%), in how many every range of ranks "
-        "holds on both tracks, ties included (to be at least 95%), and, where targets differ, "
-        "which share of the marks of `--exploratory` is false on average (to be at most 5%). "
-        f"Chance alone moves a share by {slack(worlds):.1%} in 1 of 200 cells. With 2 variants "
-        "there are 2 ages, with 6 in 3 places each; where gaps are fitted, a scenario has a "
-        "person of either age, whose place was drawn.",
+        f"Output of `{COMMAND} --worlds {worlds}`. For {worlds:,} simulated worlds of each kind "
+        "and size: how many have any false ✓ (at most 5%), how many have every range of ranks "
+        "correct on both tracks, ties included (at least 95%), and, if targets differ, the mean "
+        "share of false marks with `--exploratory` (at most 5%). By chance alone, a share is off "
+        f"by {slack(worlds):.1%} in 1 of 200 cells. 2 variants are 2 ages, 6 are those in 3 places "
+        "each. Where gaps are fitted, a scenario has one person of each age, at a random place.",
     ]
     faults: list[str] = []
     for kind in KINDS:

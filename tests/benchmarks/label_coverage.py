@@ -151,13 +151,13 @@ def table(
     found: Mapping[int, Sequence[Mapping[str, Counted]]], worlds: int, seed: int
 ) -> list[str]:
     lines = [
-        "# What is said of a judge, held against simulated worlds",
+        "# Calibration in simulated worlds",
         "",
-        f"`python -m tests.benchmarks labels --worlds {worlds} --seed {seed}`:",
+        f"Output of `python -m tests.benchmarks labels --worlds {worlds} --seed {seed}`.",
         f"{len(KINDS)} kinds of world (8 to 60 base scenarios of 24 conversations, behaviour",
-        "present in 10 to 50%, judges right in 80 to 99%, scenarios alike and not), each drawn",
-        "so often. How often the 95% interval holds the truth: on average over the kinds, in the",
-        "worst kind, and the mean width. The rule was chosen with other seeds.",
+        "present in 10 to 50%, judges right in 80 to 99%, similar and dissimilar scenarios), each",
+        "simulated that often. Coverage of the 95% interval, on average over the kinds and in the",
+        "worst kind, and its mean width. The method was chosen with other seeds.",
         "",
         "| figure | labels | mean | worst | width | cannot be said |",
         "|---|---|---|---|---|---|",

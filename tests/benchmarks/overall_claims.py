@@ -174,14 +174,14 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
     lines = [
         "# Several benchmarks together",
         "",
-        f"What `{COMMAND} --worlds {worlds}` printed: of {worlds:,} drawn worlds of each kind, how "
-        "many carry any false ✓ (to be at most 5%), in how many every range of ranks holds (to be "
-        "at least 95%), and how often the interval of a rate holds the mean of these benchmarks "
-        "and, where there are enough of them, that of benchmarks like these (95% are meant, at "
-        f"least {LEAST:.0%} are to be). Each benchmark has one metric of each track. Targets "
-        "differ from benchmark to benchmark by the standard deviation that is given, and not on "
-        "the whole: of benchmarks like these every ✓ is false. Chance alone moves a share by "
-        f"{slack(worlds):.1%} in 1 of 200 cells.",
+        f"Output of `{COMMAND} --worlds {worlds}`. For {worlds:,} simulated worlds of each kind: "
+        "how many have any false ✓ (at most 5%), how many have every range of ranks correct (at "
+        "least 95%), and how often the interval of a rate contains the mean of these benchmarks, "
+        "and, if there are enough of them, of benchmarks like these (95% intended, at least "
+        f"{LEAST:.0%} required). Each benchmark has one metric of each track. Targets differ "
+        "between benchmarks by the given standard deviation, but not on average, so every ✓ about "
+        f"benchmarks like these is false. By chance alone, a share is off by {slack(worlds):.1%} "
+        "in 1 of 200 cells.",
         "",
         "| benchmarks | targets | scenarios | differ by | any false ✓ | ranks hold | ✓ | "
         "rate, these | width | rate, like these | width |",

@@ -77,14 +77,14 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
     lines = [
         "# Power",
         "",
-        f"What `{COMMAND} --worlds {worlds}` printed: `crosswind run --dry-run` names the smallest "
-        "difference between two targets that is marked ✓ 4 times out of 5, among all that the "
-        "results will compare. Where two targets truly differ by it, as a plan assumes (pass rates "
-        f"about {assumed.rate:.0%}, an intra-class correlation of {assumed.correlation:g}, targets "
-        f"that pass and fail independently), it was marked in so many of {worlds:,} drawn worlds. "
-        f"Chance alone moves a share by {slack:.1%} in 1 of 200 cells. Two rates that lie far "
-        "apart vary less than two in the middle between them, so that large differences are "
-        "marked more often than is promised.",
+        f"Output of `{COMMAND} --worlds {worlds}`. `crosswind run --dry-run` names the smallest "
+        "difference between two targets that is marked ✓ 4 times out of 5, among everything that "
+        f"the results compare. In {worlds:,} simulated worlds, two targets truly differ by it, as "
+        f"the plan assumes (pass rates about {assumed.rate:.0%}, an intra-class correlation of "
+        f"{assumed.correlation:g}, independent targets). The last column says how often it was "
+        f"marked. By chance alone, a share is off by {slack:.1%} in 1 of 200 cells. Rates that are "
+        "far apart vary less than rates near the middle, so large differences are marked more "
+        "often than promised.",
         "",
         "| metrics | scenarios | variants | samples | targets | difference | marked |",
         "| --: | --: | --: | --: | --: | --: | --: |",

@@ -181,9 +181,10 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
     lines = [
         "# What validation runs claim",
         "",
-        f"What `{COMMAND} --worlds {worlds}` printed. Two judges that are alike on the whole "
-        f"differ on single scenarios: of {worlds:,} drawn runs of each kind, how many mark any "
-        "shift (!), which all are false (to be at most 5%); two tracks, of so many metrics each.",
+        f"Output of `{COMMAND} --worlds {worlds}`. Two judges agree on average and differ on "
+        f"single scenarios, so every marked shift (!) is false. Of {worlds:,} simulated runs of "
+        "each kind, the last column says how many mark any (at most 5%). Metrics are per track, on "
+        "two tracks.",
         "",
         "| targets | metrics | scenarios | rows | apart | any false ! |",
         "| --: | --: | --: | --: | --: | --: |",
@@ -196,9 +197,9 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
             faults.append(f"{run}: {share:.1%} carry a false !")
     lines += [
         "",
-        f"How often two targets' order is said to hold within {BOUND * 100:g} points: where one "
-        "truly changes by as much, evenly or in few base scenarios as a whole (to be at most 5%), "
-        "and where nothing changes but one verdict in fifty, by chance (the more the better).",
+        f"How often a ranking of two targets is said to hold within {BOUND * 100:g} points: if one "
+        "truly changes by that much, in all base scenarios or in few (at most 5%), and if nothing "
+        "changes except one verdict in fifty, by chance (higher is better).",
         "",
         "| base scenarios | rows | evenly | in few | by chance |",
         "| --: | --: | --: | --: | --: |",
