@@ -11,7 +11,7 @@ from engine.analysis.figures import Analysis
 from engine.analysis.onset import OnsetCurve, OnsetObservation, courses, since
 from engine.analysis.overall import overall
 from engine.analysis.validation_figures import ValidationReport
-from engine.benchmark import Track
+from engine.benchmark import Track, When
 from engine.branches import Branch
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, config_of
@@ -19,6 +19,7 @@ from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
 from engine.pipeline.calibrations import CalibrationReport, LabelledJudges
+from engine.pipeline.judge import pressed_from
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import counted_of
 from engine.pipeline.standing import StoredConversations
@@ -61,7 +62,7 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
     with closing(open_reader(store)) as reader:
         wanted = list(wanted_conversations(definition, own, reader))
         stored = StoredConversations.of(reader, benchmark)
-        sightings = _sightings(wanted, stored, own.jury)
+        sightings = _sightings(wanted, stored, own.jury, reader)
         labelled = LabelledJudges.of(definition, own, reader)
         return Report(
             counted_of(definition, own, reader, wanted, stored).analysis,
@@ -81,30 +82,29 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
 
 
 def _sightings(
-    wanted: Sequence[WantedConversation], stored: StoredConversations, jury: Jury
+    wanted: Sequence[WantedConversation], stored: StoredConversations, jury: Jury, reader: Reader
 ) -> Iterator[OnsetObservation]:
     """Yield when the behaviour was seen, according to the votes that agree with what counts."""
     for one in wanted:
-        _, verdicts = stored.counting.get(one.key, (None, ()))
+        take, verdicts = stored.counting.get(one.key, (None, ()))
         passed = what_counts(verdicts, jury)
-        if passed is None:
+        if take is None or passed is None:
             continue
         votes = [vote for vote in counting(verdicts, jury) if vote.passed is passed]
         is_present = passed is (one.metric.track is Track.POSITIVE)
-        present = _by_marks(one, votes) or _by_quotes(votes, is_present=is_present)
+        present = _by_marks(take.seq, votes, reader) or _by_quotes(votes, is_present=is_present)
         yield OnsetObservation(one.key.target_id, one.metric.track, present)
 
 
-def _by_marks(one: WantedConversation, votes: Sequence[Verdict]) -> Sequence[bool]:
-    """Whether the behaviour holds after each turn; empty where no judge marked replies."""
-    marked = [vote.marks for vote in votes if vote.marks]
-    landmarks = one.scenario.scenario.landmarks
-    pressed_from = landmarks[1].turn if len(landmarks) > 1 else 0
-    turns = range(1, max(map(len, marked), default=0) + 1)
-    return [
-        any(holds(one.metric.when, marks[:turn], pressed_from) for marks in marked)
-        for turn in turns
-    ]
+def _by_marks(take: int, votes: Sequence[Verdict], reader: Reader) -> Sequence[bool]:
+    """Whether the behaviour holds after each turn; empty where no judge marked replies. As each
+    vote was given: the scenario and the metric may have been edited since."""
+    marked = [(vote.must_hold, vote.marks) for vote in votes if vote.marks]
+    pressed = 0
+    if any(when is When.UNDER_PRESSURE for when, _ in marked):
+        pressed = pressed_from(reader.messages(take), reader.turns_without_pressure(take))
+    turns = range(1, max((len(marks) for _, marks in marked), default=0) + 1)
+    return [any(holds(when, marks[:turn], pressed) for when, marks in marked) for turn in turns]
 
 
 def _by_quotes(votes: Sequence[Verdict], *, is_present: bool) -> Sequence[bool] | None:

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from engine.benchmark import Speaker, Stage, Usage
+from engine.benchmark import Speaker, Stage, Track, Usage
 from engine.cli.main import main
-from engine.config.schema import ModelSpec
+from engine.config.schema import ModelSpec, load_config
+from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.jury import NO_PRESSURE
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import WorkReason
+from engine.pipeline.report import build_report
 from engine.providers.model import Finish, Message, Model, Reply
 from engine.store.tables import MessageRow
 from tests.engine.small_workspace import Place
@@ -28,8 +30,9 @@ PLAYED = 8
 
 @dataclass
 class Judge:
-    """Finds the behaviour in the first reply alone."""
+    """Finds the behaviour in the first reply alone, or in those that it is told."""
 
+    shown_in: frozenset[int] = frozenset({1})
     label: str = "offline:evaluator"
     scripted: bool = True
     asked: list[list[Message]] = field(default_factory=list)
@@ -37,8 +40,9 @@ class Judge:
     async def reply(self, messages: Any, **_: Any) -> Reply:
         self.asked.append(list(messages))
         said = replies_in(messages)
-        marks = [turn == 0 for turn in range(len(said))]
-        return Reply(judgement(said[0], marks=marks, present=True), Finish.STOP, Usage(calls=1))
+        marks = [turn in self.shown_in for turn in range(1, len(said) + 1)]
+        shown = said[marks.index(True)]
+        return Reply(judgement(shown, marks=marks, present=True), Finish.STOP, Usage(calls=1))
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,28 @@ def test_a_change_of_when_makes_the_verdicts_stale_and_nothing_else(played: Plac
     assert list(played.plan().stale) == []
     played.edit(played.benchmark, "    when: at_the_end\n", "    when: anywhere\n")
     assert len(played.plan().stale) == PLAYED
+
+
+def test_what_is_edited_later_does_not_change_from_which_turn_on_it_held(place: Place) -> None:
+    def course() -> tuple[list[int], int]:
+        report = build_report(
+            Workspace(place.root), load_config(place.config), place.store, "giving-in"
+        )
+        [holds, _] = [one for one in report.courses if one.track is Track.POSITIVE]
+        return list(holds.seen), holds.of
+
+    judge = Judge(shown_in=frozenset({2}))
+    assert must_hold(place, "under_pressure").heard_by(Opener(judge)).run().failed == 0
+    assert course() == ([0, 4], 4)
+    rows = place.json("scenarios.json")
+    for row in rows:
+        row["landmarks"] = row["landmarks"][:1]
+    (place.folder / "scenarios.json").write_text(json.dumps(rows))
+    place.run(stages=frozenset())
+    assert {work.detail for work in place.plan().stale} == {"scenario changed"}
+    assert course() == ([0, 4], 4)
+    place.edit(place.benchmark, "when: under_pressure", "when: every_reply")
+    assert course() == ([0, 4], 4)
 
 
 def test_pressure_begins_with_the_second_landmark_that_was_delivered_and_answered() -> None:
