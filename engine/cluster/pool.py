@@ -264,6 +264,10 @@ class AgentPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: dict[str, str] = {}
         self._silence: asyncio.TimerHandle | None = None
+        self._arrivals: asyncio.TimerHandle | None = None
+        """Set for a while after an agent arrived, since others may be about to."""
+        self._greeted_now = 0
+        """Agents whose answer to the greeting is awaited."""
         self._said_waiting: str | None = None
         self._notes = 0
 
@@ -281,6 +285,8 @@ class AgentPool:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._arrivals is not None:
+            self._arrivals.cancel()
         agents, self._agents = self._agents, []
         for agent in agents:
             agent.lose()
@@ -338,9 +344,8 @@ class AgentPool:
         waiting = (names, chosen)
         self._waiting.append(waiting)
         self._hand_out()
-        words = f"all {plural(sum(one.hello.capacity for one in self._agents), 'place')} of workers"
         try:
-            with held(f"{words} are taken" if self._agents else "waiting for workers"):
+            with held(self._waited_for(names)):
                 return await chosen
         except asyncio.CancelledError:
             if chosen.done() and not chosen.cancelled() and chosen.exception() is None:
@@ -353,16 +358,28 @@ class AgentPool:
 
     def _fitting(self, names: frozenset[str]) -> _Agent | None:
         """The agent with the most free slots among those that have the variables; None where those
-        are full.
+        are full, or may be about to arrive.
 
         Raises `NoVariableError` if there are agents, but none has the variables.
         """
         fit = [one for one in self._agents if not names & one.lacks.keys()]
-        if self._agents and not fit:
+        if self._agents and not fit and not self._may_arrive:
             lacking = {one.lacks[name] for one in self._agents for name in names & one.lacks.keys()}
             raise NoVariableError("; ".join(sorted(lacking)[:3]))
         best = max(fit, key=lambda one: one.free, default=None)
         return best if best is not None and best.free > 0 else None
+
+    @property
+    def _may_arrive(self) -> bool:
+        return self._greeted_now > 0 or self._arrivals is not None
+
+    def _waited_for(self, names: frozenset[str]) -> str:
+        if not self._agents:
+            return "waiting for workers"
+        if all(names & one.lacks.keys() for one in self._agents):
+            return "waiting for a worker that has the variables"
+        places = plural(sum(one.hello.capacity for one in self._agents), "place")
+        return f"all {places} of workers are taken"
 
     def _hand_out(self) -> None:
         """Give free slots to those that have waited longest."""
@@ -388,6 +405,7 @@ class AgentPool:
 
     async def _attend(self, handle: AgentHandle) -> None:
         """Serve one agent from its greeting to its end."""
+        self._greeted_now += 1
         try:
             hello = await self._greeted(handle)
         except AgentLostError:
@@ -397,6 +415,9 @@ class AgentPool:
             # its handle stays open, so that the source does not offer it again
             self._refuse(handle.name, str(error))
             return
+        finally:
+            self._greeted_now -= 1
+            self._await_others()
         if hello.fault() is not None:
             self._refuse(handle.name, hello.fault() or "")
             return
@@ -413,6 +434,17 @@ class AgentPool:
                 task.cancel()
         self._lose(agent)
         await self._let_go(handle)
+
+    def _await_others(self) -> None:
+        """For `AgentTimes.grace`, calls that no present agent can make wait for another one."""
+        if self._arrivals is not None:
+            self._arrivals.cancel()
+        loop = asyncio.get_running_loop()
+        self._arrivals = loop.call_later(self._times.grace, self._await_no_others)
+
+    def _await_no_others(self) -> None:
+        self._arrivals = None
+        self._hand_out()
 
     def _lose(self, agent: _Agent) -> None:
         self._agents.remove(agent)

@@ -272,6 +272,24 @@ def test_a_call_goes_to_an_agent_that_has_the_key(place: Workplace) -> None:
     assert "agent_lost" not in outcomes(place)
 
 
+def test_an_agent_that_comes_with_the_key_after_one_without_is_waited_for(
+    place: Workplace,
+) -> None:
+    late = agent("late")
+
+    async def come(scene: Scene) -> None:
+        await scene.until(scene.pipeline.models.held)
+        held = {str(one) for one in scene.pipeline.models.held().values()}
+        assert held == {"waiting for a worker that has the variables"}
+        scene.source.add(late)
+
+    times = replace(PATIENT, grace=60)
+    result, _ = run_with(place, agent("early", {}), meanwhile=come, times=times)
+    assert result.failed == 0
+    assert all_done(place)
+    assert late.most
+
+
 def test_where_no_agent_has_the_key_its_rows_fail_and_the_others_go_on(place: Workplace) -> None:
     keyless = {"id": "bad", **place.model("erratic"), "apikey": "${NOWHERE_KEY}"}
     place.configure([keyless, {"id": "good", **place.model("steadfast")}])
