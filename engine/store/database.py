@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 from typing import Self, TypeVar
 
-from engine.errors import CrosswindError, StoreError
+from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow, NumberedRows
@@ -139,32 +141,32 @@ def open_store(
     had_log, missing = has_log(path), rows_missing(path)
     if had_log and missing:  # opening would cut the log to what SQLite reads of it
         raise damaged(path, missing_words(missing, path))
-    connection = connect(path, "mode=rw")
     try:
-        check_header(connection, path)
-        _prepare(connection, path)
-        _migrate(connection, path)
-        now = _milliseconds(clock)
-        lease = Leaseholder(engine or token_hex(8), path, now)
-        # a lease that was left behind says that the last engine did not end cleanly: only then is
-        # the store checked
-        left_over = lease.take(connection, watch_s=watch_s)
-        warnings: list[str] = []
-        if left_over is not None:
-            check_newest(connection, path)
-            warnings += [] if had_log or missing == 0 else [_without_its_log(path, missing)]
-        # so that a store that lost its log can be told from one that was closed
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        # the reader first: the connection belongs to the writer's thread once there is a writer
-        reader = open_reader(path)
-        writer = Writer(connection, path, clock, lease)
+        with ExitStack() as undo:
+            connection = connect(path, "mode=rw")
+            undo.callback(connection.close)
+            check_header(connection, path)
+            _prepare(connection, path)
+            _migrate(connection, path)
+            now = _milliseconds(clock)
+            lease = Leaseholder(engine or token_hex(8), path, now)
+            # a lease that was left behind says that the last engine did not end cleanly: only then
+            # is the store checked
+            check = partial(check_newest, connection, path)
+            left_over = lease.take(connection, watch_s=watch_s, check=check)
+            undo.callback(lease.give_back, connection)
+            has_its_log = left_over is None or had_log or missing == 0
+            warnings = () if has_its_log else (_without_its_log(path, missing),)
+            # so that a store that lost its log can be told from one that was closed
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            # the reader first: the connection belongs to the writer's thread once there is a writer
+            reader = open_reader(path)
+            undo.callback(reader.close)
+            writer = Writer(connection, path, clock, lease)
+            undo.pop_all()
     except sqlite3.Error as error:
-        connection.close()
         raise unreadable(path, error) from error
-    except CrosswindError:
-        connection.close()
-        raise
-    return Store(path, writer, reader, tuple(warnings))
+    return Store(path, writer, reader, warnings)
 
 
 def _milliseconds(clock: UtcClock) -> Callable[[], int]:

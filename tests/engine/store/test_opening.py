@@ -19,10 +19,13 @@ from sqlite_utils import Database
 
 from engine.errors import StoreError
 from engine.identity import message_digest
+from engine.store import database, integrity
+from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.filesystem import file_system, mounts_from_output, refuse_network
 from engine.store.integrity import faults, quick_check
 from engine.store.migrations import MIGRATIONS
+from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION
 from tests.engine.store.building import note, play, write
@@ -350,10 +353,38 @@ def test_a_log_may_hold_more_than_is_known_to_be_acknowledged(path: Path) -> Non
 def test_damage_is_looked_for_when_the_last_engine_did_not_end_well(path: Path) -> None:
     with open_store(path) as store:
         play(store)
-    crashed = killed(path)
+    crashed = killed(path, ACKNOWLEDGED)
     changed(crashed, "UPDATE message SET text = 'What drags you there?' WHERE seq = 3")
-    with pytest.raises(StoreError, match=r"is damaged \(the text of message 3 is not the one"):
-        open_store(crashed)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"is damaged \(the text of message 3 is not the one"):
+            open_store(crashed)
+    # a repair finds as well what the killed engine had acknowledged
+    assert rows_missing(crashed) == 0
+
+
+def test_a_store_that_could_not_be_opened_is_nobodys(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> Reader:
+        raise StoreError(f"{path} could not be read: too many open files")
+
+    made(path)
+    with monkeypatch.context() as few_files:
+        few_files.setattr(database, "open_reader", refused)
+        with pytest.raises(StoreError, match="too many open files"):
+            open_store(path)
+    with open_store(path) as store:
+        assert store.warnings == ()
+        assert write(store, note()) == [2]
+
+
+def test_a_check_that_takes_too_long_lets_the_store_be_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integrity, "_LONGEST_S", 0)
+    monkeypatch.setattr(integrity, "_INSTRUCTIONS", 1)
+    with open_store(killed(path)) as store:
+        assert write(store, note()) == [3]
 
 
 def test_a_log_without_its_store_is_not_mixed_into_a_new_one(path: Path) -> None:
