@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Final, NoReturn
 
 from engine.cli.arguments import COMMAND_GROUPS, SHARED, add_shared
@@ -158,7 +159,9 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
     return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
 
 
+@cache
 def build_parser() -> argparse.ArgumentParser:
+    """Of all commands; parsing does not change it, so that one serves all that a process parses."""
     shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     add_shared(shared)
     parser = _CommandLine(

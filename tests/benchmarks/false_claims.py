@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from engine.analysis.contrasts import compared, contrasts
 from engine.analysis.tallies import ScenarioTally, TargetTally
@@ -23,6 +22,7 @@ from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FamilyPart, levels
 from tests.benchmarks.fitted_gaps import Summed, fitted_gaps, person
 from tests.benchmarks.frame import Row, missed, page
+from tests.late import special, stats
 
 PAGE: Final = Path("docs/false-claims.md")
 COMMAND: Final = "python -m tests.benchmarks claims"

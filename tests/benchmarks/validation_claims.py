@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap
@@ -30,6 +29,7 @@ from engine.statistics.paired import (
 )
 from tests.benchmarks.false_claims import slack, summed
 from tests.benchmarks.frame import Row, missed, page
+from tests.late import special
 
 PAGE: Final = Path("docs/validation-claims.md")
 COMMAND: Final = "python -m tests.benchmarks validation"
