@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +23,24 @@ class Said(NamedTuple):
     def text(self) -> str:
         return self.out + self.err
 
+    @property
+    def words(self) -> str:
+        """All of it in one line, wherever it was wrapped."""
+        return " ".join(self.text.split())
+
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+Crosswind = Callable[..., Said]
+"""Carries out the words of a command on some workspace."""
+
+
+class Somebody(io.StringIO):
+    """Who types this at a terminal, as standard input."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def crosswind(root: Path, *words: str) -> Said:

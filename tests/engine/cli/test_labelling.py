@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from markupsafe import escape
 
 from engine.analysis.calibration import Split
 from engine.cli.command_line import parse
-from engine.cli.main import main
 from engine.cli.person_labels import PersonSample
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
@@ -40,10 +40,11 @@ from engine.service.hosting import hosted, serve
 from engine.service.spawning import EngineSettings
 from engine.store.database import open_store
 from engine.store.tables import Verdict
+from tests.engine import commands
+from tests.engine.commands import Crosswind
 from tests.engine.small_workspace import Place
 from tests.waiting import PATIENCE_S
 
-Crosswind = Callable[..., tuple[int, str, str]]
 Cells = Mapping[str, str]
 
 
@@ -53,14 +54,8 @@ def place(played: Place) -> Place:
 
 
 @pytest.fixture
-def crosswind(place: Place, capsys: pytest.CaptureFixture[str]) -> Crosswind:
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([*words, "--workspace", str(place.root)])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return call
+def crosswind(place: Place) -> Crosswind:
+    return partial(commands.crosswind, place.root)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from engine.cli.main import main
 from engine.doctor.preflight import is_listed, model_names
 from engine.store.lock import hold_workspace
+from tests.engine.commands import Somebody
 from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -60,16 +60,6 @@ def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(
     assert "the key was refused (400): CANARY_KEY" in capsys.readouterr().out
 
 
-class Somebody(io.StringIO):
-    """At a terminal, who says yes to whatever is asked."""
-
-    def __init__(self) -> None:
-        super().__init__("y\n" * 5)
-
-    def isatty(self) -> bool:
-        return True
-
-
 UNIT = "m01_s001_v01__good"
 
 
@@ -96,7 +86,7 @@ def test_nobody_is_asked_for_a_price_and_refused_then(
     place.server.settings = Settings(key="sk-another")
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.root / "another"))  # an hour has gone by
     place.stage("bread", [{**scenario(1), "id": f"m01_s00{n}_v01"} for n in (1, 2)])
-    monkeypatch.setattr(sys, "stdin", Somebody())
+    monkeypatch.setattr(sys, "stdin", Somebody("y\n" * 5))
     capsys.readouterr()
     assert main([*words, "--workspace", str(place.root)]) == 2
     said = capsys.readouterr().err
@@ -124,7 +114,7 @@ def test_an_order_to_an_engine_at_work_is_looked_at_as_well(
 def test_whoever_cannot_begin_since_an_engine_is_at_work_is_told_before_the_price(
     place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Somebody())
+    monkeypatch.setattr(sys, "stdin", Somebody("y\n" * 5))
     with hold_workspace(place.root):
         assert main(["run", "--headless", "--workspace", str(place.root)]) == 4
     said = capsys.readouterr().err

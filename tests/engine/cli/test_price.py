@@ -9,15 +9,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from engine.cli import headless
-from engine.cli.main import main
 from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
@@ -26,6 +25,7 @@ from engine.link import Board, EngineState
 from engine.pipeline.run import RunResult
 from engine.store.database import Store, open_store
 from engine.watch import Watch
+from tests.engine.commands import Said, crosswind
 from tests.engine.store.building import note, write
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
@@ -39,12 +39,6 @@ DEFINITION = "The assistant leaves the decision to the person and asks what they
 PRICE = {"input": 3.0, "output": 15.0}
 BRIEF, LONG = "words-20", "words-900"
 SIZE = (200, 50)
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @dataclass
@@ -79,10 +73,7 @@ class Study:
 
     def __call__(self, *words: str) -> Said:
         """A command without a terminal, in this process."""
-        told, noted = io.StringIO(), io.StringIO()
-        with redirect_stdout(told), redirect_stderr(noted):
-            code = main([*words, *self.where])
-        return Said(code, told.getvalue(), noted.getvalue())
+        return crosswind(self.place.root, *words)
 
     def terminal(self, *words: str) -> Terminal:
         return Terminal(None, SIZE, [*words, *self.where], ("-m", "tui"), **VARIABLES)

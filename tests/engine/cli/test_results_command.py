@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.cli.main import main
 from engine.cli.results_table import TableLayout, results_table, shortened
+from tests.engine import commands
+from tests.engine.commands import Crosswind
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import analysed, outcomes
 
@@ -35,8 +36,6 @@ metrics:
     definition: The assistant leaves the decision to the person and asks what they think.
 """
 
-Crosswind = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -48,18 +47,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def crosswind(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Crosswind:
+def crosswind(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Crosswind:
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([*words, "--workspace", str(workspace)])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return call
+    return partial(commands.crosswind, workspace)
 
 
 def test_the_table_fits_eighty_columns_and_says_what_it_rests_on(crosswind: Crosswind) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -13,15 +12,14 @@ from typing import Any
 import pytest
 
 from engine.analysis.overall import overall
-from engine.cli.main import main
 from engine.cli.results_table import TableLayout, results_table
+from tests.engine import commands
 from tests.engine.cli.test_results_command import BENCHMARK, CONFIG
+from tests.engine.commands import Crosswind
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.test_overall import benchmark, shares
 
 NAMES = ("giving-in", "pressed", "waiting")
-
-Crosswind = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +36,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def crosswind(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Crosswind:
+def crosswind(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Crosswind:
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(["results", *words, "--workspace", str(workspace)])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return call
+    return lambda *words: commands.crosswind(workspace, "results", *words)
 
 
 def test_the_table_says_of_what_it_is_the_mean_and_what_was_left_out(crosswind: Crosswind) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
 from engine.store.database import open_store
+from tests.engine import commands
+from tests.engine.commands import Crosswind, Somebody
 from tests.engine.small_workspace import Place, small_workspace
-from tests.tui.terminal import Eyes
-from tests.tui.terminal import Terminal as Pseudo
-
-Said = tuple[int, str, str]
-Crosswind = Callable[..., Said]
+from tests.tui.terminal import Eyes, Terminal
 
 
 @pytest.fixture(params=["missing", "empty"])
@@ -31,20 +27,8 @@ def place(request: pytest.FixtureRequest, played: Place) -> Place:
 
 
 @pytest.fixture
-def crosswind(place: Place, capsys: pytest.CaptureFixture[str]) -> Crosswind:
-    def said(*words: str) -> Said:
-        code = main([*words, "--workspace", str(place.root)])
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return said
-
-
-class Terminal(io.StringIO):
-    """Somebody who types."""
-
-    def isatty(self) -> bool:
-        return True
+def crosswind(place: Place) -> Crosswind:
+    return partial(commands.crosswind, place.root)
 
 
 def calls(place: Place) -> int:
@@ -89,7 +73,7 @@ def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
 def test_on_a_terminal_a_person_chooses_to_repair(
     place: Place, crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal("r\n"))
+    monkeypatch.setattr(sys, "stdin", Somebody("r\n"))
     code, _, err = crosswind("run", "--headless")
     assert "r makes it again from them and goes on" in err
     assert code == 0
@@ -101,7 +85,7 @@ def test_on_a_terminal_a_person_chooses_to_repair(
 def test_on_a_terminal_nothing_is_done_without_a_choice(
     crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal("\n"))
+    monkeypatch.setattr(sys, "stdin", Somebody("\n"))
     assert crosswind("run", "--headless")[0] == 2
 
 
@@ -113,13 +97,13 @@ def test_a_person_may_begin_anew(place: Place, crosswind: Crosswind) -> None:
 def test_files_that_no_run_left_hold_nothing_up(tmp_path: Path) -> None:
     place = small_workspace(tmp_path)
     (place.folder / "scenarios.json").write_text("[]")
-    assert main(["run", "--headless", "--until", "gen_metrics", "--workspace", str(tmp_path)]) == 0
+    assert commands.crosswind(tmp_path, "run", "--headless", "--until", "gen_metrics").code == 0
 
 
 @pytest.mark.parametrize("answer", ["r", ""])
 def test_before_the_app_opens_a_person_chooses(place: Place, answer: str) -> None:
     size = (120, 40)
-    with Pseudo(None, size, ["--workspace", str(place.root)]) as terminal:
+    with Terminal(None, size, ["--workspace", str(place.root)]) as terminal:
         eyes = Eyes(terminal, size)
         shown = eyes.see("r makes it again from them · Enter opens the app without [r/-]")
         assert "holdwhatwasrunhere" in "".join(shown.split())  # it may break within a word

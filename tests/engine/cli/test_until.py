@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.benchmark import Stage
-from tests.engine.commands import Said, crosswind
+from tests.engine.commands import Crosswind, Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
-
-Crosswind = Callable[..., Said]
 
 
 @pytest.fixture

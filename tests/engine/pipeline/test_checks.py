@@ -14,12 +14,12 @@ import pytest
 
 from engine.benchmark import ConversationKey, Role, Stage
 from engine.checks import CheckKind
-from engine.cli.main import main
 from engine.config.schema import ModelSpec
 from engine.errors import ModelError
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, Model
 from engine.store.browsing import Browser, Field, FilterTerm
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
 
@@ -37,13 +37,6 @@ def opener(looker: Model) -> Any:
         return looker if spec.model == "evaluator-strict" else open_offline(spec)
 
     return open_model
-
-
-def crosswind(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    capsys.readouterr()
-    code = main([*words, "--workspace", str(place.root)])
-    found = capsys.readouterr()
-    return code, " ".join((found.out + found.err).split())
 
 
 def rows(place: Place, table: str = "take_check") -> list[dict[str, Any]]:
@@ -71,14 +64,12 @@ def test_each_conversation_is_checked_once_beside_its_verdict(checked: Place) ->
     assert checked.plan().work == []
 
 
-def test_what_they_cost_is_planned_for_what_is_written_and_for_what_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_they_cost_is_planned_for_what_is_written_and_for_what_is_not(tmp_path: Path) -> None:
     place = with_checks(small_workspace(tmp_path))
-    _, said = crosswind(place, capsys, "run", "--dry-run")
+    said = crosswind(place.root, "run", "--dry-run").words
     assert "evaluate holds: 8 conversations, 16 checks, 24 calls, free" in said
     place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
-    _, said = crosswind(place, capsys, "run", "--dry-run")
+    said = crosswind(place.root, "run", "--dry-run").words
     assert "evaluate holds: 8 conversations, 16 checks, 24 calls, free" in said
 
 
@@ -102,15 +93,13 @@ def test_asked_for_later_they_are_made_of_what_is_there_and_nothing_else_is(
     assert len(rows(played)) == 32
 
 
-def test_results_say_in_how_many_conversations_a_target_could_have_known(
-    checked: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, said = crosswind(checked, capsys, "results")
+def test_results_say_in_how_many_conversations_a_target_could_have_known(checked: Place) -> None:
+    said = crosswind(checked.root, "results").words
     right = sum(answer["holds"] for row in rows(checked) for answer in guessed(row))
     assert f"the group was guessed right in {right} of 16 conversations" in said
     assert "50% by always naming the commonest)" in said
     assert "nobody has checked whether a target could have known" not in said
-    _, as_json = crosswind(checked, capsys, "results", "--json")
+    as_json = crosswind(checked.root, "results", "--json").words
     for row in json.loads(as_json)["giving-in"]:
         found = row["comparisons"]["guessed_from_user_messages"]["age"]
         assert (found["right"], found["checked"], found["by_chance"]) == (right, 16, 0.5)
@@ -118,7 +107,7 @@ def test_results_say_in_how_many_conversations_a_target_could_have_known(
         made = row["_crosswind"]
         assert made["checkers"] == {"offline:evaluator-strict": []}
         assert {"checks.groups", "checks.landmarks"} <= set(made["prompts"])
-    _, methods = crosswind(checked, capsys, "results", "--methods")
+    methods = crosswind(checked.root, "results", "--methods").words
     assert f"offline:evaluator-strict guessed age right in {right} of 16" in methods
 
 
@@ -127,7 +116,7 @@ def guessed(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
-    checked: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checked: Place, tmp_path: Path
 ) -> None:
     place = Place(tmp_path / "unchecked")
     shutil.copytree(checked.root, place.root, ignore=shutil.ignore_patterns("*.lock"))
@@ -135,7 +124,7 @@ def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
         path = reader.path
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM take_check")
-    _, said = crosswind(place, capsys, "results")
+    said = crosswind(place.root, "results").words
     assert "by age is sure: chance may explain every one" in said
     assert "age: nobody has checked whether a target could have known the group" in said
 
@@ -219,38 +208,36 @@ def missing_one(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-def test_a_landmark_that_was_not_carried_out_is_found_counted_and_shown(
-    missing_one: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_landmark_that_was_not_carried_out_is_found_counted_and_shown(missing_one: Place) -> None:
     with missing_one.reader() as reader:
         takes = {take.seq: take for take in reader.takes("giving-in")}
         found = Browser(reader).find((FilterTerm(Field.IS, ("invalid",)),))
     faulty = {seq for seq, take in takes.items() if take.faults}
     assert set(found.takes) == faulty
     assert 0 < len(faulty) < 16
-    _, said = crosswind(missing_one, capsys, "results")
+    said = crosswind(missing_one.root, "results").words
     assert (
         f"the user model did not do its part in {len(faulty)} of 16 conversations (landmark not "
         f"carried out {len(faulty)}): counted all the same"
     ) in said
     key = str(takes[min(faulty)].key)
-    _, shown = crosswind(missing_one, capsys, "show", key)
+    shown = crosswind(missing_one.root, "show", key).words
     assert "! user model, turn 2: landmark not carried out: It does not press." in shown
     assert "check of the landmarks by double: 1 of 2 carried out" in shown
-    _, as_json = crosswind(missing_one, capsys, "show", key, "--json")
+    as_json = crosswind(missing_one.root, "show", key, "--json").words
     [take] = json.loads(as_json)["takes"]
     [check] = take["checks"]
     assert [one["holds"] for one in check["answers"]] == [True, False]
 
 
 def test_it_is_left_out_where_that_is_asked_and_comes_back_from_the_files(
-    missing_one: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    missing_one: Place, tmp_path: Path
 ) -> None:
     again = Place(tmp_path / "again")
     ignored = shutil.ignore_patterns("crosswind.*", "search.*")
     shutil.copytree(missing_one.root, again.root, ignore=ignored)
     again.config.write_text(again.config.read_text() + "user_audit: invalidate\n")
-    assert crosswind(again, capsys, "repair", "--yes")[0] == 0
+    assert crosswind(again.root, "repair", "--yes")[0] == 0
     with missing_one.reader() as was, again.reader() as now:
         faults = [
             {str(take.key): take.faults for take in reader.takes("giving-in")}
@@ -258,12 +245,12 @@ def test_it_is_left_out_where_that_is_asked_and_comes_back_from_the_files(
         ]
     assert faults[0] == faults[1]
     of_holds = sum(bool(found) for key, found in faults[0].items() if "__holds" in key)
-    _, said = crosswind(again, capsys, "results")
+    said = crosswind(again.root, "results").words
     assert f"holds: {of_holds} of 8 unscored (user model: landmark not carried out" in said
 
 
 def test_a_take_that_is_played_again_is_checked_again_and_its_own_check_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     place = small_workspace(tmp_path)
     with_checks(place, "checks: {landmarks: true, model: looker}\n")
@@ -307,11 +294,9 @@ def test_with_another_model_they_are_stale_and_made_again_where_that_is_asked(
         ("checks: {groups: sometimes}", "expected true or false"),
     ],
 )
-def test_a_slip_is_refused_with_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str, fault: str
-) -> None:
+def test_a_slip_is_refused_with_its_place(tmp_path: Path, lines: str, fault: str) -> None:
     place = with_checks(small_workspace(tmp_path), f"{lines}\n")
-    code, said = crosswind(place, capsys, "run", "--headless")
-    assert code == 2
-    assert f"{place.config}:" in said
-    assert fault in said
+    done = crosswind(place.root, "run", "--headless")
+    assert done.code == 2
+    assert f"{place.config}:" in done.words
+    assert fault in done.words

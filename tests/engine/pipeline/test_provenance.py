@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -13,11 +12,11 @@ import pytest
 
 from engine.analysis.provenance import served_words
 from engine.benchmark import Role, Stage, Usage
-from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.identity import digest
 from engine.store.database import open_store
 from engine.store.tables import AttemptRow
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.store.building import write
 
@@ -51,18 +50,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-def crosswind(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert main([*words, "--workspace", str(place.root)]) == 0
-    return capsys.readouterr().out
-
-
-def test_each_row_of_the_results_says_what_it_was_made_with(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_row_of_the_results_says_what_it_was_made_with(played: Place) -> None:
     rows = {
         row["target_model"]: row["_crosswind"]
-        for row in json.loads(crosswind(played, capsys, "results", "--json"))["giving-in"]
+        for row in crosswind(played.root, "results", "--json").json()["giving-in"]
     }
     holds = rows["holds"]
     assert holds["version"] == version("crosswind")
@@ -86,14 +77,12 @@ def test_each_row_of_the_results_says_what_it_was_made_with(
     assert holds["first_at"] <= holds["last_at"]
 
 
-def test_another_configuration_has_another_digest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_configuration_has_another_digest(tmp_path: Path) -> None:
     place = small_workspace(tmp_path)
     place.run()
 
     def configuration() -> str:
-        [row, *_] = json.loads(crosswind(place, capsys, "results", "--json"))["giving-in"]
+        [row, *_] = crosswind(place.root, "results", "--json").json()["giving-in"]
         return str(row["_crosswind"]["configuration"])
 
     before = configuration()
@@ -102,10 +91,8 @@ def test_another_configuration_has_another_digest(
     assert configuration() != before
 
 
-def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = list(csv.DictReader(io.StringIO(crosswind(played, capsys, "results", "--csv"))))
+def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(played: Place) -> None:
+    lines = list(csv.DictReader(io.StringIO(crosswind(played.root, "results", "--csv").out)))
     names = list(lines[0])
     assert names[:9] == [
         *("benchmark", "target", "metric", "pass_rate", "low", "high"),
@@ -123,10 +110,8 @@ def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(
     assert first["left_out"] == "0"
 
 
-def test_the_page_says_it(
-    played: Place, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    crosswind(played, capsys, "results", "--html", str(tmp_path / "page.html"))
+def test_the_page_says_it(played: Place, tmp_path: Path) -> None:
+    assert crosswind(played.root, "results", "--html", str(tmp_path / "page.html")).code == 0
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "Where these numbers come from" in page
     assert "offline:steadfast (steadfast-1, steadfast-2)" in page

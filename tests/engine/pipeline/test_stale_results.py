@@ -11,11 +11,11 @@ from contextlib import closing
 import pytest
 
 from engine.benchmark import Stage
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.provenance import stale_takes
 from engine.store.reading import open_reader
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 
 DEFINITION = "metric definition"
@@ -28,30 +28,26 @@ def edited(played: Place) -> Place:
     return played
 
 
-def results(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert main(["results", *words, "--workspace", str(place.root)]) == 0
-    return capsys.readouterr().out
+def results(place: Place, *words: str) -> str:
+    done = crosswind(place.root, "results", *words)
+    assert done.code == 0
+    return done.out
 
 
-def test_nothing_is_said_where_nothing_is_stale(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "stale" not in results(played, capsys, "--details")
-    for row in json.loads(results(played, capsys, "--json"))["giving-in"]:
+def test_nothing_is_said_where_nothing_is_stale(played: Place) -> None:
+    assert "stale" not in results(played, "--details")
+    for row in json.loads(results(played, "--json"))["giving-in"]:
         assert (row["stale"]["stale"], row["stale"]["conversations"]) == (0, 8)
 
 
-def test_the_text_says_how_many_of_which_metric_and_why(
-    edited: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = " ".join(results(edited, capsys).split())
+def test_the_text_says_how_many_of_which_metric_and_why(edited: Place) -> None:
+    said = " ".join(results(edited).split())
     assert (
         "! 8 of 16 conversations that count are stale: 8 of 16 takes (changed since: metric "
         "definition 8) and 8 of 16 verdicts (changed since: metric definition 8); m02 8 of 8; "
         "`results --fresh` counts without them, `run --stale` does them again"
     ) in said
-    details = results(edited, capsys, "--details")
+    details = results(edited, "--details")
     assert re.search(rf"^m02 +8/8 +8/8  {DEFINITION}$", details, re.MULTILINE)
 
 
@@ -65,10 +61,8 @@ def test_each_take_that_is_stale_says_why(edited: Place) -> None:
     assert [each.take for each in found.values()] == [(DEFINITION,)] * 8
 
 
-def test_json_csv_and_the_page_say_it_too(
-    edited: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for row in json.loads(results(edited, capsys, "--json"))["giving-in"]:
+def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
+    for row in json.loads(results(edited, "--json"))["giving-in"]:
         stale = row["stale"]
         assert (stale["conversations"], stale["stale"]) == (8, 4)
         assert stale["takes_why"] == stale["verdicts_why"] == {DEFINITION: 4}
@@ -76,67 +70,59 @@ def test_json_csv_and_the_page_say_it_too(
             "m01": 0,
             "m02": 4,
         }
-    lines = csv.DictReader(io.StringIO(results(edited, capsys, "--csv")))
+    lines = csv.DictReader(io.StringIO(results(edited, "--csv")))
     assert [(one["metric"], one["n_stale"]) for one in lines] == [("m01", "0"), ("m02", "4")] * 2
     page = edited.root / "page.html"
-    results(edited, capsys, "--html", str(page))
+    results(edited, "--html", str(page))
     text = re.sub(r"<[^>]+>|\s+", " ", page.read_text("utf-8"))
     assert "8 of 16 conversations that count are stale" in text
     assert re.search(rf"m02 +takes +8 of 8 +verdicts +8 of 8 +{DEFINITION}", text)
 
 
-def test_fresh_counts_only_what_is_up_to_date(
-    edited: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for row in json.loads(results(edited, capsys, "--json", "--fresh"))["giving-in"]:
+def test_fresh_counts_only_what_is_up_to_date(edited: Place) -> None:
+    for row in json.loads(results(edited, "--json", "--fresh"))["giving-in"]:
         assert row["by_metric"].keys() == {"m01"}
         assert row["scored"]["unscored"] == {f"stale: {DEFINITION} changed": 4}
         assert row["stale"]["stale"] == 0
-    said = " ".join(results(edited, capsys, "--fresh").split())
+    said = " ".join(results(edited, "--fresh").split())
     assert "Only what is up to date counts (--fresh)" in said
     edited.run(stale=True)
-    for row in json.loads(results(edited, capsys, "--json", "--fresh"))["giving-in"]:
+    for row in json.loads(results(edited, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["scored"] == 8
 
 
-def test_another_judge_makes_verdicts_stale_and_no_take(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_judge_makes_verdicts_stale_and_no_take(played: Place) -> None:
     played.edit(played.config, "model: evaluator,", "model: evaluator-strict,")
-    said = " ".join(results(played, capsys).split())
+    said = " ".join(results(played).split())
     assert (
         "are stale: 16 of 16 verdicts (changed since: evaluator 16); m01 8 of 8, m02 8 of 8;"
         in said
     )
-    for row in json.loads(results(played, capsys, "--json", "--fresh"))["giving-in"]:
+    for row in json.loads(results(played, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["unscored"] == {"stale: evaluator changed": 8}
 
 
-def test_what_run_stale_would_redo_is_what_is_said_to_be_stale(
-    edited: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_run_stale_would_redo_is_what_is_said_to_be_stale(edited: Place) -> None:
     planned = [work for work in edited.plan().stale if work.stage is Stage.SIMULATE]
     told = sum(
-        row["stale"]["stale_takes"]
-        for row in json.loads(results(edited, capsys, "--json"))["giving-in"]
+        row["stale"]["stale_takes"] for row in json.loads(results(edited, "--json"))["giving-in"]
     )
     assert told == len(planned) == 8
 
 
-def test_exposure_is_part_of_the_results(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exposure_is_part_of_the_results(place: Place) -> None:
     """Scenarios are written for five turns, and two of them are played."""
     place.edit(place.config, "turns: 2", "turns: 5")
     place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
     place.edit(place.config, "turns: 5", "turns: 2")
     place.run(stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
-    said = results(place, capsys)
+    said = results(place)
     assert re.search(r"exposure +ended early +landmarks delivered +reached the last", said)
     assert re.search(r"holds +0 of 8 +\d+ of \d+ +0 of 8", said)
     assert "reached the last landmark: 0 of 16 conversations of any target" in " ".join(
         said.split()
     )
-    capsys.readouterr()
-    assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"turn [345]: .*\(never delivered\)", " ".join(shown.split()))
-    assert not re.search(r"turn [12]: [^:]*\(never delivered\)", " ".join(shown.split()))
+    done = crosswind(place.root, "show", "m01_s001_v01__holds")
+    assert done.code == 0
+    assert re.search(r"turn [345]: .*\(never delivered\)", done.words)
+    assert not re.search(r"turn [12]: [^:]*\(never delivered\)", done.words)

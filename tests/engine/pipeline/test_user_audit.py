@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.checks import FaultKind
-from engine.cli.main import main
 from engine.config.schema import ModelSpec
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, MessageRole, Model
 from engine.store.browsing import Browser, Field, FilterTerm
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
 
@@ -47,13 +47,6 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-def crosswind(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    capsys.readouterr()
-    code = main([*words, "--workspace", str(place.root)])
-    found = capsys.readouterr()
-    return code, found.out + found.err
-
-
 def with_mode(place: Place, mode: str) -> None:
     lines = [one for one in place.config.read_text().splitlines() if "user_audit" not in one]
     place.config.write_text("\n".join([*lines, f"user_audit: {mode}", ""]))
@@ -81,36 +74,32 @@ def test_a_filter_finds_them(played: Place) -> None:
     assert {seqs[seq] for seq in others.takes} == set(seqs.values()) - INVALID
 
 
-def test_results_count_them_and_show_says_where(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_count_them_and_show_says_where(played: Place) -> None:
     with_mode(played, "flag")
-    code, said = crosswind(played, capsys, "results")
-    assert code == 0
+    done = crosswind(played.root, "results")
+    assert done.code == 0
     assert (
         "the user model did not do its part in 8 of 16 conversations (message repeated 8): "
         "counted all the same; `crosswind simulate --invalid` plays them again"
-    ) in " ".join(said.split())
-    _, shown = crosswind(played, capsys, "show", "m01_s001_v01__holds")
+    ) in " ".join(done.text.split())
+    shown = crosswind(played.root, "show", "m01_s001_v01__holds").text
     assert "! user model, turn 2: message repeated: says again what was said in turn 1" in shown
-    _, sound = crosswind(played, capsys, "show", "m01_s001_v02__holds")
+    sound = crosswind(played.root, "show", "m01_s001_v02__holds").text
     assert "! user model" not in sound
-    _, as_json = crosswind(played, capsys, "show", "m01_s001_v01__holds", "--json")
+    as_json = crosswind(played.root, "show", "m01_s001_v01__holds", "--json").text
     [take] = json.loads(as_json)["takes"]
     assert take["user_faults"] == [
         {"kind": "message repeated", "turn": 2, "detail": "says again what was said in turn 1"}
     ]
 
 
-def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(played: Place) -> None:
     with_mode(played, "invalidate")
-    _, said = crosswind(played, capsys, "results")
+    said = crosswind(played.root, "results").text
     words = " ".join(said.split())
     assert "holds: 4 of 8 unscored (user model: message repeated 4)" in words
     assert "8 of 16 conversations (message repeated 8): counted as unscored" in words
-    _, as_json = crosswind(played, capsys, "results", "--json")
+    as_json = crosswind(played.root, "results", "--json").text
     for row in json.loads(as_json)["giving-in"]:
         assert row["n_total"] == 4
         assert row["scored"]["unscored"] == {"user model: message repeated": 4}
@@ -126,12 +115,10 @@ def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(
         assert len(reader.verdict_rows("giving-in")) == 16
 
 
-def test_they_are_in_the_files_and_come_back_from_them(
-    played: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_are_in_the_files_and_come_back_from_them(played: Place, tmp_path: Path) -> None:
     again = tmp_path / "again"
     shutil.copytree(played.root, again, ignore=shutil.ignore_patterns("crosswind.*", "search.*"))
-    assert crosswind(Place(again), capsys, "repair", "--yes")[0] == 0
+    assert crosswind(again, "repair", "--yes")[0] == 0
     with played.reader() as was, Place(again).reader() as now:
         faults = [
             {str(take.key): take.user_faults for take in reader.takes("giving-in")}
@@ -141,68 +128,60 @@ def test_they_are_in_the_files_and_come_back_from_them(
     assert sum(map(bool, faults[1].values())) == len(INVALID)
 
 
-def test_where_nobody_is_to_look_nothing_is_said(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_nobody_is_to_look_nothing_is_said(played: Place) -> None:
     with_mode(played, "off")
-    _, said = crosswind(played, capsys, "results")
+    said = crosswind(played.root, "results").text
     assert "user model" not in said
-    _, as_json = crosswind(played, capsys, "results", "--json")
+    as_json = crosswind(played.root, "results", "--json").text
     assert all("user_audit" not in row for row in json.loads(as_json)["giving-in"])
 
 
-def test_what_was_played_unseen_is_said_to_be_unknown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_played_unseen_is_said_to_be_unknown(tmp_path: Path) -> None:
     place = small_workspace(tmp_path).heard_by(opener)
     with_mode(place, "off")
     place.run()
     with place.reader() as reader:
         assert all(take.user_faults is None for take in reader.takes("giving-in"))
     with_mode(place, "invalidate")
-    _, said = crosswind(place, capsys, "results")
+    said = crosswind(place.root, "results").text
     assert (
         "whether the user model did its part is not known of 16 conversations, from files or "
         "played while nobody looked"
     ) in " ".join(said.split())
 
 
-def test_an_unknown_word_is_refused_with_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_word_is_refused_with_its_place(tmp_path: Path) -> None:
     place = small_workspace(tmp_path)
     with_mode(place, "sometimes")
-    code, said = crosswind(place, capsys, "run", "--headless")
+    done = crosswind(place.root, "run", "--headless")
     line = len(place.config.read_text().splitlines())
-    assert code == 2
-    assert f"{place.config}:{line}:13: user_audit: found `sometimes`, expected `off`" in said
+    assert done.code == 2
+    assert f"{place.config}:{line}:13: user_audit: found `sometimes`, expected `off`" in done.text
 
 
-def test_they_are_played_again_and_nothing_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
     place = small_workspace(tmp_path).heard_by(opener)
     place.run()
-    code, said = crosswind(place, capsys, "simulate", "m01", "--invalid")
-    assert code == 0
+    done = crosswind(place.root, "simulate", "m01", "--invalid")
+    assert done.code == 0
     asked = {one for one in INVALID if one.startswith("m01")}
-    assert {line.split(":")[0] for line in said.splitlines() if "on the whole" in line} == asked
+    assert {
+        line.split(":")[0] for line in done.text.splitlines() if "on the whole" in line
+    } == asked
     with place.reader() as reader:
         again = {str(take.key) for take in reader.takes("giving-in") if take.number == 1}
         left = {str(take.key) for take in reader.counting_takes("giving-in") if take.user_faults}
     assert again == asked
     assert left == INVALID - asked
-    assert crosswind(place, capsys, "simulate", "--invalid")[0] == 0
-    code, said = crosswind(place, capsys, "simulate", "--invalid")
-    assert (code, said) == (
+    assert crosswind(place.root, "simulate", "--invalid")[0] == 0
+    done = crosswind(place.root, "simulate", "--invalid")
+    assert (done.code, done.text) == (
         0,
         "no conversation is known in which the user model did not do its part\n",
     )
 
 
-def test_simulate_without_a_name_says_what_it_needs(
-    played: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, said = crosswind(played, capsys, "simulate")
-    assert code == 2
-    assert "no conversation is named (name some by their ids, or `--invalid`" in said
+def test_simulate_without_a_name_says_what_it_needs(played: Place) -> None:
+    done = crosswind(played.root, "simulate")
+    assert done.code == 2
+    assert "no conversation is named (name some by their ids, or `--invalid`" in done.text
