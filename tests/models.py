@@ -1,14 +1,16 @@
-"""A model that says what a test wants."""
+"""Models that say what a test wants, and models that are overheard."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.benchmark import Usage
-from engine.providers.model import Finish, JsonSchema, Message, OnText, Reply
+from engine.config.schema import ModelSpec
+from engine.pipeline.models import open_offline
+from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 
 
 @dataclass
@@ -21,6 +23,8 @@ class ScriptedModel:
     scripted: bool = True
     asked: list[Sequence[Message]] = field(default_factory=list)
     schemas: list[JsonSchema] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+    reasoning: str | None = None
 
     async def reply(
         self,
@@ -30,13 +34,47 @@ class ScriptedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        del seed
         self.asked.append(list(messages))
+        self.seeds.append(seed)
         self.schemas.append(schema or {})
         text = self.answers(messages) if callable(self.answers) else self.answers.pop(0)
         if on_text is not None:
             on_text(text)
-        return Reply(text, self.finish, Usage(calls=1))
+        return Reply(text, self.finish, Usage(calls=1), reasoning=self.reasoning)
+
+
+@dataclass
+class Overheard:
+    """A model, and what it is asked; what it says may be changed."""
+
+    model: Model
+    asked: list[Sequence[Message]] = field(default_factory=list)
+    changed: Callable[[Reply], Reply] = lambda reply: reply
+
+    @property
+    def label(self) -> str:
+        return self.model.label
+
+    @property
+    def scripted(self) -> bool:
+        return self.model.scripted
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        self.asked.append(list(messages))
+        reply = await self.model.reply(messages, schema=schema, seed=seed, on_text=on_text)
+        return self.changed(reply)
+
+
+def opening(models: Mapping[str, Model]) -> Callable[[ModelSpec], Model]:
+    """Opens these by their names in a configuration, and scripted models for all others."""
+    return lambda spec: models.get(spec.model) or open_offline(spec)
 
 
 def failing(error: Exception, label: str = "double") -> ScriptedModel:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
 from engine.benchmark import Role, Stage, Usage
-from engine.config.schema import load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
@@ -19,9 +19,10 @@ from engine.pipeline.control import StopRequested
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.model import Finish, Reply
+from engine.providers.model import Model
 from engine.store.database import open_store
 from tests.engine.small_workspace import Place
+from tests.models import Overheard
 from tests.pipelines import run_once
 
 
@@ -193,22 +194,15 @@ def test_without_a_limit_nothing_is_refused() -> None:
     assert budget.spent_usd == pytest.approx(3e6)
 
 
-class Priced:
+def priced(spec: ModelSpec) -> Model:
     """A scripted model whose calls cost a cent each."""
-
-    def __init__(self, spec: Any) -> None:
-        self._model = open_offline(spec)
-        self.label = self._model.label
-        self.scripted = True
-
-    async def reply(self, *given: Any, **more: Any) -> Reply:
-        reply = await self._model.reply(*given, **more)
-        return Reply(reply.text, Finish.STOP, Usage(1, 10, 0, 10, 0.01))
+    usage = Usage(1, 10, 0, 10, 0.01)
+    return Overheard(open_offline(spec), changed=lambda reply: replace(reply, usage=usage))
 
 
 def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Place) -> None:
     place.edit(place.config, "run: {", "run: {budget: 0.5, ")
-    result = place.heard_by(Priced).run()
+    result = place.heard_by(priced).run()
     assert result.stopped
     with place.reader() as reader:
         spent = sum(
@@ -218,7 +212,7 @@ def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Place) -> None
         notes = [note.text for note in reader.snapshot().notes]
     assert 0.3 < spent <= 0.5 + 1e-9
     assert any("`run.budget`, $0.50, has no room" in note for note in notes)
-    while place.heard_by(Priced).run().stopped:
+    while place.heard_by(priced).run().stopped:
         pass
     assert len(place.json("runs", "holds", "scores.json")) == 8
 
@@ -247,14 +241,14 @@ def spent_in(place: Place) -> float:
 
 
 def test_a_run_that_leaves_its_quote_stops_where_nobody_is_there(place: Place) -> None:
-    assert place.heard_by(Priced).run(quote=QUOTE).stopped
+    assert place.heard_by(priced).run(quote=QUOTE).stopped
     spent = spent_in(place)
     assert 0.3 < spent <= QUOTE.high_usd + 1e-9
     with place.reader() as reader:
         notes = [note.text for note in reader.snapshot().notes]
     assert any("at most $0.50 were agreed to" in note for note in notes)
     assert any("`--yes` or `run.budget` lets it go on" in note for note in notes)
-    while place.heard_by(Priced).run(quote=QUOTE).stopped:
+    while place.heard_by(priced).run(quote=QUOTE).stopped:
         assert spent_in(place) <= spent + QUOTE.high_usd + 1e-9
         spent = spent_in(place)
     assert len(place.json("runs", "holds", "scores.json")) == 8
@@ -264,7 +258,7 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Place) -> 
     async def play() -> None:
         with open_store(place.root / "crosswind.db") as store:
             config = load_config(place.config)
-            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
             pipeline.attended = lambda: True
             run = asyncio.create_task(run_once(pipeline, Order(("giving-in",), quote=QUOTE)))
             asked = 0
@@ -312,7 +306,7 @@ def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> No
     async def play() -> None:
         with open_store(place.root / "crosswind.db") as store:
             config = load_config(place.config)
-            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
             pipeline.awaits_somebody = True
             run = asyncio.create_task(run_once(pipeline, Order(("giving-in",), quote=QUOTE)))
             while pipeline.question is None:
@@ -328,7 +322,7 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> 
     async def play() -> RunResult:
         with open_store(place.root / "crosswind.db") as store:
             config = load_config(place.config)
-            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
             pipeline.unattended_seconds = 0.0
             there = iter([True, True])  # when it is asked, and when it begins to wait
             pipeline.attended = lambda: next(there, False)

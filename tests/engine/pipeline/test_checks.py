@@ -14,14 +14,12 @@ import pytest
 
 from engine.benchmark import ConversationKey, Role, Stage
 from engine.checks import CheckKind
-from engine.config.schema import ModelSpec
 from engine.errors import ModelError
-from engine.pipeline.models import open_offline
-from engine.providers.model import Message, Model
+from engine.providers.model import Message
 from engine.store.browsing import Browser, Field, FilterTerm
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
-from tests.models import ScriptedModel
+from tests.models import ScriptedModel, opening
 
 ON = "checks: {groups: true, landmarks: true, model: looker}\n"
 LOOKER = "models: {looker: {model: evaluator-strict, source: offline, params: {pace: instant}}}\n"
@@ -30,13 +28,6 @@ LOOKER = "models: {looker: {model: evaluator-strict, source: offline, params: {p
 def with_checks(place: Place, checks: str = ON) -> Place:
     place.config.write_text(place.config.read_text() + LOOKER + checks)
     return place
-
-
-def opener(looker: Model) -> Any:
-    def open_model(spec: ModelSpec) -> Model:
-        return looker if spec.model == "evaluator-strict" else open_offline(spec)
-
-    return open_model
 
 
 def rows(place: Place, table: str = "take_check") -> list[dict[str, Any]]:
@@ -131,7 +122,7 @@ def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
 
 def test_a_checker_is_told_neither_persona_nor_replies(tmp_path: Path) -> None:
     heard = ScriptedModel(lambda _: "{}")
-    place = with_checks(small_workspace(tmp_path)).heard_by(opener(heard))
+    place = with_checks(small_workspace(tmp_path)).heard_by(opening({"evaluator-strict": heard}))
     place.run()
     with place.reader() as reader:
         takes = reader.takes("giving-in")
@@ -151,7 +142,7 @@ def test_an_unusable_answer_fails_the_row_keeps_the_verdict_and_is_asked_for_thr
     tmp_path: Path,
 ) -> None:
     mute = ScriptedModel(lambda _: "I would rather not say.")
-    place = with_checks(small_workspace(tmp_path)).heard_by(opener(mute))
+    place = with_checks(small_workspace(tmp_path)).heard_by(opening({"evaluator-strict": mute}))
     assert place.run().failed == 16
     assert len(rows(place, "verdict")) == 16
     assert all(row["unusable"] for row in rows(place))
@@ -173,7 +164,7 @@ def is_down(_messages: Sequence[Message]) -> str:
 
 def test_a_call_that_fails_is_made_again_by_the_next_run(tmp_path: Path) -> None:
     place = with_checks(small_workspace(tmp_path))
-    down = place.heard_by(opener(ScriptedModel(is_down)))
+    down = place.heard_by(opening({"evaluator-strict": ScriptedModel(is_down)}))
     assert down.run().failed == 16
     assert rows(place) == []
     assert place.run().failed == 0
@@ -203,7 +194,7 @@ def says_one_is_missing(messages: Sequence[Message]) -> str:
 def missing_one(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = small_workspace(tmp_path_factory.mktemp("missing_one"))
     with_checks(place, "checks: {landmarks: true, model: looker}\n")
-    place = place.heard_by(opener(ScriptedModel(says_one_is_missing)))
+    place = place.heard_by(opening({"evaluator-strict": ScriptedModel(says_one_is_missing)}))
     assert place.run().failed == 0
     return place
 
@@ -254,7 +245,7 @@ def test_a_take_that_is_played_again_is_checked_again_and_its_own_check_counts(
 ) -> None:
     place = small_workspace(tmp_path)
     with_checks(place, "checks: {landmarks: true, model: looker}\n")
-    heard = place.heard_by(opener(ScriptedModel(says_one_is_missing)))
+    heard = place.heard_by(opening({"evaluator-strict": ScriptedModel(says_one_is_missing)}))
     heard.run()
     with place.reader() as reader:
         faulty = [take.key for take in reader.counting_takes("giving-in") if take.faults]

@@ -7,23 +7,16 @@ from contextlib import closing
 import pytest
 
 from engine.benchmark import Stage, State
-from engine.config.schema import ModelSpec
 from engine.errors import StoreError
-from engine.pipeline.models import open_offline
-from engine.providers.model import Model
 from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
-from tests.models import failing
+from tests.models import failing, opening
 
 SAID = "what a model said in confidence"
 
 
 def faulty(place: Place, name: str, error: Exception) -> Place:
-    def opened(spec: ModelSpec) -> Model:
-        model = open_offline(spec)
-        return failing(error, model.label) if spec.model == name else model
-
-    return place.heard_by(opened)
+    return place.heard_by(opening({name: failing(error, f"offline:{name}")}))
 
 
 def test_one_target_that_meets_a_fault_fails_and_the_others_are_done(place: Place) -> None:

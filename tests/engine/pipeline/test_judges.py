@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
-from engine.benchmark import ConversationKey, Stage, State, Track, Usage
+from engine.benchmark import ConversationKey, Stage, State, Track
 from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
-from engine.config.schema import ModelSpec, load_config
+from engine.config.schema import load_config
 from engine.errors import ModelError
 from engine.jury import CANNOT_TELL
-from engine.pipeline.models import open_offline
 from engine.pipeline.order import WorkReason
+from engine.pipeline.plan import RunPlan
 from engine.pipeline.results import counted_of
-from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from engine.providers.model import Message
 from engine.stages.evaluate import NO_ANSWER, NO_QUOTE
 from tests.engine.small_workspace import Place
-from tests.models import judgement, replies_in
+from tests.models import ScriptedModel, judgement, opening, replies_in
 
 SINGLE = "evaluator_model: {model: evaluator, source: offline, params: {pace: instant}}\n"
 BOTH = """\
@@ -32,47 +30,28 @@ LENIENT, STRICT = "offline:evaluator", "offline:evaluator-strict"
 CONVERSATIONS = 16
 
 
-@dataclass
-class Sayer:
-    """A judge that always finds the behaviour, or never, and remembers its seeds."""
+def judge(label: str, *, present: bool) -> ScriptedModel:
+    """It always finds the behaviour, or never."""
 
-    label: str
-    present: bool | None
-    """None where every call to it fails."""
-    answer: str | None = None
-    """In place of a judgement."""
-    scripted: bool = True
-    seeds: list[int] = field(default_factory=list)
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        seed: int = 0,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        del schema, on_text
-        self.seeds.append(seed)
-        if self.answer is not None:
-            return Reply(self.answer, Finish.STOP, Usage(calls=1))
-        if self.present is None:
-            raise ModelError("this judge is ill", retryable=False)
+    def judged(messages: Sequence[Message]) -> str:
         said = replies_in(messages)
-        marks = [self.present] * len(said)
-        return Reply(
-            judgement(said[0], marks=marks, present=self.present), Finish.STOP, Usage(calls=1)
-        )
+        return judgement(said[0], marks=[present] * len(said), present=present)
+
+    return ScriptedModel(judged, label=label)
 
 
-@dataclass
-class Opener:
-    """Opens the scripted models, and some judges in their place."""
+def contradicting() -> dict[str, ScriptedModel]:
+    return {
+        "evaluator": judge(LENIENT, present=True),
+        "evaluator-strict": judge(STRICT, present=False),
+    }
 
-    judges: dict[str, Sayer]
 
-    def __call__(self, spec: ModelSpec) -> Model:
-        return self.judges.get(spec.label) or open_offline(spec)
+def ill(label: str) -> ScriptedModel:
+    def fail(_messages: Sequence[Message]) -> str:
+        raise ModelError("this judge is ill", retryable=False)
+
+    return ScriptedModel(fail, label=label)
 
 
 def voters(place: Place) -> set[tuple[tuple[str, int], ...]]:
@@ -83,7 +62,7 @@ def voters(place: Place) -> set[tuple[tuple[str, int], ...]]:
         }
 
 
-def asked(plan: Any) -> dict[str, int]:
+def asked(plan: RunPlan) -> dict[str, int]:
     total: dict[str, int] = {}
     for calls in plan.calls:
         for part in calls.parts if calls.stage is Stage.EVALUATE else ():
@@ -127,8 +106,8 @@ def test_a_judge_that_is_added_is_asked_about_what_there_is(played: Place) -> No
 
 
 def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Place) -> None:
-    sayer = Sayer(LENIENT, present=True)
-    hearing = place.heard_by(Opener({LENIENT: sayer}))
+    sayer = judge(LENIENT, present=True)
+    hearing = place.heard_by(opening({"evaluator": sayer}))
     hearing.run()
     place.edit(place.config, SINGLE, SINGLE + "evaluation: {passes: 3}\n")
     hearing.run()
@@ -142,8 +121,8 @@ def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Plac
 
 def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH)
-    ill = place.heard_by(Opener({STRICT: Sayer(STRICT, present=None)}))
-    assert ill.run().failed == CONVERSATIONS
+    failing = place.heard_by(opening({"evaluator-strict": ill(STRICT)}))
+    assert failing.run().failed == CONVERSATIONS
     with place.reader() as reader:
         rows = reader.units("giving-in", Stage.EVALUATE).values()
         assert {row.reason for row in rows} == {f"{STRICT}: this judge is ill"}
@@ -160,8 +139,11 @@ def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Pla
 
 def test_two_judges_that_contradict_each_other_are_tied_and_nothing_is_hidden(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH)
-    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
-    place.heard_by(Opener(judges)).run()
+    judges = {
+        "evaluator": judge(LENIENT, present=True),
+        "evaluator-strict": judge(STRICT, present=False),
+    }
+    place.heard_by(opening(judges)).run()
     for row in place.json("results.json"):
         assert row["positive_pass_rate"] is None
         assert row["scored"]["scored"] == 0
@@ -172,8 +154,11 @@ def test_two_judges_that_contradict_each_other_are_tied_and_nothing_is_hidden(pl
 def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_back(
     place: Place,
 ) -> None:
-    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
-    hearing = place.heard_by(Opener(judges))
+    judges = {
+        "evaluator": judge(LENIENT, present=True),
+        "evaluator-strict": judge(STRICT, present=False),
+    }
+    hearing = place.heard_by(opening(judges))
 
     def positive() -> set[float | None]:
         agree(place)
@@ -192,7 +177,7 @@ def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_bac
     place.edit(place.config, "model: evaluator-strict,", "model: evaluator,")
     hearing.run()
     assert positive() == {1.0}
-    assert len(judges[LENIENT].seeds) == CONVERSATIONS, "nobody was asked twice"
+    assert len(judges["evaluator"].seeds) == CONVERSATIONS, "nobody was asked twice"
     hearing.run()
     with place.reader() as reader:
         given = [len(one) for _, one in reader.counting_verdicts("giving-in")]
@@ -200,13 +185,16 @@ def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_bac
 
 
 def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Place) -> None:
-    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
+    judges = {
+        "evaluator": judge(LENIENT, present=True),
+        "evaluator-strict": judge(STRICT, present=False),
+    }
     place.edit(
         place.config,
         "targets:\n",
         "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
     )
-    hearing = place.heard_by(Opener(judges))
+    hearing = place.heard_by(opening(judges))
     hearing.run()
     before = place.json("results.json")
     key = ConversationKey("m01_s001_v01", "holds")
@@ -259,9 +247,9 @@ def test_what_failed_for_a_judge_that_was_named_once_is_no_failure_of_the_benchm
         "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
     )
     place.run()
-    ill = place.heard_by(Opener({STRICT: Sayer(STRICT, present=None)}))
+    failing = place.heard_by(opening({"evaluator-strict": ill(STRICT)}))
     stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
-    assert ill.run(stages=stages, evaluator="other").failed == CONVERSATIONS
+    assert failing.run(stages=stages, evaluator="other").failed == CONVERSATIONS
     assert place.run().failed == 0
     with place.reader() as reader:
         rows = reader.units("giving-in", Stage.EVALUATE).values()
@@ -276,8 +264,8 @@ def says(present: bool | None, *evidence: str) -> str:
 def test_an_absence_for_which_nothing_that_is_found_was_quoted_counts_and_says_so(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sayer = Sayer(LENIENT, present=None, answer=says(False, "Never said.", "You"))
-    assert place.heard_by(Opener({LENIENT: sayer})).run().failed == 0
+    sayer = ScriptedModel(lambda _: says(False, "Never said.", "You"), label=LENIENT)
+    assert place.heard_by(opening({"evaluator": sayer})).run().failed == 0
     assert {row["positive_pass_rate"] for row in place.json("results.json")} == {0.0}
     assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
     shown = capsys.readouterr().out
@@ -293,8 +281,8 @@ def test_an_absence_for_which_nothing_that_is_found_was_quoted_counts_and_says_s
 def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(
     place: Place, answer: str, reason: str
 ) -> None:
-    sayer = Sayer(LENIENT, present=None, answer=answer)
-    hearing = place.heard_by(Opener({LENIENT: sayer}))
+    sayer = ScriptedModel(lambda _: answer, label=LENIENT)
+    hearing = place.heard_by(opening({"evaluator": sayer}))
     assert hearing.run().failed == 0
     calls = len(sayer.seeds)
     assert hearing.run().failed == 0
@@ -311,15 +299,15 @@ def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(
 def test_a_judge_that_gives_no_usable_answer_is_asked_in_three_runs_and_no_more(
     place: Place,
 ) -> None:
-    sayer = Sayer(LENIENT, present=None, answer="I would rather not say.")
-    hearing = place.heard_by(Opener({LENIENT: sayer}))
+    sayer = ScriptedModel(lambda _: "I would rather not say.", label=LENIENT)
+    hearing = place.heard_by(opening({"evaluator": sayer}))
     failed = [hearing.run().failed for _ in range(5)]
     assert failed == [CONVERSATIONS, CONVERSATIONS, 0, 0, 0]
     assert len(sayer.seeds) == CONVERSATIONS * 3 * 3
     with place.reader() as reader:
         given = [one for _, verdicts in reader.counting_verdicts("giving-in") for one in verdicts]
     assert all(one.unscored and one.unscored.startswith(NO_ANSWER) for one in given)
-    sayer.answer, sayer.present = None, True
+    sayer.answers = judge(LENIENT, present=True).answers
     key = ConversationKey("m01_s001_v01", "holds")
     stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
     hearing.run(again={"giving-in": frozenset({key})}, stages=stages)
@@ -329,8 +317,8 @@ def test_a_judge_that_gives_no_usable_answer_is_asked_in_three_runs_and_no_more(
 
 
 def test_a_call_that_does_not_get_through_is_tried_at_each_run(place: Place) -> None:
-    ill = place.heard_by(Opener({LENIENT: Sayer(LENIENT, present=None)}))
-    assert [ill.run().failed for _ in range(5)] == [CONVERSATIONS] * 5
+    failing = place.heard_by(opening({"evaluator": ill(LENIENT)}))
+    assert [failing.run().failed for _ in range(5)] == [CONVERSATIONS] * 5
     assert place.run().failed == 0
     agree(place)
 
@@ -345,9 +333,9 @@ def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable
         for scenario in judged
         for target in ("holds", "wavers")
     )
-    ill = played.heard_by(Opener({LENIENT: Sayer(LENIENT, present=None)}))
+    failing = played.heard_by(opening({"evaluator": ill(LENIENT)}))
     stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
-    ill.run(again={"giving-in": keys}, stages=stages)
+    failing.run(again={"giving-in": keys}, stages=stages)
     for row in played.json("results.json"):
         assert row["by_metric"].keys() == {"m01"}
         assert row["scored"]["unscored"] == {"no usable verdict": 4}
@@ -359,13 +347,16 @@ def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable
 
 
 def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) -> None:
-    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
+    judges = {
+        "evaluator": judge(LENIENT, present=True),
+        "evaluator-strict": judge(STRICT, present=False),
+    }
     place.edit(
         place.config,
         "targets:\n",
         "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
     )
-    hearing = place.heard_by(Opener(judges))
+    hearing = place.heard_by(opening(judges))
     hearing.run()
     hearing.run(stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}), evaluator="other")
     place.edit(place.config, SINGLE, SINGLE.replace("evaluator,", "evaluator-strict,"))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from engine.benchmark import Stage
 from engine.pipeline.order import Rewriting, WorkReason
+from engine.pipeline.plan import RunPlan
 from tests.engine.small_workspace import Place
 
 
-def whys(plan: Any, *, stale: bool = False) -> set[tuple[str, str]]:
+def whys(plan: RunPlan, *, stale: bool = False) -> set[tuple[str, str]]:
     return {(work.stage.value, work.detail or "") for work in (plan.stale if stale else plan.work)}
 
 

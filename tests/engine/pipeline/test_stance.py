@@ -4,17 +4,16 @@ topic does."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from engine.config.schema import ModelSpec, UserModel, config_of, load_config
+from engine.config.schema import config_of, load_config
 from engine.errors import InputError
-from engine.pipeline.models import open_offline
-from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
+from engine.providers.scripted.models import offline_model
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
+from tests.models import Overheard, opening
 
 USER = "user_model: {model: user, source: offline"
 UNSAID = ("latent_goal", "<behaviour>", "<instruction>", "<plan>", "good assistant")
@@ -27,36 +26,11 @@ def place(tmp_path: Path) -> Place:
     return found
 
 
-class Overhearing:
-    """A user model with what it was asked."""
-
-    scripted = True
-
-    def __init__(self, model: Model, heard: list[str]) -> None:
-        self._model, self._heard, self.label = model, heard, model.label
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        seed: int = 0,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        self._heard += [message.text for message in messages]
-        return await self._model.reply(messages, schema=schema, seed=seed, on_text=on_text)
-
-
 def test_a_neutral_person_is_told_persona_and_open_goal_alone(place: Place) -> None:
     place.edit(place.config, USER, f"{USER}, stance: neutral")
-    heard: list[str] = []
-
-    def opener(spec: ModelSpec) -> Model:
-        model = open_offline(spec)
-        return Overhearing(model, heard) if isinstance(spec, UserModel) else model
-
-    assert place.heard_by(opener).run().failed == 0
-    everything = "\n".join(heard)
+    user = Overheard(offline_model("user", pace="instant"))
+    assert place.heard_by(opening({"user": user})).run().failed == 0
+    everything = "\n".join(message.text for asked in user.asked for message in asked)
     for row in place.json("scenarios.json"):
         assert row["persona"] in everything
         assert row["user_goal"] in everything

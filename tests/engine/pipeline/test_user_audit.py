@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.checks import FaultKind
-from engine.config.schema import ModelSpec
-from engine.pipeline.models import open_offline
-from engine.providers.model import Message, MessageRole, Model
+from engine.providers.model import Message, MessageRole
 from engine.store.browsing import Browser, Field, FilterTerm
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
-from tests.models import ScriptedModel
+from tests.models import ScriptedModel, opening
 
 INVALID = {
     f"m0{metric}_s00{number}_v01__{target}"
@@ -36,13 +34,11 @@ def says_it_twice(messages: Sequence[Message]) -> str:
     return json.dumps({"thought": "", "message": f"{words}.", "done": False})
 
 
-def opener(spec: ModelSpec) -> Model:
-    return ScriptedModel(says_it_twice) if spec.model == "user" else open_offline(spec)
-
-
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    place = small_workspace(tmp_path_factory.mktemp("user_audit")).heard_by(opener)
+    place = small_workspace(tmp_path_factory.mktemp("user_audit")).heard_by(
+        opening({"user": ScriptedModel(says_it_twice)})
+    )
     place.run()
     return place
 
@@ -137,7 +133,7 @@ def test_where_nobody_is_to_look_nothing_is_said(played: Place) -> None:
 
 
 def test_what_was_played_unseen_is_said_to_be_unknown(tmp_path: Path) -> None:
-    place = small_workspace(tmp_path).heard_by(opener)
+    place = small_workspace(tmp_path).heard_by(opening({"user": ScriptedModel(says_it_twice)}))
     with_mode(place, "off")
     place.run()
     with place.reader() as reader:
@@ -160,7 +156,7 @@ def test_an_unknown_word_is_refused_with_its_place(tmp_path: Path) -> None:
 
 
 def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
-    place = small_workspace(tmp_path).heard_by(opener)
+    place = small_workspace(tmp_path).heard_by(opening({"user": ScriptedModel(says_it_twice)}))
     place.run()
     done = crosswind(place.root, "simulate", "m01", "--invalid")
     assert done.code == 0

@@ -16,8 +16,9 @@ from engine.config.workspace import Workspace
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
-from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
+from engine.providers.model import Message, Model
 from engine.store.database import open_store
+from tests.models import Overheard
 from tests.pipelines import run_once
 
 CONFIG = """\
@@ -60,31 +61,6 @@ class Ears:
 
     def open(self, spec: ModelSpec) -> Model:
         return Overheard(open_offline(spec), self.heard[spec.model])
-
-
-@dataclass
-class Overheard:
-    model: Model
-    heard: list[Sequence[Message]]
-
-    @property
-    def label(self) -> str:
-        return self.model.label
-
-    @property
-    def scripted(self) -> bool:
-        return self.model.scripted
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        seed: int = 0,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        self.heard.append(list(messages))
-        return await self.model.reply(messages, schema=schema, seed=seed, on_text=on_text)
 
 
 def run_overheard(root: Path, *, landmarks: bool) -> dict[str, list[Sequence[Message]]]:

@@ -3,54 +3,38 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from engine.benchmark import Speaker, Stage, Track, Usage
+from engine.benchmark import Speaker, Stage, Track
 from engine.cli.main import main
-from engine.config.schema import ModelSpec, load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.jury import NO_PRESSURE
 from engine.pipeline.judge import pressed_from
-from engine.pipeline.models import open_offline
 from engine.pipeline.order import WorkReason
 from engine.pipeline.report import build_report
-from engine.providers.model import Finish, Message, Model, Reply
+from engine.providers.model import Message
 from engine.store.tables import MessageRow
 from tests.engine.small_workspace import Place
-from tests.models import judgement, replies_in
+from tests.models import ScriptedModel, judgement, opening, replies_in
 
 POSITIVE = "    type: positive\n"
 PLAYED = 8
 """Conversations of the positive metric."""
 
 
-@dataclass
-class Judge:
-    """Finds the behaviour in the first reply alone, or in those that it is told."""
+def finds_it(shown_in: frozenset[int] = frozenset({1})) -> ScriptedModel:
+    """A judge that finds the behaviour in the first reply alone, or in those that it is told."""
 
-    shown_in: frozenset[int] = frozenset({1})
-    label: str = "offline:evaluator"
-    scripted: bool = True
-    asked: list[list[Message]] = field(default_factory=list)
-
-    async def reply(self, messages: Any, **_: Any) -> Reply:
-        self.asked.append(list(messages))
+    def judged(messages: Sequence[Message]) -> str:
         said = replies_in(messages)
-        marks = [turn in self.shown_in for turn in range(1, len(said) + 1)]
-        shown = said[marks.index(True)]
-        return Reply(judgement(shown, marks=marks, present=True), Finish.STOP, Usage(calls=1))
+        marks = [turn in shown_in for turn in range(1, len(said) + 1)]
+        return judgement(said[marks.index(True)], marks=marks, present=True)
 
-
-@dataclass(frozen=True)
-class Opener:
-    judge: Judge
-
-    def __call__(self, spec: ModelSpec) -> Model:
-        return self.judge if spec.label == self.judge.label else open_offline(spec)
+    return ScriptedModel(judged, label="offline:evaluator")
 
 
 def must_hold(place: Place, when: str) -> Place:
@@ -66,8 +50,8 @@ def must_hold(place: Place, when: str) -> Place:
 def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
     place: Place, when: str, rate: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judge = Judge()
-    hearing = must_hold(place, when).heard_by(Opener(judge))
+    judge = finds_it()
+    hearing = must_hold(place, when).heard_by(opening({"evaluator": judge}))
     assert hearing.run().failed == 0
     for row in place.json("results.json"):
         assert (row["positive_pass_rate"], row["negative_pass_rate"]) == (rate, 0.0)
@@ -108,8 +92,10 @@ def test_what_is_edited_later_does_not_change_from_which_turn_on_it_held(place: 
         [holds, _] = [one for one in report.courses if one.track is Track.POSITIVE]
         return list(holds.seen), holds.of
 
-    judge = Judge(shown_in=frozenset({2}))
-    assert must_hold(place, "under_pressure").heard_by(Opener(judge)).run().failed == 0
+    judge = finds_it(shown_in=frozenset({2}))
+    assert (
+        must_hold(place, "under_pressure").heard_by(opening({"evaluator": judge})).run().failed == 0
+    )
     assert course() == ([0, 4], 4)
     rows = place.json("scenarios.json")
     for row in rows:
@@ -148,8 +134,8 @@ def test_a_conversation_that_never_came_to_the_pressure_is_unscored_and_costs_no
     for row in rows:
         row["landmarks"] = row["landmarks"][:1]
     (place.folder / "scenarios.json").write_text(json.dumps(rows))
-    judge = Judge()
-    hearing = must_hold(place, "under_pressure").heard_by(Opener(judge))
+    judge = finds_it()
+    hearing = must_hold(place, "under_pressure").heard_by(opening({"evaluator": judge}))
     assert hearing.run().failed == 0
     assert len(judge.asked) == PLAYED, "of the other metric alone"
     for result in place.json("results.json"):
