@@ -27,6 +27,7 @@ from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED
 from tests.benchmarks.frame import Row, chosen, command, say
 from tests.benchmarks.measuring import Cost, measured, told
 from tests.benchmarks.providers import CHUNKS, KEY, Pace, server
+from tests.engine.small_workspace import small_workspace
 from tests.pipelines import run_once
 
 TARGETS: Final = 2
@@ -88,8 +89,6 @@ def scenario(number: int) -> Scenario:
 
 
 def write_workspace(root: Path, origin: str, job: Job) -> None:
-    (root / "benchmarks" / NAME).mkdir(parents=True)
-    (root / "benchmarks" / NAME / "benchmark.yaml").write_text(_BENCHMARK, "utf-8")
     (root / ".env").write_text(f"BENCH_KEY={KEY}\n", "utf-8")
     reached = f'source: local, base_url: "{origin}/v1", apikey: "${{BENCH_KEY}}"'
     targets = "".join(
@@ -104,7 +103,7 @@ def write_workspace(root: Path, origin: str, job: Job) -> None:
         turns=TURNS,
         targets=targets,
     )
-    (root / "config.yaml").write_text(config, "utf-8")
+    small_workspace(root, config, _BENCHMARK)
 
 
 async def run_engine(root: Path, scenarios: int) -> Cost:

@@ -27,7 +27,7 @@ from engine.watch import Watch
 from tests.benchmarks.frame import Row, command, say
 from tests.benchmarks.measuring import lateness, quantile
 from tests.benchmarks.watching import terminal
-from tests.engine.small_workspace import BENCHMARK as DEFINITION
+from tests.engine.small_workspace import small_workspace
 
 CONVERSATIONS = 200
 WATCHERS = 8
@@ -212,13 +212,6 @@ def measured(seconds: float) -> Span:
     return Span(begun, time.monotonic(), idle)
 
 
-def write_workspace(root: Path) -> None:
-    folder = root / "benchmarks" / BENCHMARK
-    folder.mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG)
-    (folder / "benchmark.yaml").write_text(DEFINITION)
-
-
 def lag(seconds: float = 8.0) -> Iterator[Row]:
     """What watching costs the engine, measured for so many seconds each time.
 
@@ -231,7 +224,7 @@ def lag(seconds: float = 8.0) -> Iterator[Row]:
     """
     with TemporaryDirectory(prefix="cw") as name:
         root = Path(name)
-        write_workspace(root)
+        small_workspace(root, CONFIG)
         spans: dict[str, Span] = {}
         with an_engine(root):
             spans["nobody watches"] = measured(seconds)

@@ -121,9 +121,10 @@ class Place:
         return json.loads(self.folder.joinpath(*parts).read_text("utf-8"))
 
 
-def small_workspace(root: Path, config: str = CONFIG) -> Place:
+def small_workspace(root: Path, config: str = CONFIG, benchmark: str = BENCHMARK) -> Place:
+    """What is configured and defined, of which nothing has run."""
     found = Place(root)
     found.folder.mkdir(parents=True)
-    found.config.write_text(config)
-    found.benchmark.write_text(BENCHMARK)
+    found.config.write_text(config, "utf-8")
+    found.benchmark.write_text(benchmark, "utf-8")
     return found

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.commands import crosswind
+from tests.engine.small_workspace import small_workspace
 
 CONFIG = """\
 user_model: {model: user, source: offline, params: {pace: instant}}
@@ -69,10 +70,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    found = Desk(tmp_path / "place")
-    found.write("config.yaml", CONFIG)
-    found.write("benchmarks/giving-in/benchmark.yaml", BENCHMARK)
-    return found
+    return Desk(small_workspace(tmp_path / "place", CONFIG, BENCHMARK).root)
 
 
 def deep(levels: int) -> str:

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from tests.engine.cli.test_bad_input import BENCHMARK, CONFIG
 from tests.engine.commands import crosswind
+from tests.engine.small_workspace import small_workspace
 
 BENCH: Final = "benchmarks/giving-in"
 
@@ -19,10 +19,8 @@ BENCH: Final = "benchmarks/giving-in"
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("played") / "place"
-    (root / BENCH).mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG, "utf-8")
+    small_workspace(root)
     (root / ".env").write_text("A=b\n", "utf-8")
-    (root / BENCH / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
     assert crosswind(root, "run", "--headless").code == 0
     return root
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from engine.cli.main import main
-from tests.engine.cli.test_bad_input import BENCHMARK, CONFIG
+from tests.engine.small_workspace import small_workspace
 
 NAMES: Final = ("crosswind.db*", "search.db*", "crosswind.lock", "crosswind.log")
 RUN: Final = ("run", "--headless", "--anew", "--yes")
@@ -27,12 +27,7 @@ def mask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "place"
-    bench = root / "benchmarks/giving-in"
-    bench.mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG, "utf-8")
-    (bench / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
-    return root
+    return small_workspace(tmp_path / "place").root
 
 
 def do(root: Path, *words: str) -> None:

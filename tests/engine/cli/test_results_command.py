@@ -39,9 +39,7 @@ metrics:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = small_workspace(tmp_path_factory.mktemp("results"))
-    place.config.write_text(CONFIG)
-    place.benchmark.write_text(BENCHMARK)
+    place = small_workspace(tmp_path_factory.mktemp("results"), CONFIG, BENCHMARK)
     place.run()
     return place.root
 

@@ -25,8 +25,7 @@ NAMES = ("giving-in", "pressed", "waiting")
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three benchmarks, of which the last has not been played."""
-    place = small_workspace(tmp_path_factory.mktemp("overall"))
-    place.config.write_text(CONFIG)
+    place = small_workspace(tmp_path_factory.mktemp("overall"), CONFIG)
     for name in NAMES:
         folder = place.folder.parent / name
         folder.mkdir(exist_ok=True)

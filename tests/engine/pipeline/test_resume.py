@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.main import main
+from tests.engine.small_workspace import small_workspace
 from tests.waiting import PATIENCE_S, Child, until
 
 CONFIG = """\
@@ -40,11 +41,8 @@ _TIMES = re.compile(rb'"(?:first|last)_at": "[^"]+"')
 
 
 def workspace(root: Path, pace: str, writing: str = "instant") -> Path:
-    folder = root / "benchmarks" / "giving-in"
-    folder.mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG.replace("PACE", pace).replace("WRITING", writing))
-    (folder / "benchmark.yaml").write_text(BENCHMARK)
-    return root
+    config = CONFIG.replace("PACE", pace).replace("WRITING", writing)
+    return small_workspace(root, config, BENCHMARK).root
 
 
 def start(root: Path) -> Child:

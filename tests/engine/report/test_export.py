@@ -18,7 +18,7 @@ from engine.cli.main import main
 from engine.report.conversation import COLUMNS, cell, escaped, quoted
 from engine.store.database import open_store
 from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
-from tests.engine.importing.building import BENCHMARK, CONFIG
+from tests.engine.small_workspace import small_workspace
 from tests.engine.store.building import scenario
 
 HOSTILE = '=HYPERLINK("http://x")\n# Title\n```\n<script>alert(1)</script>\n| a |\n\x1b[31mred'
@@ -28,10 +28,7 @@ HOSTILE = '=HYPERLINK("http://x")\n# Title\n```\n<script>alert(1)</script>\n| a 
 def root(tmp_path: Path) -> Path:
     """A workspace with two conversations, one of them judged by two."""
     root = tmp_path / "workspace"
-    folder = root / "benchmarks" / "giving-in"
-    folder.mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG, "utf-8")
-    (folder / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
+    small_workspace(root)
     asyncio.run(fill(root / "crosswind.db"))
     return root
 
