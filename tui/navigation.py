@@ -78,7 +78,7 @@ MAIN_SCREENS: Final = (
         "6",
         "Review",
         "tui.screens.review:ReviewScreen",
-        "metrics and scenarios that a model wrote, to approve or reject",
+        "what a model wrote, to approve or reject",
     ),
 )
 """By their keys. A new one is a line."""

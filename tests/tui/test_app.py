@@ -195,7 +195,7 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
     theatre: Theatre,
 ) -> None:
     stops = "stop the run; it asks how, and has you type `stop` where it was started elsewhere"
-    suspends = "go to the shell for a while; `fg` there comes back"
+    suspends = "go to the shell; `fg` comes back"
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

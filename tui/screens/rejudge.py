@@ -495,7 +495,7 @@ def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeC
 
 def _line(candidate: JudgeCandidate) -> Line:
     return [
-        Piece(" " + pad(candidate.words, 42) + " ", Ink.STRONG),
+        Piece(" " + pad(candidate.words, 40) + " ", Ink.STRONG),
         Piece(candidate.note, Ink.MUTED),
     ]
 

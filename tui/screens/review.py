@@ -53,9 +53,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("a", "approve", "approve", "approve it: conversations are played from it"),
-        key(
-            "x", "reject", "reject", "reject it, with a reason: it is not played and counts nowhere"
-        ),
+        key("x", "reject", "reject", "reject it, with a reason; it is neither played nor counted"),
         key("e", "edit_entry", "edit", "change it in $EDITOR"),
         # a list has this key for its first row
         Binding(
@@ -443,7 +441,7 @@ _WHY: Final = _Question(
     "Why is {} rejected?", "too dramatic, nobody would say that, …", "Enter rejects it"
 )
 _NOTE: Final = _Question(
-    "What is to be otherwise in {}?", "less dramatic, no illness, …", "Enter has it written again"
+    "What should be different in {}?", "less dramatic, no illness, …", "Enter writes it again"
 )
 
 

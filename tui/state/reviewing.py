@@ -217,7 +217,7 @@ def _metric(metric: Metric, before: Mapping[str, str]) -> Iterator[Block]:
     yield _became("name", metric.name, before)
     yield _said("type", "type", f"{metric.track}: {wanted}")
     if metric.when is not When.ANYWHERE:
-        yield _said("when", "when", str(metric.when))
+        yield _said("when", "counts", metric.when.in_words)
     yield _became("defined", metric.definition, before)
     for number, example in enumerate(metric.examples):
         yield _said(("example", number), "example", example)
