@@ -118,10 +118,18 @@ def percent(rate: float | None) -> str:
 
 
 def span(low: float | None, high: float | None) -> str:
-    """An interval in whole per cents: `[84–100]`."""
+    """The interval of a rate in whole per cents: `[84–100]`.
+
+    Ends are rounded, also to 0 and 100: unlike the rate of `percent`, they claim nothing of all or
+    none, and an upper end of 0.996 written as 99 would leave out rates that the interval holds.
+    Only a lower end of 100 and an upper end of 0 are exact, so that the rate, as `percent` writes
+    it, lies within.
+    """
     if low is None or high is None:
         return ""
-    return f"[{round(low * 100)}–{round(high * 100)}]"
+    least = round(low * 100) if low >= 1 else min(99, round(low * 100))
+    most = round(high * 100) if high <= 0 else max(1, round(high * 100))
+    return f"[{least}–{most}]"
 
 
 def one_line(text: str, limit: int = 400) -> str:

@@ -30,6 +30,24 @@ def test_all_and_none_are_said_only_where_they_are_meant(rate: float | None, sai
     assert percent(rate) == said
 
 
+@pytest.mark.parametrize(
+    ("low", "rate", "high", "said"),
+    [
+        (0.977, 0.99, 0.996, "99% [98–100]"),
+        (0.004, 0.01, 0.023, "1% [0–2]"),
+        (0.998, 0.999, 0.9995, "99% [99–100]"),
+        (0.0005, 0.001, 0.002, "1% [0–1]"),
+        (0.9964, 1.0, 1.0, "100% [99–100]"),
+        (1.0, 1.0, 1.0, "100% [100–100]"),
+        (0.0, 0.0, 0.0, "0% [0–0]"),
+    ],
+)
+def test_a_rate_lies_within_its_interval_as_both_are_said(
+    low: float, rate: float, high: float, said: str
+) -> None:
+    assert f"{percent(rate)} {span(low, high)}" == said
+
+
 def test_numbers_are_said_plainly() -> None:
     assert span(0.836, 1.0) == "[84–100]"
     assert points(-0.284) == "28 points"
