@@ -91,6 +91,8 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
         if one["table"] in {"message", "verdict", "take_check"} and _key(one) not in there
     }
     fewer = LeftOutRows(left_out.with_name(left_out.name + ".new"))
+    with _write_errors(fewer.path):
+        fewer.path.unlink(missing_ok=True)  # of a repair that was killed here
     for one in _lines(left_out):
         is_there = (
             one["row"]["take"] not in gone if one["table"] == "take_end" else _key(one) in there

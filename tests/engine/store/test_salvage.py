@@ -16,7 +16,7 @@ import pytest
 from engine.benchmark import State
 from engine.errors import StoreError
 from engine.store.database import open_store
-from engine.store.left_out import LeftOutRows
+from engine.store.left_out import LeftOutRows, without_what_is_there
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
@@ -286,6 +286,19 @@ def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> 
     assert report.acknowledged == [(there + 1, 12)]
     assert report.missing == 12 - there
     assert not is_whole(report)
+
+
+def test_what_a_killed_repair_left_does_not_hinder_the_next(sound: Path, tmp_path: Path) -> None:
+    rows = LeftOutRows(tmp_path / "left-out.jsonl")
+    for what in ("message 1", "message 2"):
+        row = {"take": 1, "turn": 1, "speaker": "user", "text": what, "digest": b"\0"}
+        rows.add("message", row, "its conversation is gone")
+    rows.close()
+    whole = rows.path.read_bytes()
+    (tmp_path / "left-out.jsonl.new").write_bytes(whole[:9])
+    assert without_what_is_there(rows.path, sound) == {"message": 2}
+    assert rows.path.read_bytes() == whole
+    assert list(tmp_path.iterdir()) == [rows.path]
 
 
 def test_a_saved_store_takes_the_place_of_the_damaged_one(sound: Path, broken: Path) -> None:
