@@ -152,10 +152,10 @@ class _RowProcess:
         self._sending.submit(self._orders.send_bytes, pickle.dumps(order))
 
     def next(self, context: ImportContext) -> _RowsMade | _AllMade:
-        """Receive the next message. Raises `InputError` if the process ended between messages."""
+        """Receive the next message. Raises `InputError` if the process has ended."""
         try:
             message: _RowsMade | _AllMade = pickle.loads(self._incoming.recv_bytes())  # noqa: S301  (from a process of ours)
-        except EOFError:
+        except (EOFError, OSError):  # it ended before a message, or in the middle of one
             self._process.join()
             what = (
                 "the process that reads its files ended before it was done "

@@ -43,6 +43,15 @@ _OTHER: Final = (
 )
 NEVER_DONE: Final = _OTHER.format(what="yield self._note()")
 KILLED: Final = _OTHER.format(what="os.kill(os.getpid(), signal.SIGKILL); yield")
+HALF_SENT: Final = (
+    "class Outbox(row_process._Outbox):\n"
+    "    def _send(self):\n"
+    "        message = self._waiting.get()\n"
+    "        whole = len(message).to_bytes(4, 'big') + message\n"
+    "        os.write(self._connection.fileno(), whole[:-1])\n"
+    "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    "row_process._Outbox = Outbox\n"
+)
 
 
 def start(source: str, ours: Ours, folder: Path) -> Child:
@@ -139,9 +148,12 @@ def test_what_joins_rows_of_an_earlier_import_is_the_same(
     assert [take[0] for take in stored(ours)["scenario"]] == [takes[-1][6]]
 
 
-def test_a_process_that_is_killed_is_told_and_nothing_is_taken(theirs: Theirs, ours: Ours) -> None:
+@pytest.mark.parametrize("killed", [KILLED, HALF_SENT], ids=["before_a_message", "within_one"])
+def test_a_process_that_is_killed_is_told_and_nothing_is_taken(
+    killed: str, theirs: Theirs, ours: Ours
+) -> None:
     theirs.run()
-    with start(AT_ANY_SIZE + KILLED, ours, theirs.root) as command:
+    with start(AT_ANY_SIZE + killed, ours, theirs.root) as command:
         said, complained = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 1
     assert "giving-in: not taken" in said
