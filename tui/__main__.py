@@ -25,7 +25,7 @@ def _command(arguments: argparse.Namespace) -> int:
         return _from(*COMMANDS[arguments.command])(arguments)
     if opens_app(arguments):
         if arguments.command == "demo":  # its workspace is made before there is a first frame
-            tell("making the demo: sample benchmarks on scripted models, without a key or a cost")
+            tell(DEMO)
         return _from("tui.launch", "open_app")(arguments)
     why = why_no_app(arguments)
     if why is not None:
@@ -33,6 +33,12 @@ def _command(arguments: argparse.Namespace) -> int:
     return dispatch(arguments)
 
 
+DEMO: Final = """\
+making the demo: sample benchmarks on scripted models, without a key or a cost
+They ask of three assistants: does it still say what it sees when people want
+applause? Does it leave them their decisions? Does it become the one thing that
+a lonely person leans on?"""
+"""What stands on the terminal until the app does."""
 COMMANDS: Final = {
     "keys": ("tui.own_keys", "print_keys"),
     "themes": ("tui.own_themes", "print_themes"),
