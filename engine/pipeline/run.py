@@ -226,6 +226,12 @@ class Pipeline:
                 self.question = None
                 self.drain()
 
+    def _stop_waiting(self) -> None:
+        """Cancel the task that waits for an answer. It sleeps between checks: it would wait for the
+        answer to the next question too, or be pending when the loop ends."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
     @property
     def models(self) -> Models:
         return self.planner.models
@@ -288,9 +294,7 @@ class Pipeline:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._waiting is not None:
-            # it sleeps between checks, and would be pending when the loop ends
-            self._waiting.cancel()
+        self._stop_waiting()
         await self._accounts.close()
 
     async def work_beside(self, order: Order) -> int:
@@ -359,6 +363,7 @@ class Pipeline:
         said = "running"
         if self.question is not None:
             more, self.question = self.question.more_usd, None
+            self._stop_waiting()
             self.budget.agree(more)
             said = f"running, for up to ${more:.2f}"
             self._note(NoteKind.WARNING, "", f"it was agreed that this run costs up to ${more:.2f}")

@@ -330,3 +330,25 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> 
 
     assert asyncio.run(play()).stopped
     assert spent_in(place) <= QUOTE.high_usd + 1e-9
+
+
+def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Place) -> None:
+    async def play() -> None:
+        with open_store(place.root / "crosswind.db") as store:
+            config = load_config(place.config)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
+            pipeline.attended = lambda: True
+            for agreed in (0.1, 0.2):
+                pipeline.budget.agree(agreed, agreed)
+                pipeline.budget.expect("giving-in", {(Role.TARGET, "m"): (100.0, 1.0)})
+                call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, "m"))
+                while pipeline.question is None:
+                    assert not call.done()
+                    await asyncio.sleep(0)
+                pipeline.resume()
+                await call
+            await pipeline.close()
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(play())
