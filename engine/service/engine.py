@@ -102,7 +102,7 @@ class _Work:
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None and not self.main.done():
+        if error is not None:
             # what breaks one order, such as a store that cannot be written, breaks all
             self.broken = error
             self.main.cancel()
@@ -202,6 +202,8 @@ class Engine:
             while work.beside:
                 # checked again: further orders may begin while some are awaited
                 failed += sum(await asyncio.gather(*work.beside))
+            if work.broken is not None:
+                raise work.broken
             return RunResult(result.failed + failed, work.is_stopping)
         except asyncio.CancelledError:
             # cancelled by ourselves, because an order beside it failed: that error is the result

@@ -13,7 +13,7 @@ import pytest
 from engine.benchmark import ConversationKey, Stage, State
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.errors import ModelError
+from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
@@ -98,14 +98,14 @@ class House:
 
 
 @contextmanager
-def house(root: Path, linger: float) -> Iterator[House]:
+def house(root: Path, linger: float, kind: type[Pipeline] = Pipeline) -> Iterator[House]:
     place = small_workspace(root)
     door = Door()
     with open_store(root / "crosswind.db") as store:
 
         def pipeline() -> Pipeline:
             config = load_config(place.config)
-            return Pipeline(Workspace(root), config, store.reader, store, opener=door)
+            return kind(Workspace(root), config, store.reader, store, opener=door)
 
         yield House(place, store, door, Engine(pipeline, linger=linger))
 
@@ -296,6 +296,38 @@ def test_an_edited_configuration_counts_from_the_next_order(tmp_path: Path) -> N
         await found.until(lambda: found.verdicts(second) == 1)
 
     play(tmp_path, script, linger=0.5)
+
+
+def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_once(
+    tmp_path: Path,
+) -> None:
+    waiting: list[str] = []
+    both = asyncio.Event()
+
+    class EndingAtOnce(Pipeline):
+        async def work(self, order: Order) -> RunResult:
+            result = await super().work(order)
+            waiting.append("main")
+            await both.wait()
+            return result
+
+        async def work_beside(self, order: Order) -> int:
+            waiting.append("beside")
+            await both.wait()  # before the main order, so that it ends just before it
+            raise StoreError("the disk is gone")
+
+    async def played() -> RunResult:
+        serving = asyncio.create_task(found.engine.serve(WHOLE))
+        await found.until(lambda: "generator" in found.door.calls)
+        found.door.open.set()
+        await found.until(lambda: found.verdicts(HELD) == 1)
+        assert (await ask(found, Command.EVALUATE, HELD)).accepted
+        await found.until(lambda: waiting == ["beside", "main"])
+        both.set()
+        return await serving
+
+    with house(tmp_path, 0.0, EndingAtOnce) as found, pytest.raises(StoreError, match="disk"):
+        asyncio.run(played())
 
 
 @pytest.mark.parametrize("why", ["disk is full"])
