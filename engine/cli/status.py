@@ -36,6 +36,8 @@ LAST_RUN: Final = {
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
     "done": "the last run came to its end; `crosswind results` shows what came of it",
     "unjudged": "the last run came to its end, and nothing is judged yet; `crosswind run` goes on",
+    "partly": "the last run came to its end, and not everything is judged yet; `crosswind run` "
+    "goes on, `crosswind results` shows what there is",
 }
 
 
@@ -264,8 +266,8 @@ def _engine_line(status: Status) -> str:
     holder, board = status.holder, status.board
     if holder is None:
         how = _last_run(status.watch.progress)
-        if how == RunEnd.DONE.value and not _is_judged(status.watch):
-            how = "unjudged"
+        if how == RunEnd.DONE.value:
+            how = _judged(status) or how
         last = status.session.unread() or LAST_RUN[how]
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
@@ -273,12 +275,21 @@ def _engine_line(status: Status) -> str:
     return f"{doing}{speaking}: {holder}"
 
 
-def _is_judged(watch: Watch) -> bool:
-    """Whether anything is judged: not after a run that stopped before that stage."""
-    named = {info.name for info in watch.benchmarks}
-    return any(
-        one.evaluate.done for (name, _), one in watch.progress.targets.items() if name in named
-    )
+def _judged(status: Status) -> str | None:
+    """A key of `LAST_RUN` if the last run stopped before all conversations were judged, as one does
+    that was only to reach an earlier stage."""
+    benchmarks = {info.name for info in status.watch.benchmarks}
+    targets = {target.id for target in status.session.config.targets}
+    found = [
+        progress
+        for (name, target), progress in status.watch.progress.targets.items()
+        if name in benchmarks and target in targets
+    ]
+    if not any(one.evaluate.done for one in found):
+        return "unjudged"
+    # rows of a stage that no run has come to yet are not announced
+    behind = any(one.evaluate.done + one.evaluate.failed < one.simulate.done for one in found)
+    return "partly" if behind else None
 
 
 def _last_run(progress: Progress) -> str:

@@ -418,7 +418,7 @@ class Writer:
             else f"{self._path.name} cannot grow ({error})"
         )
         waiting = plural(self._unwritten, "row")
-        return f"{what}: {waiting} wait to be written; {room_advice(self._path, error)}"
+        return f"{what}: {waiting} still to be written; {room_advice(self._path, error)}"
 
     # Outcomes
 

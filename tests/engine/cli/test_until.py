@@ -73,6 +73,16 @@ def test_status_shows_no_results_where_nothing_is_judged(run: Crosswind) -> None
     assert "`crosswind results` shows what came of it" in run(command="status")[1]
 
 
+def test_status_says_that_not_everything_is_judged(run: Crosswind, place: Place) -> None:
+    run()
+    place.edit(place.config, "num_samples: 1", "num_samples: 2")
+    run("--until", "simulate")
+    said = run(command="status")[1]
+    assert "not everything is judged yet; `crosswind run` goes on" in said
+    run()
+    assert "`crosswind results` shows what came of it" in run(command="status")[1]
+
+
 def test_its_price_is_that_of_the_stages_up_to_it(run: Crosswind) -> None:
     _, plan, _ = run("--until", "gen_scenarios", "--dry-run", "--json")
     stages = [one["stage"] for one in json.loads(plan)["benchmarks"][0]["stages"]]

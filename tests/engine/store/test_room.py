@@ -56,7 +56,7 @@ def test_what_finds_no_room_waits_and_is_written_in_its_order_when_there_is_some
         assert words is not None
         assert words.startswith("the disk is full: ")
         assert "free some space on /" in words
-        assert "4 rows wait to be written" in str(store.trouble)
+        assert "4 rows still to be written" in str(store.trouble)
         assert not waiting.done()
         make_room(store)
         return list(await asyncio.gather(waiting, behind))
