@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Stage, State
+from engine.branches import folder_of
 from engine.config.schema import Config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
@@ -175,12 +176,14 @@ async def _know_again(workspace: Workspace, store: Store, filled: ImportReport) 
 
 def _known(workspace: Workspace, store: Store, benchmark: BenchmarkReport) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for file in benchmark.files:
-        is_whole = not file.dropped and not file.problems
-        if not is_whole or not file.path.is_relative_to(workspace.benchmarks_dir):
-            continue
-        relative = file.path.relative_to(workspace.root).as_posix()
-        digest = digest_on_disk(file.path) if file.path.is_file() else None
+    ours = [one for one in benchmark.files if one.path.is_relative_to(workspace.benchmarks_dir)]
+    whole = [one.path for one in ours if not one.dropped and not one.problems]
+    if whole and len(whole) == len(ours):
+        # it is made from the others, and no row of it is read
+        whole.append(workspace.root / folder_of(benchmark.name) / "results.json")
+    for path in whole:
+        relative = path.relative_to(workspace.root).as_posix()
+        digest = digest_on_disk(path) if path.is_file() else None
         if digest is not None and store.reader.mirrored(relative) is None:
             found[relative] = digest
     return found

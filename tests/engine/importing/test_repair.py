@@ -68,6 +68,22 @@ def test_without_a_store_it_is_rebuilt_from_the_files(played: Place, place: Plac
     assert done.aside is None
 
 
+def test_files_of_a_store_that_was_rebuilt_are_written_anew_when_results_change(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody edited them, though the store that knew so is gone."""
+    place.store.unlink()
+    put_right(place)
+    results = place.root / "benchmarks" / "giving-in" / "results.json"
+    before = results.read_bytes()
+    place.edit(place.config, "model: erratic", "model: pushover")
+    words = ["run", "--headless", "--yes", "--stale", "--workspace", str(place.root)]
+    assert main(words) == 0
+    assert "is not as Crosswind wrote it" not in capsys.readouterr().err
+    assert results.read_bytes() != before
+    assert not results.with_name("results.json.crosswind").exists()
+
+
 @pytest.mark.parametrize("page", [3, 9, 14, 20])
 def test_what_a_lost_page_held_comes_back_from_the_files(
     page: int, played: Place, place: Place
