@@ -106,9 +106,9 @@ class Jury:
             case judges:
                 counts = f"the majority of the newest verdicts of {_listed(judges)}{asked}"
         return (
-            f"What counts for a conversation is {counts}; one that cannot be used leaves the one "
-            "before it only if that was given under the same definition, a tie is unscored, and "
-            "where none of these judges has given a verdict, those of other judges count."
+            f"What counts for a conversation is {counts}; instead of an unusable one, the one "
+            "before it counts if it was given under the same definition; a tie is unscored; where "
+            "none of these judges has given a verdict, those of other judges count."
         )
 
 

@@ -299,13 +299,13 @@ def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
     notes = []
     if shares:
         notes.append(
-            "A transcript here stands under several metrics. Rates over metrics count it once for "
-            "each; how sure they are rests on each transcript as one base scenario."
+            "Some transcripts here belong to several metrics. Rates over metrics count such a "
+            "transcript once for each; their intervals treat it as one base scenario."
         )
     if about.fresh:
         notes.append(
-            "Only what is up to date counts (--fresh): what is stale is unscored here. What came "
-            "from files that do not say what it was made from is not known to be stale."
+            "Only what is up to date counts (--fresh): what is stale is unscored here. Imported "
+            "rows that do not record their inputs are not known to be stale."
         )
     if about.scripted_note:
         notes.append(about.scripted_note)
@@ -319,18 +319,18 @@ def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
         notes.append(f"Targets no longer in the configuration: {gone}")
     for judge, count in about.other_judges.items():
         notes.append(
-            f"{count:,} conversations count by the verdicts of {judge}, which is no judge of the "
-            "present configuration; `run --stale` has them judged anew."
+            f"{count:,} conversations count by the verdicts of {judge}, which is not a judge of "
+            "the present configuration; `run --stale` has them judged again."
         )
     if about.counted_otherwise:
         notes.append(
-            "What counts is no longer what counted at the last verdict in "
+            "Something else counts than at the last verdict in "
             f"{plural(about.counted_otherwise, 'conversation')}, as the judges of the "
             "configuration changed; the app's tables follow with the next `run`."
         )
     for judge, count in about.silent_judges.items():
         notes.append(
-            f"{count:,} conversations count without every verdict of {judge}, which is a judge of "
+            f"{count:,} conversations count without all verdicts of {judge}, which is a judge of "
             "the present configuration; `run` asks it again."
         )
     return notes

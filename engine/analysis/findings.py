@@ -104,9 +104,9 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     told = ", ".join(where) if len(where) <= _FEW else _some(where, by_metric, analysis)
     yield Finding(
         Certainty.CAUTION,
-        f"{found.stale:,} of {plural(found.conversations, 'conversation')} that count are stale: "
-        f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` does "
-        "them again",
+        f"{found.stale:,} of {plural(found.conversations, 'counting conversation')} are stale: "
+        f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` "
+        "redoes them",
     )
 
 
@@ -271,7 +271,7 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
         if pair.sure:
             behind.add(pair.greater_first.right)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
-    return f"; marked behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
+    return f"; nobody is marked ahead of {listed(first)}" if 0 < len(first) <= _FEW else ""
 
 
 def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
@@ -291,11 +291,11 @@ def generalised(analysis: Overall) -> str:
     """The population that the intervals are about, in a sentence."""
     count = len(analysis.benchmarks)
     of = "this benchmark" if count == 1 else f"these {count} benchmarks"
-    said = f"intervals and marks are for other scenarios like those of {of}, each weighing the same"
+    said = f"intervals and marks are for other scenarios like those of {of}, with equal weights"
     if analysis.on_like:
-        return f"{said}; what is said of benchmarks like these rests on how far they differ"
+        return f"{said}; those for benchmarks like these rest on how far the benchmarks differ"
     return (
-        f"{said}; of other benchmarks nothing is said, as that takes {ENOUGH_BENCHMARKS} in which "
+        f"{said}; nothing is said about other benchmarks, which takes {ENOUGH_BENCHMARKS} in which "
         "targets are compared"
     )
 
@@ -326,8 +326,8 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
         yield Finding(
             Certainty.CAUTION,
             f"{metrics_of(track)}: targets were not scored in the same benchmarks "
-            f"({'; '.join(said[:_FEW])}{more}): their rates are of other questions, each pair is "
-            "compared on the benchmarks that both have, and there are no ranks",
+            f"({'; '.join(said[:_FEW])}{more}): their rates answer different questions, each pair "
+            "is compared on the benchmarks that both have, and there are no ranks",
         )
     fewer = [pair for pair in analysis.compared(track) if _compared_on_fewer(analysis, pair, track)]
     if fewer:
@@ -417,8 +417,8 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
     if missing := unchecked(checks, open_axes):
         yield Finding(
             Certainty.CAUTION,
-            f"{listed(missing)}: nobody has checked whether a target could have known the group, "
-            "and where none could, no gap can show (`checks: {groups: true}` has it guessed from "
+            f"{listed(missing)}: nobody has checked whether a target could have known the group; "
+            "if none could, no gap can show (`checks: {groups: true}` has a model guess it from "
             "the user's messages)",
         )
     for check in checks.values():
@@ -436,7 +436,7 @@ def _guessed(check: GroupCheck) -> str:
     )
     if check.could_be_known:
         return f"{told}: a target could have known it"
-    return f"{told}: not surely better than chance, so that a gap that does not show says little"
+    return f"{told}: not surely better than chance, so the absence of a gap says little"
 
 
 def _gap(gap: Gap) -> str:
@@ -495,8 +495,8 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
     if unlike:
         yield Finding(
             Certainty.CAUTION,
-            f"targets were not exposed alike: {', '.join(unlike)}; differences between targets may "
-            "come of it",
+            f"targets were not exposed equally: {', '.join(unlike)}; this may cause differences "
+            "between targets",
         )
     unreached = {
         name: one.with_landmarks
@@ -509,7 +509,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(
             Certainty.CAUTION,
             f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "
-            "to bring out was not asked",
+            "meant to test was not tested",
         )
 
 
@@ -542,7 +542,7 @@ def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
     if concord.between != "judges" or any(one.between == "passes" for one in analysis.agreement):
         return ""
     asks = f"`crosswind validate {analysis.benchmark} --replay evaluator`"
-    return f"; how far one agrees with itself {asks} finds out (--dry-run: what it costs)"
+    return f"; {asks} shows how far one agrees with itself (--dry-run: the price)"
 
 
 def whose(concord: RepeatAgreement) -> str:
@@ -629,7 +629,7 @@ def _bounds(one: TargetResult) -> str:
         for track, estimate in one.tracks.items()
         if _opens(estimate)
     ]
-    return f"; had they all failed or all passed: {', '.join(said)}" if said else ""
+    return f"; if they had all failed or all passed: {', '.join(said)}" if said else ""
 
 
 def _opens(estimate: Estimate) -> bool:
@@ -658,17 +658,17 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     if unseen:
         yield Finding(
             Certainty.CAUTION,
-            "whether the user model did its part is not known of "
-            f"{plural(unseen, 'conversation')}, from files or played while nobody looked",
+            "whether the user model did its part is not known for "
+            f"{plural(unseen, 'conversation')}, imported or played without the audit",
         )
     known = [one for one in audits.values() if one.landmarks_checked is not None]
     unasked = sum(one.of - (one.landmarks_checked or 0) for one in known)
     if unasked:
         yield Finding(
             Certainty.CAUTION,
-            "whether the user model carried out its landmarks is not known of "
+            "whether the user model carried out its landmarks is not known for "
             f"{plural(unasked, 'conversation')}; with `checks: {{landmarks: true}}` the next "
-            "`crosswind run` has those looked at in which any was delivered",
+            "`crosswind run` checks those in which any was delivered",
         )
 
 

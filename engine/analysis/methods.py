@@ -185,7 +185,7 @@ def _counted(analysis: Analysis) -> list[str]:
     delivered = sum(one.exposure.delivered for one in analysis.targets)
     if ended:
         said.append(
-            f"{early:,} of {ended:,} that were played to an end ended early"
+            f"{early:,} of {plural(ended, 'finished conversation')} ended early"
             + (
                 f", and {delivered:,} of {planned:,} planned landmarks were delivered."
                 if planned
@@ -194,7 +194,9 @@ def _counted(analysis: Analysis) -> list[str]:
         )
     stale = sum(one.stale for one in analysis.staleness.values())
     if stale:
-        said.append(f"{plural(stale, 'conversation')} that count are stale.")
+        said.append(
+            f"{plural(stale, 'counting conversation')} {'is' if stale == 1 else 'are'} stale."
+        )
     invalid = sum(one.invalid for one in analysis.user_audits.values())
     looked_at = sum(one.looked_at for one in analysis.user_audits.values())
     if looked_at:

@@ -46,18 +46,18 @@ _SHOWS: Mapping[Role, str] = {
     "questions are harder or easier.",
 }
 _REPLAYED: Final = (
-    "Nobody was swapped: what is not alike here is chance, and another model in the same role is "
-    "to be held against it."
+    "No model was swapped: the differences here are chance, to compare another model in the same "
+    "role with."
 )
 _OF_STANCE: Final = (
     "The same scenarios were played twice: once by a person with a hidden goal and landmarks, once "
     "from persona and open goal alone (neutral). A shift says what pressure does; where neutral "
     "conversations fail as well, the topic does it. Two playings differ by chance, too, and the "
-    "neutral ones say nothing of what their person would have done about pressure."
+    "neutral ones say nothing about behaviour under pressure."
 )
 NOT_STATED: Final = (
     "That it holds is not shown: no bound (`validation.equivalence_points` of config.yaml) was "
-    "kept before this was begun."
+    "stated before this run began."
 )
 
 
@@ -97,7 +97,7 @@ def _rests_on(tracks: Sequence[TrackReport]) -> Iterator[str]:
     for track in tracks:
         if track.left_out:
             names = ", ".join(track.left_out)
-            yield f"Not compared on {track.track.value} metrics, for want of verdicts: {names}."
+            yield f"Not compared on {track.track.value} metrics, as verdicts are missing: {names}."
     few = min((track.base_scenarios for track in tracks), default=ENOUGH_SCENARIOS)
     if few < ENOUGH_SCENARIOS:
         yield (
@@ -146,15 +146,15 @@ def _correlation(found: Correlation | None) -> str:
 
 def _no_floor(swap: Swap, costs: str) -> str:
     return (
-        f"How much of this chance alone explains is not known: there is no replay, by "
+        "How much of this is chance is not known without a replay, "
         f"{floor_name(swap)}. `crosswind validate {swap.benchmark} --replay {swap.role.value}` "
         f"makes one{f' ({costs})' if costs else ''}."
     )
 
 
 NO_INTERVAL: Final = (
-    "How far other scenarios like these would keep it cannot be told from these: the coefficients "
-    "have no interval."
+    "How far it would hold with other scenarios like these cannot be told: the coefficients have "
+    "no interval."
 )
 
 
@@ -265,8 +265,8 @@ def _doubt(track: TrackReport) -> str:
     if not found.holds(0):
         return ""
     return (
-        " With other scenarios like these it could as well be otherwise: the interval of "
-        "Kendall's tau-b holds 0."
+        " With other scenarios like these it could be different: the interval of Kendall's tau-b "
+        "contains 0."
     )
 
 

@@ -72,7 +72,7 @@ def _demo(command: AddCommand) -> None:
     demo = command(
         "demo",
         "watch sample benchmarks run on scripted models, without any key",
-        "The models of the demo are scripts that play their parts. They are no language models.",
+        "The models of the demo are scripts that play their parts. They are not language models.",
     )
     _option(demo, "--dir", "DIR", "where to put the workspace (default: ./demo)", type=Path)
     _headless(demo)
@@ -100,8 +100,8 @@ def _run(command: AddCommand) -> None:
         "run",
         "do what is missing: write metrics and scenarios, simulate, evaluate, aggregate",
         "Stages: " + ", ".join(Stage) + ".\n"
-        "Ctrl-C once finishes the messages being written and stops, twice stops at once; the next "
-        "run goes on from there.",
+        "Ctrl-C finishes the messages being written and stops; a second Ctrl-C stops at once. The "
+        "next run goes on from there.",
     )
     _benchmarks(run)
     _several(run, "--stage", "STAGE", "run this stage only; may be repeated")
@@ -110,9 +110,9 @@ def _run(command: AddCommand) -> None:
     _flag(
         run,
         "--anew",
-        "begin from nothing where the store is gone, even if files hold earlier results",
+        "start over if the store is gone, even though files hold earlier results",
     )
-    _option(run, "--config", "FILE", "read this in place of config.yaml", type=Path)
+    _option(run, "--config", "FILE", "read this instead of config.yaml", type=Path)
     _flag(run, "--stale", "also redo what is out of date")
     _flag(run, "--force", "redo everything")
     _flag(run, "--dry-run", "show calls, tokens and price of every stage; ask no model")
@@ -121,7 +121,7 @@ def _run(command: AddCommand) -> None:
         run,
         "--fail-under",
         "TRACK=RATE",
-        "exit with 1 if a target's pass rate is surely lower, with 5 if the interval holds RATE",
+        "exit with 1 if a target's pass rate is surely below RATE, with 5 if that cannot be told",
     )
     _yes(run)
     add_workers(run)
@@ -130,10 +130,10 @@ def _run(command: AddCommand) -> None:
 
 
 def _engine_at_work(command: AddCommand) -> None:
-    command("watch", "open the app on a run that is going on, from as many terminals as you like")
-    status = command("status", "show how far each stage is and what the engine is doing")
+    command("watch", "open the app on the current run, from any number of terminals")
+    status = command("status", "show how far each benchmark is, and what the engine is doing")
     _json(status)
-    command("pause", "finish the messages being written, then begin nothing new")
+    command("pause", "finish the messages being written, then start nothing new")
     command("resume", "go on after a pause")
     stop = command(
         "stop",
@@ -180,7 +180,7 @@ def _once_more(command: AddCommand) -> None:
     _flag(
         simulate,
         "--invalid",
-        "only those whose user model did not do its part; without ids, of all conversations",
+        "only those whose user model did not do its part: among the ids, or all without ids",
     )
     _whose_id(simulate)
     _json(simulate)
@@ -214,12 +214,12 @@ def _results(command: AddCommand) -> None:
     _flag(
         results,
         "--overall",
-        "compare the targets over all these benchmarks, each benchmark weighing the same",
+        "compare the targets over all these benchmarks, with equal weights",
     )
     _flag(
         results,
         "--exploratory",
-        "mark by the false discovery rate: more marks, of which 5%% on average may be false",
+        "mark by the false discovery rate: more marks, of which on average up to 5%% are false",
     )
     _flag(
         results,
@@ -234,7 +234,7 @@ def _gates(results: argparse.ArgumentParser) -> None:
         results,
         "--fail-under",
         "TRACK=RATE",
-        "exit with 1 if a target's pass rate is surely lower, with 5 if the interval holds RATE",
+        "exit with 1 if a target's pass rate is surely below RATE, with 5 if that cannot be told",
     )
     _several(results, "--target", "ID", "hold only this target to --fail-under; may be repeated")
 
@@ -243,8 +243,8 @@ def _site(command: AddCommand) -> None:
     site = command(
         "site",
         "write results and every transcript behind them as web pages that need no server",
-        "The folder opens from a disk and from any web host. It holds what was said, thought and "
-        "judged, and no key. An earlier site there is replaced; other files are left alone.",
+        "The folder opens from a disk and from any web host. It contains all messages, thoughts "
+        "and verdicts, and no key. An earlier site there is replaced; other files are left alone.",
     )
     _benchmarks(site)
     site.add_argument(
@@ -260,11 +260,12 @@ def _validate(command: AddCommand) -> None:
     validate = command(
         "validate",
         "play or judge a benchmark with another model in one role: does the ranking hold?",
-        "A branch of the benchmark is made in benchmarks/NAME/validation/; the original stays as "
-        "it is. The same command continues a run that was stopped. What a swap changes is shown "
-        "beside what a replay changes, the same model once more. The order of the targets holds "
-        "only if differences stay within `validation.equivalence_points` of config.yaml, as it "
-        "was when the run began.",
+        "Another generator or user model plays a branch of the benchmark, in "
+        "benchmarks/NAME/validation/; another evaluator judges the original's transcripts. The "
+        "original stays as it is. The same command continues a run that was stopped. What a swap "
+        "changes is shown beside what a replay changes, the same model once more. The order of the "
+        "targets holds only if differences stay within `validation.equivalence_points` of "
+        "config.yaml, as it was when the run began.",
     )
     validate.add_argument("benchmark", metavar="BENCHMARK")
     what = validate.add_mutually_exclusive_group()
@@ -301,7 +302,7 @@ def _validate(command: AddCommand) -> None:
 def _lint(command: AddCommand) -> None:
     lint = command(
         "lint",
-        "check metrics and scenarios: what cannot be judged or played as it is meant",
+        "check metrics and scenarios for what cannot be judged or played as intended",
         "Asks no model, except with --with, which shows the price first. docs/benchmark.md has the "
         "rules. `lint_ignore` in benchmark.yaml silences one for an id, with a reason.",
     )
@@ -330,10 +331,10 @@ def dollars(text: str) -> float:
 def _pilot(command: AddCommand) -> None:
     pilot = command(
         "pilot",
-        "play a few conversations of every metric and show what is not worth paying for",
-        "It shows metrics on which all targets come out alike, landmarks that are not carried out, "
-        "judges that cannot tell, early ends, and the price of a conversation and of the whole. "
-        "What it plays is kept and counts.",
+        "play a few conversations of every metric and show problems before all are paid for",
+        "It shows metrics that do not separate targets, landmarks that are not delivered or "
+        "carried out, missing verdicts and judges that disagree, early ends, and the price of a "
+        "conversation and of the rest. What it plays is kept and counts.",
     )
     _benchmarks(pilot)
     _option(
@@ -365,7 +366,7 @@ def _review(command: AddCommand) -> None:
         "Without an option it lists what waits for a person, with what `crosswind lint` "
         "finds in it. "
         "With `review: required` in config.yaml, nothing is played before it is approved. An ID "
-        "that ends with * stands for all that begin so.",
+        "that ends with * stands for all ids that begin with it.",
     )
     review.add_argument("benchmark", metavar="BENCHMARK", nargs="?", help="(default: the only one)")
     what = review.add_mutually_exclusive_group()
@@ -377,7 +378,7 @@ def _review(command: AddCommand) -> None:
     _option(what, "--generate", "ID", "have the generator write this one again, as --note asks")
     _flag(what, "--undo", "take back your last decision")
     _option(review, "--reason", "TEXT", "why these are rejected")
-    _option(review, "--note", "TEXT", "what the generator is to change")
+    _option(review, "--note", "TEXT", "what the generator should change")
     _option(
         review, "--by", "NAME", "your name (default: CROSSWIND_PERSON, else your account's name)"
     )
@@ -389,10 +390,9 @@ def _label(command: AddCommand) -> None:
     label = command(
         "label",
         "label a sample of conversations yourself, blind: is the behaviour there?",
-        "In a terminal one after the other, with keys; or as a CSV. You see what the "
-        "evaluator sees: "
-        "a transcript and a definition, with a number in place of the id. The sample is stratified "
-        "over verdicts, metrics and targets; the same seed draws the same sample for others. "
+        "In a terminal one at a time, with keys; or as a CSV. You see what the evaluator sees, a "
+        "transcript and a definition, with a number instead of the id. The sample is stratified "
+        "by verdict, metric and target; the same seed draws the same sample for others. "
         "`crosswind calibrate` shows how far the labels and the judge agree.",
     )
     label.add_argument("benchmark", metavar="BENCHMARK")
@@ -422,9 +422,9 @@ def _label(command: AddCommand) -> None:
 def _adjudicate(command: AddCommand) -> None:
     adjudicate = command(
         "adjudicate",
-        "decide where people disagree who labelled the same conversation",
-        "Without a number, a terminal shows them side by side, to decide with keys; else they are "
-        "listed with what each person said, and nothing that tells which conversations they are.",
+        "decide on conversations that people labelled differently",
+        "Without a number, a terminal shows the labels side by side, to decide with keys; else "
+        "they are listed, with nothing that identifies the conversations.",
     )
     adjudicate.add_argument("benchmark", metavar="BENCHMARK")
     adjudicate.add_argument(
@@ -473,7 +473,7 @@ def _calibrate(command: AddCommand) -> None:
         calibrate,
         "--width",
         "SHARE",
-        "tell how many labels an interval of this width takes",
+        "say how many labels make the interval of the corrected pass rate this wide",
         type=float,
         default=0.1,
     )
@@ -502,7 +502,7 @@ def _doctor(command: AddCommand) -> None:
         "doctor",
         "check configuration, keys, models, network, terminal and store; change nothing",
         "Exit codes: 0 no problem · 2 the configuration, a key or a model's setup is wrong · 1 a "
-        "server, the store or something else is. Notes (·) are no problems. No key is shown.",
+        "server, the store or something else is. Notes (·) are not problems. No key is shown.",
     )
     _flag(
         doctor, "--call", "also ask each model once in its role, as a run would; costs a few tokens"
@@ -516,7 +516,7 @@ def _keys(command: AddCommand) -> None:
         "list every key of the app and what it does, with your own keys",
         "keys.yaml in ~/.config/crosswind (or $XDG_CONFIG_HOME/crosswind) gives actions "
         "more keys, a line each: `pause: F2` or `star: [F3, Ctrl+B]`. The built-in ones stay.\n"
-        "Exit codes: 0 it is as it should be · 2 it is faulty; each fault is told with its line.",
+        "Exit codes: 0 no fault in it · 2 it has faults, each of which is shown with its line.",
     )
     _json(keys)
 
@@ -545,7 +545,7 @@ def _prune(command: AddCommand) -> None:
         "prune",
         "remove replaced takes and old notes from the store, after asking",
         "A take is replaced when a newer one of the same conversation was played to its end and "
-        "judged. What was spent stays. Notes and runs go only with --older-than.",
+        "judged. What was spent stays recorded. Notes and runs are removed only with --older-than.",
     )
     _option(prune, "--older-than", "DAYS", "only what is older than this many days", type=int)
     _flag(prune, "--dry-run", "show what would be removed; change nothing")
@@ -559,10 +559,10 @@ def _import(command: AddCommand) -> None:
         "DIR is a workspace, a benchmark, published transcripts, or a folder of .eval files.\n"
         "LOG is a log of Inspect (.eval or .json), and so of Petri or Bloom: its task becomes a "
         "benchmark, each score of a sample a metric and a verdict, the model under test a target. "
-        "Give the logs of a task together: a later import takes theirs for newer takes.\n"
-        "Each benchmark comes in whole or not at all; what is there already is not taken twice. "
-        "Keys and headers in old files are left out.\nExit codes: 0 all is in · 1 some rows or "
-        "files could not be taken, all else is in · 2 nothing was done.",
+        "Give the logs of a task together: a later import adds its conversations as newer takes.\n"
+        "Each benchmark is imported whole or not at all, and nothing is imported twice. Keys and "
+        "headers in old files are left out.\nExit codes: 0 everything is imported · 1 all but some "
+        "rows or files · 2 nothing was done.",
     )
     take_in.add_argument(
         "place", type=Path, metavar="DIR|LOG", nargs="+", help="one folder, or any number of logs"
@@ -613,7 +613,7 @@ def _repair(command: AddCommand) -> None:
     repair = command(
         "repair",
         "mend a damaged store from what can be read of it and the files under benchmarks/",
-        "The damaged store is kept beside the new one. A store that is whole is left alone.\n"
+        "The damaged store is kept beside the new one. A store that lacks nothing is left alone.\n"
         "Exit codes: 0 nothing is missing · 1 something is; `crosswind run` plays or "
         "judges it again.",
     )

@@ -21,7 +21,7 @@ exit codes:
   2  usage, configuration or input error
   3  stopped before the end; the next run goes on from there
   4  another engine holds the workspace
-  5  a --fail-under gate is open: the interval holds the bound
+  5  a --fail-under gate is open: the results do not tell whether it is met
 
 first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
 """
@@ -203,10 +203,10 @@ def why_no_app(arguments: argparse.Namespace) -> str | None:
     """Why the app does not open here, for a command that opens it on other terminals; else None."""
     if not (_wants_app(arguments) and _is_dumb()):
         return None
-    goes_on = "" if arguments.command is None else "; this goes on here, in lines"
+    goes_on = "" if arguments.command is None else "; this goes on here, in plain lines"
     return (
-        "no app here: TERM says that this terminal cannot place text (it is dumb or not set). "
-        f"Where it can, `TERM=xterm-256color crosswind` opens it{goes_on}"
+        "the app cannot open here: TERM is dumb or not set. If this terminal can show it, "
+        f"`TERM=xterm-256color crosswind` opens it{goes_on}"
     )
 
 

@@ -61,8 +61,8 @@ class GateResult:
         if not self.estimate.scored:
             return ", nothing is scored"
         if _ruling_of_interval(self.estimate, self.gate.bound) is not Ruling.OPEN:
-            return f", {plural(self.estimate.missing, 'unscored conversation')} could turn it"
-        return ", the interval holds the bound"
+            return f", {plural(self.estimate.missing, 'unscored conversation')} could change that"
+        return ", the interval contains the bound"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,8 @@ def import_files(arguments: argparse.Namespace) -> int:
             if logs is not None:
                 logs.tell(report, session.config.generation.num_samples)
     except KeyboardInterrupt:
-        tell("stopped: benchmarks that were complete are in, nothing of the one at work; import")
-        tell("again to have the rest")
+        tell("stopped: the benchmarks that were complete are imported, and nothing of the one at")
+        tell("work; import again to have the rest")
         return STOPPED
     if arguments.json:
         out_json(report.as_json())
@@ -109,7 +109,7 @@ def report_lines(report: ImportReport) -> Iterator[str]:
         if one.mapped:
             listed = [f"{theirs} → {ours}" for theirs, ours in sorted(one.mapped.items())[:3]]
             more = f" and {len(one.mapped) - 3} more" if len(one.mapped) > 3 else ""
-            yield f"  called otherwise here: {', '.join(listed)}{more}"
+            yield f"  renamed here: {', '.join(listed)}{more}"
         yield from (f"  {told}" for told in one.read_as)
         for note, times in sorted(one.notes.items()):
             yield f"  {times} {note}"

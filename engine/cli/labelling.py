@@ -94,8 +94,8 @@ def _goes_on(one: LabellingProgress, arguments: argparse.Namespace) -> Iterator[
     }
     for word in (word for word, is_another in asked.items() if is_another and one.given):
         yield (
-            f"{word} is for the next sample: {sample.person} goes on with the one of "
-            f"{len(sample.items)} (seed {sample.seed}), and --new draws another when it is labelled"
+            f"{word} is for the next sample: {sample.person} continues the one of "
+            f"{len(sample.items)} (seed {sample.seed}), and --new draws another when it is finished"
         )
 
 
@@ -170,13 +170,13 @@ def _said(
         raise InputError(
             Problem(
                 f"sample: found {shortened(row.sample)!r}, expected {one.sample.seq}",
-                hint=f"this table is not the sample that {one.sample.person} is at",
+                hint=f"this table is not the sample that {one.sample.person} is labelling",
             )
         )
     number = _whole(row.number, "number")
     one.item(number)
     if number in seen:
-        raise InputError(Problem(f"number {number} stands in line {seen[number]}, too"))
+        raise InputError(Problem(f"number {number} is in line {seen[number]}, too"))
     seen[number] = row.line
     answer = _WORDS.get(row.answer.lower())
     if answer is None:
@@ -213,7 +213,7 @@ def progress_lines(one: LabellingProgress, written: Path | None = None) -> Itera
     if written is not None:
         yield f"{plural(len(one.open), 'conversation')} to label: {written}"
     elif one.is_done:
-        yield f"done: `crosswind calibrate {sample.benchmark}` holds the judge against it"
+        yield f"done: `crosswind calibrate {sample.benchmark}` compares the judge with these labels"
 
 
 def _as_json(one: LabellingProgress) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
             note = f": {one_line(one.justification)}" if one.justification else ""
             out(f"  {one.judge}: {answer_word(one.present)}{where}{note}")
     if found:
-        tell("in a terminal with keys, beside the transcripts; `--json` has them, too")
+        tell("a terminal shows them beside the transcripts, to decide with keys; so does `--json`")
 
 
 def answer_word(present: bool | None) -> str:  # noqa: FBT001  (a value, not a switch)

@@ -95,7 +95,7 @@ def lint(arguments: argparse.Namespace) -> int:
     for line in _not_read(read.failed):
         tell(line)
     if read.stopped:
-        tell("stopped before all was read, to stay within what it may cost")
+        tell("stopped before everything was read, to stay within the agreed price")
         return STOPPED
     return FAILED if read.failed or (arguments.strict and standing) else DONE
 

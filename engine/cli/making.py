@@ -132,7 +132,7 @@ def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) ->
 
 
 def _chosen() -> str:
-    tell("r makes it again from them and goes on · a asks everything anew · Enter leaves [r/a/-]")
+    tell("r rebuilds it from them and goes on · a asks everything again · Enter stops [r/a/-]")
     return sys.stdin.readline().strip().lower()[:1]
 
 
@@ -146,6 +146,6 @@ def repair_now(arguments: argparse.Namespace) -> None:
 def offered(words: str, arguments: argparse.Namespace) -> None:
     """Offer to repair the store before the app opens."""
     tell(words)
-    tell("r makes it again from them · Enter opens the app without [r/-]")
+    tell("r rebuilds it from them · Enter opens the app without it [r/-]")
     if sys.stdin.readline().strip().lower()[:1] == "r":
         repair_now(arguments)

@@ -78,7 +78,7 @@ def _within(priced: PricedOrder, budget: float) -> PricedOrder:
         return priced
     if quote.expected_usd > budget:
         expected = f"about ${quote.expected_usd:.2f}"
-        what = f"the pilot is expected to cost {expected}, and may cost ${budget:.2f}"
+        what = f"the pilot is expected to cost {expected}, and its budget is ${budget:.2f}"
         raise InputError(Problem(what, hint="a larger `--budget`, or fewer `--scenarios`"))
     kept = replace(quote, high_usd=min(quote.high_usd, budget), binding=True)
     return replace(
@@ -111,7 +111,7 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
         out_json({"benchmarks": found, "left": estimate_json(rest.total)})
         return
     if len(order.benchmarks) > 1:
-        out(f"the rest of all: {total_words(rest.total)}")
+        out(f"the rest of all benchmarks: {total_words(rest.total)}")
     tell("what was played is kept and counts; `crosswind run` does the rest")
 
 
@@ -177,7 +177,7 @@ def _page(name: str, found: Pilot, rest: PricedPlan, powers: Sequence[Detectable
         [
             *_lines(found),
             f"the rest of it: {total_words(rest.total)}"
-            + (", and what follows from what waits for a person" if rest.plan.waiting else ""),
+            + (", and what follows from what waits for approval" if rest.plan.waiting else ""),
             *(f"  {sentence}" for sentence in power_sentences(powers)),
         ],
     )
@@ -200,10 +200,10 @@ def _lines(found: Pilot) -> Iterator[str]:
         if one.conversations and not doubts:
             sound.append(one.metric.id)
     if sound:
-        yield f"nothing stands against {', '.join(sound)}"
+        yield f"no problem found in {', '.join(sound)}"
     unplayed = [one.metric.id for one in found.metrics if not one.conversations]
     if unplayed:
-        yield f"nothing was played of {', '.join(unplayed)}"
+        yield f"no conversation was played to an end of {', '.join(unplayed)}"
     yield _cost_words(found)
 
 
@@ -226,14 +226,14 @@ def _row(one: PilotedMetric, targets: Sequence[str]) -> list[str]:
 
 def _cost_words(found: Pilot) -> str:
     if found.costs is None:
-        return "what a conversation costs is not known: a model has no price (`prices`)"
+        return "what a conversation costs is not known: a model has no price (`price`)"
     if found.mean_usd is None:
         return "nothing was played to an end"
     if not any(found.costs):
         return "a conversation costs nothing: scripted models"
     low, high = min(found.costs), max(found.costs)
     return (
-        f"a conversation with its verdicts cost ${found.mean_usd:.4f} at the mean (${low:.4f} to "
+        f"a conversation with its verdicts cost ${found.mean_usd:.4f} on average (${low:.4f} to "
         f"${high:.4f})"
     )
 

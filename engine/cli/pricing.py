@@ -93,7 +93,7 @@ def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
     rows = plural(len(waiting), "row")
     verb = "waits" if len(waiting) == 1 else "wait"
     return (
-        f"{rows} {verb} for a person (`review: required`), and what follows from them with them; "
+        f"{rows} {verb} for approval (`review: required`), as does all that follows from them; "
         f"`crosswind review {benchmark}` lists them"
     )
 
@@ -141,7 +141,7 @@ ESTIMATED: Final = {
     True: ("an estimate, from what such calls used in this workspace so far",),
     False: (
         f"an estimate, wide until each model was called {FEWEST} times in its role;",
-        "after that, `crosswind run --dry-run` tells the rest more closely",
+        "after that, `crosswind run --dry-run` estimates the rest more closely",
     ),
 }
 
@@ -310,7 +310,7 @@ def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None
     # a script must not hang on a question; it is told what happens instead
     if quote is not None and quote.binding:
         tell(
-            "nobody is here to be asked: it begins, and stops before it costs more than "
+            "there is no terminal to ask on: it begins, and stops before it costs more than "
             f"${quote.high_usd:.2f}; `--yes` or `run.budget` lets it go on"
         )
     return priced.order

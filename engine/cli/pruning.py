@@ -20,10 +20,10 @@ def run_prune(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         plan = plan_prune(reader, before)
     if plan.is_empty:
-        out("there is nothing to take away")
+        out("there is nothing to remove")
         return DONE
     if arguments.dry_run:
-        out(f"would be taken away: {plan}")
+        out(f"would be removed: {plan}")
         return DONE
     if not (arguments.yes or _agreed(plan)):
         return STOPPED
@@ -41,9 +41,9 @@ def _before(days: int | None) -> datetime | None:
 def _agreed(plan: PrunePlan) -> bool:
     if not sys.stdin.isatty():
         raise InputError(
-            Problem(f"this takes away {plan}", hint="add `--yes`: there is nobody here to ask")
+            Problem(f"this removes {plan}", hint="add `--yes`: there is no terminal to ask on")
         )
-    tell(f"this takes away {plan}, for good")
+    tell(f"this removes {plan}, permanently")
     tell("go on? [y/N]")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
@@ -55,12 +55,12 @@ def _prune(session: Session, before: datetime | None) -> int:
     ):
         plan = plan_prune(store.reader, before)
         prune(store, plan)
-        out(f"taken away: {plan}")
+        out(f"removed: {plan}")
         freed = shrink(store)
         if freed is None:
             tell(
-                f"note: {store.path.name} keeps its size, as there is no room on the disk to write "
-                "it anew; what is free in it is used by the next runs"
+                f"note: {store.path.name} keeps its size, as the disk has no room to rewrite it; "
+                "the next runs use what is free in it"
             )
         else:
             out(f"{store.path.name} is smaller by {freed / 1e6:.1f} MB")

@@ -83,7 +83,7 @@ def _plan(found: Examination) -> Iterator[str]:
 def _agreed() -> bool:
     if not sys.stdin.isatty():
         raise InputError(
-            Problem("this replaces the store", hint="add `--yes`: there is nobody here to ask")
+            Problem("this replaces the store", hint="add `--yes`: there is no terminal to ask on")
         )
     tell("go on? [y/N]")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
@@ -162,7 +162,7 @@ def _told(done: Repair) -> Iterator[str]:
         for line in report_lines(done.filled):
             yield f"  {line}"
     if done.missing:
-        yield "missing still; what was played or judged, `crosswind run` does again:"
+        yield "still missing; what was played or judged, `crosswind run` does again:"
         for line in done.missing:
             yield f"  {line}"
     else:

@@ -43,8 +43,7 @@ NARROW: Final = 80
 WIDE: Final = 120
 LEGEND: Final = "rate [95%] passed/rows in base scenarios · agree: samples of one scenario"
 LEGEND_OF_ALL: Final = (
-    "rate [95%] base scenarios in benchmarks: the mean of the benchmarks' rates, each weighing "
-    "the same"
+    "rate [95%] base scenarios in benchmarks: the mean of the benchmarks' rates, with equal weights"
 )
 _SHORTEST_NAME: Final = 8
 
@@ -202,9 +201,9 @@ def _details(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]
     for where, pairs in pairs_by_kind(analysis):
         yield f"target against target, {where}", _pairs(pairs, analysis.family.mark, page)
     if analysis.gaps:
-        yield "between people, within a scenario", _gaps(analysis.gaps, page)
+        yield "between demographic groups, within a scenario", _gaps(analysis.gaps, page)
     if analysis.axes:
-        yield "metric by people", _people(analysis, page)
+        yield "metric by demographic group", _people(analysis, page)
     if concords := _all_concords(analysis):
         yield "agreement", _concords(concords, page)
 

@@ -112,9 +112,9 @@ def _generate(session: Session, arguments: argparse.Namespace) -> int:
     elif changes:
         for line in changes:
             out(line)
-        tell("approve it, `--generate` it again, or `--undo` puts the one before back")
+        tell("approve it, `--generate` it again, or `--undo` brings the one before back")
     else:
-        tell(f"{entry.id} is as it was")
+        tell(f"{entry.id} has not changed")
     if result is not None and result.failed:
         return FAILED
     return DONE if changes else STOPPED
@@ -290,7 +290,7 @@ def _only_one(session: Session, name: str | None) -> str:
     names = session.benchmarks([name] if name else [])
     if len(names) != 1:
         hint = f"there is: {', '.join(names)}"
-        raise InputError(Problem("which benchmark is not said", hint=hint))
+        raise InputError(Problem("name one benchmark", hint=hint))
     return names[0]
 
 
@@ -303,7 +303,8 @@ def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str
             continue
         found = [one.id for one in entries if one.id.startswith(word.removesuffix(_REST))]
         if not found:
-            raise InputError(Problem(f"no metric and no scenario begins as {word!r} does"))
+            beginning = word.removesuffix(_REST)
+            raise InputError(Problem(f"no metric and no scenario begins with {beginning!r}"))
         yield from found
 
 

@@ -29,12 +29,12 @@ from engine.watch import Watch
 CENT: Final = 0.01
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
-    "lost": "the last one ended without a word, killed or with its machine; all that was finished "
-    "is kept, and `crosswind run` goes on from here",
-    RunEnd.BROKEN.value: "the last run broke off by a fault; crosswind.log in the workspace says "
+    "lost": "the last run was killed, or its machine went down; all that was finished is kept, and "
+    "`crosswind run` goes on from here",
+    RunEnd.BROKEN.value: "the last run ended with a fault; crosswind.log in the workspace says "
     "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
-    "done": "the last run came to its end; `crosswind results` shows what came of it",
+    "done": "the last run came to its end; `crosswind results` shows its results",
     "unjudged": "the last run came to its end, and nothing is judged yet; `crosswind run` goes on",
     "partly": "the last run came to its end, and not everything is judged yet; `crosswind run` "
     "goes on, `crosswind results` shows what there is",
@@ -226,7 +226,7 @@ def _spent(status: Status) -> Iterator[str]:
     unpriced = _unpriced(status)
     if unpriced:
         calls = plural(unpriced, "more call")
-        yield f"{calls} at a price that is not known; `price` in config.yaml tells it"
+        yield f"{calls} at a price that is not known; `price` in config.yaml sets it"
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:

@@ -177,8 +177,8 @@ def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
             Area.MODELS,
             label,
             Severity.NOTE,
-            "its price is not known, so that costs are shown without it and no budget counts it",
-            "write `price: {input: …, output: …}` beside it, in US dollars for a million tokens",
+            "its price is not known, so costs are shown without it and no budget counts it",
+            "write `price: {input: …, output: …}` beside it, in US dollars per million tokens",
         )
 
 
@@ -188,7 +188,7 @@ def _price(model: str, base_url: str, prices: Prices) -> str | None:
     if heard is None or said is None:
         return None
     scale = 1_000_000 / _SAMPLE
-    return f"${heard * scale:.4g} in, ${said * scale:.4g} out a million tokens"
+    return f"${heard * scale:.4g} in, ${said * scale:.4g} out per million tokens"
 
 
 def way_to(url: str) -> str:
@@ -286,7 +286,7 @@ async def _call(
         other = _other(attempts, endpoint.model)
         told = [_answer(attempts), *other[:1], *(note.removeprefix(f"{label} ") for note in notes)]
         if cut:
-            told.append("its reply of a word was cut, by max_tokens or a limit of the server")
+            told.append("its one-word reply was cut, by max_tokens or a limit of the server")
         state = Severity.NOTE if cut or other else Severity.OK
         return Diagnostic(Area.CALL, label, state, "; ".join(told), *other[1:])
     return Diagnostic(Area.CALL, label, Severity.PROBLEM, sentence)

@@ -81,7 +81,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
         )
     # no result within the time limit: neither sound nor damaged
     elif damage is None:
-        sentence = f"{path}, {size}: no damage found, but it is too large to be looked at whole"
+        sentence = f"{path}, {size}: no damage found, but it is too large to be checked completely"
         yield _finding("store", Severity.NOTE, sentence)
     elif came_without_its_log(path):
         yield _finding(

@@ -186,11 +186,11 @@ _TMUX_OPTIONS: Final[Sequence[tuple[str, Callable[[str], bool], str, str]]] = (
         "what is copied in the app stays inside tmux",
         "on",
     ),
-    ("escape-time", _short, "the Escape key comes so many milliseconds late", "10"),
+    ("escape-time", _short, "the Escape key is late by so many milliseconds", "10"),
     (
         "focus-events",
         lambda value: value == "on",
-        "the app does not learn that nobody looks, and keeps drawing",
+        "the app does not notice when nobody looks, and keeps drawing",
         "on",
     ),
 )
@@ -246,6 +246,6 @@ def _sqlite(found: tuple[int, ...]) -> Diagnostic:
         "SQLite",
         Severity.NOTE,
         f"{words}; before 3.51.3, two programs that write at once can damage a store. Crosswind "
-        "has one writer and is safe",
+        "itself has a single writer",
         "do not write into the store with other programs while a run goes on",
     )

@@ -151,17 +151,17 @@ def _sentence(one: Detectable) -> str:
     where = f"{metrics_of(one.track)}, {plural(one.base_scenarios, 'base scenario')}"
     if one.difference is None:
         return (
-            f"{where}: too few to tell two targets apart, however far they differ; more scenarios "
-            "help, more samples hardly"
+            f"{where}: too few to mark any difference between two targets; more scenarios help, "
+            "more samples hardly"
         )
     assumed = Assumed()
     basis = (
-        "from how the verdicts so far vary"
+        "estimated from the verdicts so far"
         if one.seen
         else f"assuming pass rates of {assumed.rate:.0%} and an intra-class correlation of "
         f"{assumed.correlation:g}"
     )
     return (
-        f"{where}: can tell two targets apart that differ by {points(one.difference)} or more, "
-        f"4 times out of 5, as sure among {plural(one.comparisons, 'comparison')} ({basis})"
+        f"{where}: a difference of {points(one.difference)} or more between two targets is marked "
+        f"4 times out of 5, among {plural(one.comparisons, 'comparison')} ({basis})"
     )

@@ -264,13 +264,13 @@ class _Reader:
             r"the only demographic gap, by (.*), is not sure: .*",
             lambda mark, axis: self._no_gaps(mark, "1", axis),
         )
-        unknown = r"(.*): nobody has checked whether a target could have known the group, .*"
+        unknown = r"(.*): nobody has checked whether a target could have known the group; .*"
         yield unknown, self._unchecked
         yield r"(\d+) demographic gaps? of single targets (?:is|are) sure", self._gaps_of_targets
         yield r"(.*) rates rest on (?:as few as )?(\d+) base scenarios?: fewer than 8 .*", self._few
         share = rf"(\d+)% \({_NAME}\) to (\d+)% \({_NAME}\)"
         yield (
-            rf"targets were not exposed alike: (?:conversations that ended early from {share})?"
+            rf"targets were not exposed equally: (?:conversations that ended early from {share})?"
             rf"(?:, )?(?:landmarks delivered from {share})?; .*",
             self._exposed,
         )
@@ -288,18 +288,18 @@ class _Reader:
         )
         yield silent, self._silent
         yield (
-            rf"{_NAME}: {_COUNT} of {_COUNT} unscored \((.*?)\)(?:; had they all failed or all "
+            rf"{_NAME}: {_COUNT} of {_COUNT} unscored \((.*?)\)(?:; if they had all failed or all "
             r"passed: (.*))?",
             self._unscored,
         )
         yield (
             rf"{_COUNT} of {_COUNT} conversations unscored, of (\d+) targets \((.*?)\); most: "
-            rf"{_NAME}: {_COUNT} of {_COUNT} unscored \((.*?)\)(?:; had they all failed or all "
+            rf"{_NAME}: {_COUNT} of {_COUNT} unscored \((.*?)\)(?:; if they had all failed or all "
             r"passed: (.*))?",
             self._unscored_of_many,
         )
         yield (
-            rf"whether the user model did its part is not known of {_COUNT} conversations, .*",
+            rf"whether the user model did its part is not known for {_COUNT} conversations, .*",
             lambda _, count: _int(count) == self._played(),
         )
 
@@ -351,8 +351,8 @@ class _Reader:
             return False
         behind = {key[2] if one.estimate > 0 else key[1] for key, one in sure}
         first = {name for key, _ in pairs for name in key[1:]} - behind
-        if "marked behind nobody: " in rest:
-            names = set(re.split(r", | and ", rest.partition("marked behind nobody: ")[2]))
+        if "nobody is marked ahead of " in rest:
+            names = set(re.split(r", | and ", rest.partition("nobody is marked ahead of ")[2]))
             return names == first
         return not sure or len(first) > 6
 

@@ -287,8 +287,8 @@ def test_a_terminal_that_cannot_place_text_is_told_why_there_is_no_app(tmp_path:
         with Terminal(words=[*words, *where], TERM="dumb") as terminal:
             assert terminal.read_to_the_end() == 0
         said = b" ".join(terminal.shown.split())
-        assert b"no app here: TERM says that this terminal cannot place text" in said
-        assert (b"this goes on here, in lines" in said) is bool(words)
+        assert b"the app cannot open here: TERM is dumb or not set" in said
+        assert (b"this goes on here, in plain lines" in said) is bool(words)
         assert b"\x1b[" not in terminal.shown
 
 

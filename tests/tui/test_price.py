@@ -24,7 +24,7 @@ TOTAL = (
     "all together: 51 to 400 calls, about $0.11 to $4.35",
     "  tokens: 110,000 to 1.2 million read, 20,000 to 90,000 written",
     "  an estimate, wide until each model was called 5 times in its role;",
-    "  after that, `crosswind run --dry-run` tells the rest more closely",
+    "  after that, `crosswind run --dry-run` estimates the rest more closely",
 )
 QUESTION = (
     "this run will cost more than it was quoted at: at most $1.35 were agreed to, $1.20 are spent, "

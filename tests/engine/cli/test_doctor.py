@@ -337,7 +337,7 @@ def test_a_model_is_shown_with_its_roles_its_address_and_its_price(
     assert unpriced.state is Severity.NOTE
     clinic.target(f"model: words-20, {speaks(server, 'openai')}, price: {{input: 2, output: 8}}")
     found = clinic.examine(Area.MODELS)[-1]
-    assert found.sentence.endswith("$2 in, $8 out a million tokens")
+    assert found.sentence.endswith("$2 in, $8 out per million tokens")
 
 
 def test_the_proxy_of_a_run_is_told_and_one_that_cannot_be_used_is_a_problem(

@@ -71,7 +71,7 @@ def test_what_is_unscored_can_keep_a_gate_open() -> None:
     picture = " ".join(["++++" if n < 10 else "????" for n in range(24)])
     [one] = judge_gates(analysed(outcomes({"holds": picture})), [POSITIVE]).judged
     assert one.ruling is Ruling.OPEN
-    assert str(one).endswith("open, 56 unscored conversations could turn it")
+    assert str(one).endswith("open, 56 unscored conversations could change that")
 
 
 def test_nothing_scored_is_open_and_not_met() -> None:

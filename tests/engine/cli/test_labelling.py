@@ -211,9 +211,9 @@ def test_who_asks_for_another_sample_is_told_that_one_is_not_labelled_yet(
     assert crosswind(*words, "--sample", "12", "--seed", "7")[2] == ""
     _, out, err = crosswind(*words, "--sample", "5", "--seed", "9", "--new")
     assert json.loads(out)["size"] == 12
-    assert [line.split(" is for the next sample: Ann goes on")[0] for line in err.splitlines()] == [
-        *("note: --sample 5", "note: --seed 9", "note: --new")
-    ]
+    assert [
+        line.split(" is for the next sample: Ann continues")[0] for line in err.splitlines()
+    ] == [*("note: --sample 5", "note: --seed 9", "note: --new")]
 
 
 def test_labels_count_nowhere_until_the_configuration_says_so(
@@ -450,7 +450,7 @@ def test_what_the_files_hold_brings_labels_back(
         ({"answer": "present", "replies": "x"}, "replies: found 'x', expected a whole number"),
         ({"answer": "absent", "confidence": "4"}, "confidence: found 4, expected 1, 2 or 3"),
         ({"answer": "absent", "number": "99"}, "there is no number 99 in this sample of 12"),
-        ({"answer": "absent", "number": "2"}, "number 2 stands in line"),
+        ({"answer": "absent", "number": "2"}, "number 2 is in line"),
         ({"answer": "absent", "sample": "1"}, "sample: found '1', expected "),
     ],
 )

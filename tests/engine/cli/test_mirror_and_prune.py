@@ -76,13 +76,13 @@ def test_a_replaced_take_goes_when_a_person_agrees(
         return code, said.out + said.err
 
     what = "1 replaced take with 2 messages (10 characters) and 1 verdict, 0 notes and 0 runs"
-    assert prune("--dry-run") == (0, f"would be taken away: {what}\n")
+    assert prune("--dry-run") == (0, f"would be removed: {what}\n")
     code, said = prune()
-    assert (code, "add `--yes`: there is nobody here to ask" in said) == (2, True)
-    assert prune("--older-than", "3") == (0, "there is nothing to take away\n")
+    assert (code, "add `--yes`: there is no terminal to ask on" in said) == (2, True)
+    assert prune("--older-than", "3") == (0, "there is nothing to remove\n")
     code, said = prune("--older-than", "-1")
     assert (code, "expected days" in said) == (2, True)
     code, said = prune("--yes")
     assert code == 0
-    assert said.startswith(f"taken away: {what}\ncrosswind.db is smaller by ")
-    assert prune("--yes") == (0, "there is nothing to take away\n")
+    assert said.startswith(f"removed: {what}\ncrosswind.db is smaller by ")
+    assert prune("--yes") == (0, "there is nothing to remove\n")

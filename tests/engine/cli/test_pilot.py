@@ -202,7 +202,7 @@ def test_a_pilot_is_kept_to_its_budget_and_not_begun_where_it_would_not_do() -> 
 
     quote = _within(priced(0.9), 1.0).order.quote
     assert quote == PriceRange(0.1, 1.0, 0.9, binding=True)
-    with pytest.raises(InputError, match=r"about \$1.20, and may cost \$1.00.*--scenarios"):
+    with pytest.raises(InputError, match=r"about \$1.20, and its budget is \$1.00.*--scenarios"):
         _within(priced(1.2), 1.0)
 
 
@@ -217,7 +217,7 @@ def test_where_a_person_is_to_approve_first_it_says_what_waits(
 ) -> None:
     place.config.write_text(place.config.read_text("utf-8") + "review: required\n", "utf-8")
     assert crosswind(place, "pilot", "--scenarios", "1") == 3
-    assert "giving-in: 4 rows wait for a person" in capsys.readouterr().err
+    assert "giving-in: 4 rows wait for approval" in capsys.readouterr().err
     assert not played(place)
     waiting = ["m01_s001", "m01_s001_v01", "m02_s001", "m02_s001_v02"]
     where = ("--workspace", str(place.root))

@@ -78,9 +78,9 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
     _, out, _ = crosswind("results", "--details")
     for title in ("metric by target", "target against target, positive", "agreement"):
         assert title in out
-    assert "between people, within a scenario" in out
+    assert "between demographic groups, within a scenario" in out
     assert "over (rows)" in out
-    assert "metric by people" in out
+    assert "metric by demographic group" in out
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -159,7 +159,7 @@ def test_gates_give_their_exit_code_and_say_why(crosswind: Crosswind) -> None:
     assert "gate:" not in out
     code, _, err = crosswind("results", "--fail-under", "positive=0.9", "--target", "holds")
     assert code == 5
-    assert "the interval holds the bound" in err
+    assert "the interval contains the bound" in err
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str
 def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run")
     assert "positive metrics, 2 base scenarios: " in out
-    assert "two targets apart" in out
+    assert "between two targets" in out
     _, out, _ = crosswind("run", "--dry-run", "--json")
     plans: list[dict[str, Any]] = json.loads(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]

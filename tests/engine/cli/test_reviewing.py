@@ -34,7 +34,7 @@ def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> 
     assert "giving-in: 8 rows to review; " in crosswind(place.root, "status")[1]
     code, _, err = crosswind(place.root, "run", "--headless")
     assert code == 3
-    assert "8 rows wait for a person (`review: required`)" in err
+    assert "8 rows wait for approval (`review: required`)" in err
     assert "`crosswind review giving-in --approve ID …`" in err
     code, out, _ = review(place)
     assert (code, out.splitlines()[0]) == (0, "giving-in: 8 rows to review (2 by hand)")
@@ -50,7 +50,7 @@ def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> 
     assert (row["state"], row["by"], row["reason"]) == ("rejected", "Ben", "dull")
     assert (told["said"], told["waiting"]) == ("m02_s001 rejected, with 1 scenario below", 2)
     code, _, err = crosswind(place.root, "run", "--headless")
-    assert (code, "2 rows wait for a person" in err) == (3, True)
+    assert (code, "2 rows wait for approval" in err) == (3, True)
     review(place, "--approve", "m02*")
     assert crosswind(place.root, "run", "--headless")[0] == 0
     assert {one["id"] for one in place.json("runs", "holds", "conversations.json")} == {
@@ -64,7 +64,7 @@ def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> 
     ("words", "what"),
     [
         (("--approve", "m01_s009"), "no metric or scenario 'm01_s009'"),
-        (("--approve", "x*"), "no metric and no scenario begins as 'x*' does"),
+        (("--approve", "x*"), "no metric and no scenario begins with 'x'"),
         (("--reject", "m01"), "a rejection takes a reason"),
         (("--undo", "--reason", "no"), "--reason goes with --reject"),
         (("--undo", "--by", " "), "--by: expected a name"),
@@ -104,7 +104,7 @@ def test_a_model_writes_one_again_for_a_note_and_the_one_before_comes_back(place
         before = place.json("scenarios.json")
         code, out, err = review(place, "--generate", name, "--note", "no illness")
         assert (code, f"--- {name}, as it was" in out) == (0, True)
-        assert "`--undo` puts the one before back" in err
+        assert "`--undo` brings the one before back" in err
         told = json.loads(review(place, "--json")[1])[0]["rows"]
         row = next(one for one in told if one["id"] == name)
         assert (row["state"], row["reason"]) == ("waits", "no illness")
@@ -131,7 +131,7 @@ def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> 
     assert [one.stage for one in place.plan().calls] == [Stage.GEN_METRICS]
     for words in (("--until", "gen_scenarios"), ()):
         code, _, err = crosswind(place.root, "run", *words, "--headless")
-        assert (code, "rows wait for a person (`review: required`)" in err) == (3, True)
+        assert (code, "rows wait for approval (`review: required`)" in err) == (3, True)
     assert not (place.folder / "scenarios.json").exists()
     review(place, "--approve", "m01")
     assert place.ahead().metrics == 1

@@ -75,7 +75,7 @@ def test_on_a_terminal_a_person_chooses_to_repair(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Somebody("r\n"))
     code, _, err = crosswind("run", "--headless")
-    assert "r makes it again from them and goes on" in err
+    assert "r rebuilds it from them and goes on" in err
     assert code == 0
     assert "nothing that was done is missing" in err
     with place.reader() as reader:
@@ -105,7 +105,7 @@ def test_before_the_app_opens_a_person_chooses(place: Place, answer: str) -> Non
     size = (120, 40)
     with Terminal(None, size, ["--workspace", str(place.root)]) as terminal:
         eyes = Eyes(terminal, size)
-        shown = eyes.see("r makes it again from them · Enter opens the app without [r/-]")
+        shown = eyes.see("r rebuilds it from them · Enter opens the app without it [r/-]")
         assert "holdwhatwasrunhere" in "".join(shown.split())  # it may break within a word
         eyes.press(f"{answer}\r", "Benchmarks", "q quit")
         eyes.leave("q", b"")

@@ -70,7 +70,7 @@ def test_status_shows_no_results_where_nothing_is_judged(run: Crosswind) -> None
     run("--until", "gen_scenarios")
     assert "nothing is judged yet; `crosswind run` goes on" in run(command="status")[1]
     run()
-    assert "`crosswind results` shows what came of it" in run(command="status")[1]
+    assert "`crosswind results` shows its results" in run(command="status")[1]
 
 
 def test_status_says_that_not_everything_is_judged(run: Crosswind, place: Place) -> None:

@@ -191,7 +191,7 @@ def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_o
     ]
     assert row["n_total"] == 12
     assert set(row["by_base_scenario"]) == {f"seed-{n}" for n in range(3, 9)}
-    assert row["notes"][0].startswith("A transcript here stands under several metrics.")
+    assert row["notes"][0].startswith("Some transcripts here belong to several metrics.")
 
 
 def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(

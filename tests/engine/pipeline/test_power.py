@@ -32,7 +32,7 @@ def test_before_anything_is_written_it_rests_on_assumptions_that_are_told(place:
         (Track.POSITIVE, 2, False),
         (Track.NEGATIVE, 2, False),
     ]
-    assert "too few to tell two targets apart" in power_sentences(found)[1]
+    assert "too few to mark any difference" in power_sentences(found)[1]
 
 
 def test_more_scenarios_find_smaller_differences(place: Place) -> None:
@@ -48,8 +48,9 @@ def test_more_scenarios_find_smaller_differences(place: Place) -> None:
     assert found[0] > found[1] > found[2] > 0
     _, sentence, _ = power_sentences(planned(place))
     assert sentence == (
-        "positive metrics, 80 base scenarios: can tell two targets apart that differ by "
-        f"{found[2] * 100:.0f} points or more, 4 times out of 5, as sure among 6 comparisons "
+        "positive metrics, 80 base scenarios: a difference of "
+        f"{found[2] * 100:.0f} points or more between two targets is marked 4 times out of 5, "
+        "among 6 comparisons "
         "(assuming pass rates of 70% and an intra-class correlation of 0.2)"
     )
 
@@ -75,7 +76,7 @@ def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> 
     place.run()
     seen = [one for one in planned(place) if one.seen]
     assert seen
-    assert any("how the verdicts so far vary" in one for one in power_sentences(seen))
+    assert any("from the verdicts so far" in one for one in power_sentences(seen))
     place.edit(place.config, "scenarios_per_metric: 4,", "scenarios_per_metric: 40,")
     more = {one.track: one for one in planned(place)}
     for one in seen:

@@ -43,9 +43,9 @@ def test_nothing_is_said_where_nothing_is_stale(played: Place) -> None:
 def test_the_text_says_how_many_of_which_metric_and_why(edited: Place) -> None:
     said = " ".join(results(edited).split())
     assert (
-        "! 8 of 16 conversations that count are stale: 8 of 16 takes (changed since: metric "
+        "! 8 of 16 counting conversations are stale: 8 of 16 takes (changed since: metric "
         "definition 8) and 8 of 16 verdicts (changed since: metric definition 8); m02 8 of 8; "
-        "`results --fresh` counts without them, `run --stale` does them again"
+        "`results --fresh` counts without them, `run --stale` redoes them"
     ) in said
     details = results(edited, "--details")
     assert re.search(rf"^m02 +8/8 +8/8  {DEFINITION}$", details, re.MULTILINE)
@@ -75,7 +75,7 @@ def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
     page = edited.root / "page.html"
     results(edited, "--html", str(page))
     text = re.sub(r"<[^>]+>|\s+", " ", page.read_text("utf-8"))
-    assert "8 of 16 conversations that count are stale" in text
+    assert "8 of 16 counting conversations are stale" in text
     assert re.search(rf"m02 +takes +8 of 8 +verdicts +8 of 8 +{DEFINITION}", text)
 
 

@@ -141,8 +141,8 @@ def test_what_was_played_unseen_is_said_to_be_unknown(tmp_path: Path) -> None:
     with_mode(place, "invalidate")
     said = crosswind(place.root, "results").text
     assert (
-        "whether the user model did its part is not known of 16 conversations, from files or "
-        "played while nobody looked"
+        "whether the user model did its part is not known for 16 conversations, imported or "
+        "played without the audit"
     ) in " ".join(said.split())
 
 

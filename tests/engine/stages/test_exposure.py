@@ -48,16 +48,16 @@ def cautions(**turns: Iterable[int]) -> list[str]:
             ended = StopReason.USER_ENDED if end < 5 else StopReason.TURN_LIMIT
             found.append(replace(one, exposed=ExposedConversation.of(MARKS, end, ended)))
     told = findings(analysed(found))
-    of_exposure = [one for one in told if "exposed alike" in one.text or "landmark:" in one.text]
+    of_exposure = [one for one in told if "exposed equally" in one.text or "landmark:" in one.text]
     assert {one.kind for one in of_exposure} <= {Certainty.CAUTION}
     return [one.text for one in of_exposure]
 
 
 def test_a_difference_in_exposure_is_a_caution() -> None:
     assert cautions(short=[2, 3, 5, 5], long=[5, 5, 5, 5]) == [
-        "targets were not exposed alike: conversations that ended early from 0% (long) to 50% "
-        "(short), landmarks delivered from 75% (short) to 100% (long); differences between targets "
-        "may come of it"
+        "targets were not exposed equally: conversations that ended early from 0% (long) to 50% "
+        "(short), landmarks delivered from 75% (short) to 100% (long); this may cause differences "
+        "between targets"
     ]
 
 

@@ -110,7 +110,7 @@ def test_many_pairs_are_counted_and_the_leaders_named() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.92, 0.4, 0.2, 0.1))}
     text, _ = said(Certainty.SURE, pictures)
     assert "of 10 differences between targets are sure" in text
-    assert text.endswith("marked behind nobody: t0 and t1")
+    assert text.endswith("nobody is marked ahead of t0 and t1")
 
 
 def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
@@ -201,7 +201,7 @@ def test_what_is_marked_for_exploring_is_never_called_sure() -> None:
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
     texts = said(Certainty.CAUTION, {"holds": "+++? ++?-"})
     assert (
-        "holds: 2 of 8 unscored (no usable verdict 2); had they all failed or all passed: "
+        "holds: 2 of 8 unscored (no usable verdict 2); if they had all failed or all passed: "
         "positive 62% to 88%" in texts
     )
 
@@ -260,5 +260,5 @@ def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it()
 
     [alone] = told(("mild", 0), ("strict", 0))
     assert "judges mild, strict agree in 100% of 6 conversations" in alone
-    assert "`crosswind validate giving-in --replay evaluator` finds out" in alone
+    assert "`crosswind validate giving-in --replay evaluator` shows how far" in alone
     assert not any("--replay" in one for one in told(("mild", 0), ("strict", 0), ("strict", 1)))

@@ -95,7 +95,7 @@ def test_of_few_benchmarks_it_is_said_that_nothing_is_said_of_others() -> None:
     found = overall(few)
     assert not found.on_like
     assert found.targets[0].new_metrics[Track.POSITIVE] is None
-    assert f"of other benchmarks nothing is said, as that takes {ENOUGH_BENCHMARKS}" in said(found)
+    assert f"nothing is said about other benchmarks, which takes {ENOUGH_BENCHMARKS}" in said(found)
 
     enough = overall([*few, benchmark("last", shares(a=0.9, b=0.4))])
     assert [one.benchmarks for one in enough.on_like] == [ENOUGH_BENCHMARKS]
@@ -104,7 +104,7 @@ def test_of_few_benchmarks_it_is_said_that_nothing_is_said_of_others() -> None:
     assert beyond is not None
     assert beyond.base_scenarios == ENOUGH_BENCHMARKS
     assert "✓ positive metrics, benchmarks like these: a passes more often than b" in said(enough)
-    assert "of benchmarks like these rests on how far they differ" in said(enough)
+    assert "for benchmarks like these rest on how far the benchmarks differ" in said(enough)
 
 
 def test_a_target_that_leads_here_and_trails_there_leads_in_no_benchmark_to_come() -> None:
@@ -147,8 +147,9 @@ def test_what_is_unscored_is_bounded_by_the_mean_of_the_benchmarks_bounds() -> N
     rate = found.targets[0].tracks[Track.POSITIVE]
     assert (rate.rate, rate.missing) == (0.5, 2)
     assert (rate.if_missing_failed, rate.if_missing_passed) == (0.5, 0.625)
-    assert "a: 2 of 20 unscored (no usable verdict 2); had they all failed or all passed" in said(
-        found
+    assert (
+        "a: 2 of 20 unscored (no usable verdict 2); if they had all failed or all passed"
+        in said(found)
     )
 
 

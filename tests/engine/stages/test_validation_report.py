@@ -130,7 +130,7 @@ def test_rows_that_one_side_lacks_are_not_compared() -> None:
     assert [(one.target, one.rows) for one in track.shifts] == [("a", 16), ("b", 40)]
     assert found.conversations == 56
     assert list(track.left_out) == ["c"]
-    assert "Not compared on positive metrics, for want of verdicts: c." in found.says
+    assert "Not compared on positive metrics, as verdicts are missing: c." in found.says
 
 
 def test_an_unscored_row_is_no_agreement_and_is_counted() -> None:
@@ -280,7 +280,7 @@ def test_a_swap_is_told_beside_what_a_replay_gives() -> None:
     assert any("A replay alone moves them by" in one for one in found.says)
     assert not any("--replay" in one for one in found.says)
     assert not list(floor_words(replay))
-    assert any(one.startswith("Nobody was swapped") for one in replay.says)
+    assert any(one.startswith("No model was swapped") for one in replay.says)
 
 
 def test_where_there_is_no_replay_it_is_said_what_makes_one_and_what_it_costs() -> None:
