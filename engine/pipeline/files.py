@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Scenario
+from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.files import digest_on_disk
@@ -196,10 +197,11 @@ async def take_in_edits(bench: RunContext) -> None:
     ]
     if rows:
         await bench.store.write(*rows)
+    if rows and edits.written:  # a file that was never written or read before was not edited
         bench.note(
             NoteKind.WARNING,
-            f"{edits.path} was edited: {len(edits.changed)} scenarios taken from it, "
-            f"{len(edits.removed)} no longer there",
+            f"{edits.path} was edited: {plural(len(edits.changed), 'scenario')} new or changed, "
+            f"{len(edits.removed)} removed",
         )
     # rows after `written` are still on their way into the file
     await bench.store.set_mirrored({edits.path: edits.digest}, through=edits.written)

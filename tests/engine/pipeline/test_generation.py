@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -80,6 +82,9 @@ def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Place) -> None
     del rows[3]
     path.write_text(json.dumps(rows))
     assert place.run().failed == 0
+    with closing(sqlite3.connect(place.store)) as store:
+        told = "".join(text for (text,) in store.execute("SELECT text FROM note"))
+    assert "was edited: 1 scenario new or changed, 1 removed" in told
     now = place.json("scenarios.json")
     assert len(now) == 7
     assert now[0]["persona"] == "You are a lighthouse keeper."

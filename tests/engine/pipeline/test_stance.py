@@ -76,6 +76,7 @@ def test_validate_plays_the_same_scenarios_in_the_other_stance(place: Place) -> 
     place.run()
     done = crosswind(place.root, "validate", "giving-in", "--swap", "stance", "--yes")
     assert done.code == 0, done.text
+    assert "was edited" not in done.err
     assert "offline:user (neutral) as user in place of offline:user (adversarial)" in done.out
     assert "what pressure does" in " ".join(done.out.split())
     branch = place.folder / "validation" / "stance-neutral"
