@@ -261,10 +261,10 @@ class Writer:
 
     def _work(self) -> None:
         group: list[_Request] = []
+        alone: _Alone | None = None
         try:
             going_on = True
             while going_on:
-                group = []
                 going_on, alone = self._gather(group)
                 if group:
                     self._write_group(group)
@@ -272,11 +272,12 @@ class Writer:
                     self._beat()
                 if alone is not None:
                     alone.work(self._connection)
+                    alone = None
                 # after the group was answered, so that nobody waits for the sums
                 if self._seq - self._summed >= (SUMMED_ROWS if going_on else WORTH_SUMMING):
                     self._sum()
         except BaseException as error:  # noqa: BLE001  (the edge of this thread: whoever waits must hear of it)
-            self._give_up(group, error)
+            self._give_up([*group, alone], error)
         finally:
             self._lease.give_back(self._connection)
             self._acknowledged.close()
@@ -304,21 +305,21 @@ class Writer:
                 return True, None
         return False, None
 
-    def _write_group(self, group: Sequence[_Request]) -> None:
-        """Write all requests in order; if the disk is full, wait until it is not."""
-        left = list(group)
-        while left:
+    def _write_group(self, group: list[_Request]) -> None:
+        """Write all requests in order; if the disk is full, wait until it is not. What is answered
+        is removed from `group`."""
+        while group:
             # one by one on a full disk: a small row may fit although the group does not
-            some = left if self._full is None else left[:1]
+            some = group[:] if self._full is None else group[:1]
             try:
                 outcomes = self._commit(some)
             except sqlite3.Error as error:
                 self._begin_trouble(error)
-                left = self._without_bulk(left, error)
+                self._refuse_bulk(group, error)
                 self._wait_for_room(error)
                 continue
             self._end_trouble()
-            left = left[len(some) :]
+            del group[: len(some)]
             self._answer(outcomes)
 
     def _commit(self, group: Sequence[_Request]) -> list[tuple[_Request, _Outcome]]:
@@ -391,11 +392,12 @@ class Writer:
             with contextlib.suppress(RuntimeError):  # its event loop is closed
                 hear(words)
 
-    def _without_bulk(self, group: Sequence[_Request], error: sqlite3.Error) -> list[_Request]:
+    def _refuse_bulk(self, group: list[_Request], error: sqlite3.Error) -> None:
         """Refuse bulk requests: their rows are consumed while written and cannot be retried."""
         failure = self._refusal(error)
-        self._answer([(one, failure) for one in group if isinstance(one, _Many)])
-        return [one for one in group if not isinstance(one, _Many)]
+        refused = [one for one in group if isinstance(one, _Many)]
+        group[:] = [one for one in group if not isinstance(one, _Many)]
+        self._answer([(one, failure) for one in refused])
 
     def _wait_for_room(self, error: sqlite3.Error) -> None:
         """Wait before the next attempt. Raises `StoreError` if the time for closing is over."""
@@ -506,9 +508,11 @@ class Writer:
             except RuntimeError:
                 continue  # the loop is closed, so nobody waits there
 
-    def _give_up(self, group: Sequence[_Request], error: BaseException) -> None:
-        """Refuse all requests that wait or will come: this engine has lost the store, a full disk
-        got no room before closing, or there is a bug."""
+    def _give_up(
+        self, unanswered: Sequence[_Request | _Alone | None], error: BaseException
+    ) -> None:
+        """Refuse these requests and all that wait or will come: this engine has lost the store, a
+        full disk got no room before closing, or there is a bug."""
         failure = (
             error
             if isinstance(error, StoreError)
@@ -516,19 +520,21 @@ class Writer:
         )
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-        waiting: list[_Request] = list(group)
+        waiting = list(unanswered)
         with self._gate:
             self._closed = self._given_up = failure
             if isinstance(error, _NeverWrittenError):
                 self._unreported = self._unreported or failure
             # nothing is added meanwhile: `_give` takes the lock, and raises from here on
             while not self._requests.empty():
-                request = self._requests.get_nowait()
-                if isinstance(request, _Alone):
-                    request.refuse(failure)
-                elif request is not None:
-                    waiting.append(request)
-        self._answer([(request, failure) for request in waiting])
+                waiting.append(self._requests.get_nowait())
+        refused: list[tuple[_Request, _Outcome]] = []
+        for request in waiting:
+            if isinstance(request, _Alone):
+                request.refuse(failure)
+            elif request is not None:
+                refused.append((request, failure))
+        self._answer(refused)
         self._tell_trouble(str(failure))
 
 

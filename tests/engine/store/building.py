@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from engine.benchmark import (
@@ -49,6 +51,25 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 def write(store: Store, *rows: StoredRow) -> list[int]:
     return run(store.write(*rows))
+
+
+@contextmanager
+def writing_held(store: Store) -> Iterator[None]:
+    """Nothing is written within the block, so that all that is given there is one group."""
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        held.set()
+        go_on.wait()
+
+    holding = threading.Thread(target=store.exclusively, args=(hold,))
+    holding.start()
+    held.wait()
+    try:
+        yield
+    finally:
+        go_on.set()
+        holding.join()
 
 
 def note(text: str = "hello", kind: NoteKind = NoteKind.WARNING) -> NoteRow:

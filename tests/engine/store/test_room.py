@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,8 @@ from engine.errors import StoreError
 from engine.facts import Noted
 from engine.store import writer
 from engine.store.database import Store, open_store
-from tests.engine.store.building import note, run, write
-from tests.waiting import PATIENCE_S
+from tests.engine.store.building import note, run, write, writing_held
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +88,26 @@ def test_a_store_that_is_closed_while_the_disk_is_full_says_how_much_was_not_wri
         store.close()
     with open_store(tmp_path / "crosswind.db") as again:
         assert notes(again) == ["kept"]
+
+
+def test_what_was_written_before_the_engine_gives_up_is_not_told_as_lost(store: Store) -> None:
+    """Once a disk is full, the rows of a group are written one by one."""
+
+    async def give_up_in_the_middle() -> None:
+        with writing_held(store):
+            fill(store)
+            store.tell(note("small"))
+            waiting = asyncio.create_task(store.write(note("x" * 200_000)))
+            await asyncio.sleep(0)
+        await asyncio.to_thread(until, lambda: notes(store) == ["small"])
+        with closing(sqlite3.connect(store.path)) as another:
+            another.execute("UPDATE lease SET engine = 'another'")
+            another.commit()
+        with pytest.raises(StoreError, match="was taken over"):
+            await waiting
+
+    run(give_up_in_the_middle())
+    store.close()  # it would raise what became of rows that nobody waited for
 
 
 def test_bulk_that_finds_no_room_is_refused_and_holds_nobody_up(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import sqlite3
 import subprocess
 import sys
@@ -33,8 +34,9 @@ from tests.engine.store.building import (
     turns,
     verdict,
     write,
+    writing_held,
 )
-from tests.waiting import Child
+from tests.waiting import PATIENCE_S, Child, until
 
 
 def notes(store: Store) -> list[str]:
@@ -193,6 +195,26 @@ def test_a_fault_in_the_program_leaves_nobody_waiting(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not written any more"):
         store.tell(note())
     store.close()
+
+
+def test_a_fault_in_the_program_does_not_block_what_is_to_run_behind_it(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "crosswind.db")
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def run_behind() -> None:
+        try:
+            store.exclusively(lambda _: told.put("it ran"))
+        except StoreError as error:
+            told.put(str(error))
+
+    with writing_held(store):
+        store.tell(message(1, 1, speaker="nobody"))  # type: ignore[arg-type]  # the fault
+        # a daemon, as it would wait for ever
+        threading.Thread(target=run_behind, daemon=True).start()
+        until(lambda: store._writer._requests.qsize() == 2)
+    assert "is not written any more: AttributeError" in told.get(timeout=PATIENCE_S)
+    with pytest.raises(StoreError, match="is not written any more"):
+        store.close()
 
 
 def test_half_a_surrogate_pair_is_replaced_before_it_is_written(store: Store) -> None:
