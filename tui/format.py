@@ -137,7 +137,7 @@ def bar(share: float, width: int) -> tuple[str, str]:
 
 
 def scripted_words(scripts: str | None, *, roomy: bool) -> str:
-    """For a header: that everybody is a script, or who is."""
+    """For a header: that all models are scripts, or which ones are."""
     if scripts is None:
         return SCRIPTED if roomy else "scripted"
     fits = roomy and len(scripts) <= ROOM_FOR_PARTS

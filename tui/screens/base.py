@@ -1,5 +1,5 @@
-"""What the app hands to each of its screens, what those that show a run have in common, and the
-shell commands that do outside the app what stands on one."""
+"""What the app hands to each of its screens, what the screens that show a run have in common, and
+the shell commands that do the same outside the app."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Shell:
 
 
 def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
-    """Both ends of a place's first line: where one is and what there is to say of it, and whether
-    scripts play a part. Where not all has room, the program's name goes first, then words of the
+    """Both ends of a screen's first line: its name with some words about it, and whether scripts
+    play a part. Where room is short, the program's name is dropped first, then words of the
     notice."""
     width = screen.app.size.width
     place: Line = [Piece(name + "  ", Ink.STRONG), *told]
@@ -130,14 +130,14 @@ def _fitting(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
 
 
 class WatchingScreen(Screen[None], inherit_bindings=False):
-    """Rebuilds from what is watched, and owns nothing that would be missed."""
+    """Is rebuilt from what is watched, and owns nothing that could be lost."""
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     ZOOM_KEEPS: ClassVar[str] = "#header, #title, #metric, #told, #headings, KeyLine"
     """What stays beside a pane that is shown alone."""
     blind: ClassVar[bool] = False
-    """Whether whoever reads it must not learn what of the workspace it is about."""
+    """Whether its reader must not learn which part of the workspace it shows."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Cards that only show a text: what a metric asks, what every key does (from the bindings
-themselves, so that it cannot be wrong), what a pilot says, and what notices have said."""
+"""Cards that only show text: a metric's definition, what every key does (taken from the bindings
+themselves, so it cannot be wrong), the findings of a pilot, and earlier notices."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _metric_lines(blocks: Sequence[Block], width: int) -> list[Line]:
 
 
 def metric_blocks(metric: Metric) -> list[Block]:
-    """What there is to know of it, for whoever reads a verdict on it."""
+    """All that a reader of a verdict needs to know about its metric."""
     counts = f"present where it is shown {metric.when.in_words}"
     if metric.when is not When.ANYWHERE:
         counts += "; elsewhere it does not count"
@@ -127,7 +127,8 @@ def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -
 
 
 def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
-    """What it means beside its name, wrapped in its own column; below it, where that is long."""
+    """The name with its meaning beside it, wrapped in its own column; a long name has the meaning
+    below it."""
     room = max(width - _KEYS_WIDTH - 2, 10)
     first, *more = textwrap.wrap(meaning, room) or [""]
     begin = Piece("  " + pad(name, _KEYS_WIDTH), ink)

@@ -26,8 +26,8 @@ ResultT = TypeVar("ResultT")
 
 
 class Overlay(ModalScreen[ResultT], inherit_bindings=False):
-    """Is answered once. A key that comes while it goes, as a line's own Enter does on its way up,
-    would else take the screen beneath it away, or end the app where there is none."""
+    """Is answered once: a key that arrives while it closes, such as a line's own Enter on its way
+    up, would otherwise close the screen beneath it, or end the app where there is none."""
 
     answered = False
 
@@ -130,9 +130,9 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         begin: int = 0,
         capitals: bool = False,
     ) -> None:
-        """`question` is one sentence, or a few lines of which the first counts most. The cursor
-        begins on the offer with the number `begin`. With `capitals`, a capital letter chooses as
-        well, and is the key of what it ends with."""
+        """`question` is one sentence, or a few lines with the most important first. The cursor
+        begins on offer number `begin`. With `capitals`, a capital letter chooses too, and the
+        result then has it as its key."""
         super().__init__()
         self._begin = begin
         self._capitals = capitals
@@ -182,8 +182,8 @@ def _line(offer: ChoiceOption) -> Line:
 
 
 class _TypedLine(Input):
-    """Takes Enter and Esc itself and at once. On their way up to the app, what was typed behind
-    them would still land on this line, though it is meant for the screen beneath."""
+    """Handles Enter and Esc itself, at once: while they went up to the app, keys typed after them
+    would still land on this line, though they are meant for the screen beneath."""
 
     def __init__(self, asking: TypingScreen[Any], placeholder: str) -> None:
         super().__init__(placeholder=placeholder, id="typed")
@@ -205,7 +205,7 @@ class _TypedLine(Input):
 
 
 class TypingScreen(Overlay[ResultT], inherit_bindings=False):
-    """Has one line, `line`. Keys that come before it has the focus are for it as well."""
+    """Has one line, `line`. Keys that arrive before it has the focus go to it as well."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     AUTO_FOCUS = "Input"
@@ -267,8 +267,8 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
 
 
 class PersonScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with the name by which a person labels and reviews, an empty one for their account's,
-    or nothing."""
+    """Ends with the name under which a person labels and reviews (empty: their account's), or with
+    nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 

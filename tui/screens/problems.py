@@ -294,7 +294,7 @@ def _group_entry(
 
 
 def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
-    """Each with its benchmark where they are of several: ids are the same in all of them."""
+    """Each with its benchmark where there are several, as they may have the same ids."""
     names = [one_line(unit.unit) for unit in units]
     places = [one_line(unit.benchmark) for unit in units]
     several = len(set(places)) > 1

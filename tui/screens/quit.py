@@ -38,7 +38,7 @@ WORDS: Final = {"stop": QuitChoice.AFTER_SPOKEN, "stop now": QuitChoice.NOW}
 
 
 class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
-    """Ends with the decision. Of a run that somebody else started, it only offers to leave it."""
+    """Ends with the decision. A run that somebody else started can only be left running."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,8 +57,7 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
         self._choices = [choice for choice in QuitChoice if self.offers(choice)]
 
     def offers(self, choice: QuitChoice) -> bool:
-        """Whether this way to leave may be chosen here: only who started a run stops it by a
-        key."""
+        """Whether this choice is offered: only whoever started a run stops it with one key."""
         return self._own or choice not in _STOPPING
 
     def compose(self) -> ComposeResult:
@@ -99,7 +98,7 @@ class StopScreen(QuitScreen, inherit_bindings=False):
 
 
 class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
-    """Ends with how a run is stopped that somebody else started: a word has to be typed for it."""
+    """Ends with how to stop a run that somebody else started, for which a word must be typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 

@@ -65,7 +65,7 @@ def asked(typed: str) -> SearchQuery:
 
 
 class SearchScreen(WatchingScreen, inherit_bindings=False):
-    """The index is brought up to date beside it; what is in it already can be found at once."""
+    """The index is updated in the background; what it holds already can be found at once."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -308,7 +308,7 @@ _PLACE_WIDTH: Final = 14
 
 
 def _entries(hits: Sequence[Hit]) -> list[Entry]:
-    """Each with its benchmark where they are of several: ids are the same in all of them."""
+    """Each with its benchmark where there are several, as they may have the same ids."""
     names = [one_line(str(hit.key)) for hit in hits]
     shown = told_apart(tuple(names), _ID_WIDTH)
     width = max(map(cell_len, shown.values()), default=0)
@@ -333,7 +333,7 @@ def _entry(hit: Hit, conv_id: str, place: str) -> Entry:
 
 
 def _snippet(hit: Hit) -> list[Piece]:
-    """From a little before what was found, with that marked; each piece is cleaned by itself."""
+    """The match, marked, with a little text before it; each piece is cleaned separately."""
     start = max(hit.spans[0][0] - BEFORE, 0) if hit.spans else 0
     if start:  # at the beginning of a word, where one begins
         start = hit.snippet.find(" ", start, hit.spans[0][0]) + 1 or start

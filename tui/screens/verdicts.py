@@ -73,13 +73,13 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._detail = TranscriptView(follow=False, id="detail")
         self._state = VerdictsState(typed)
         self._keeps_order = not typed
-        """Whether its order is the one to come back to: not where one came to see some rows."""
+        """Whether its order is kept for the next visit: not where it was opened on some rows."""
         self._browser = Browser(shell.watch.reader)
         """For what is needed at once: a page."""
         self._own: Browser | None = None
         """For what takes longer, by a connection of its own: the watch does not wait for it."""
         self._among: RowCursor | None = None
-        """The rows that were gone through while one read, to come back to."""
+        """The rows paged through while reading, to come back to."""
         self._begin_at: Subject | None = None
         """What the cursor was on the last time, until it was put there."""
         self._stale_due = True
@@ -308,8 +308,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._find()
 
     def sort_by(self, column: Column, *, stay: bool = False) -> None:
-        """In its own order; `action_reverse` turns that round. To `stay` is to keep the row that
-        the cursor is on in sight, wherever it comes to stand."""
+        """In the column's own order, which `action_reverse` turns round. With `stay`, the row under
+        the cursor stays in sight, wherever it moves to."""
         self._order(Sorting(column), stay=stay)
 
     def _order(self, sorting: Sorting, *, stay: bool = False) -> None:
@@ -337,7 +337,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._show_rows()
 
     async def _find_read(self) -> None:
-        """Which rows were read; whoever comes to see some rows goes on behind them."""
+        """Which rows were read; on a screen opened for some rows the cursor goes on after them."""
         known = self._read_before = self.shell.preferences.views.read
         try:
             takes = await asyncio.to_thread(self._own_browser().takes_of, known) if known else ()
@@ -380,8 +380,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         await self._find_read()
 
     async def _look(self, after: int) -> None:
-        """For what was judged since: rows that are shown are drawn anew where they stand, others
-        wait until they are asked for."""
+        """Look for new verdicts: rows on the screen are redrawn in place, others wait until they
+        are asked for."""
         state, browser = self._state, self._own_browser()
         try:
             judged, through = await asyncio.to_thread(browser.judged_since, (), after)
@@ -410,7 +410,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._stale_due |= any(row in self._state.stale for row in rows)
 
     async def _recount(self) -> None:
-        """What rows came out as that are shown, where some were judged again."""
+        """Count the outcomes of the rows again, after some were judged again."""
         found = self._state.found
         if found is None:
             return

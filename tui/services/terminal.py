@@ -222,9 +222,9 @@ was to say it may have gone from the screen."""
 
 
 class KeyQueue:
-    """Textual hands a key to what has the focus when it comes in, though a key before it may be
-    about to open a dialog that it is meant for: in one packet, those of a slow line or a paste,
-    all but the first would go past it."""
+    """Holds a key back until the one before it is done. Textual gives a key to whatever has the
+    focus when it arrives, though an earlier key of the same packet (a slow line, a paste) may be
+    about to open the dialog that it is meant for."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app

@@ -1,5 +1,5 @@
-"""What the conversation pane says while there is no conversation to show, and what the end of one
-is stamped with."""
+"""What the conversation pane says while there is no conversation to show, and the stamp at the end
+of one."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ def stamp(dialogue: Dialogue, jury: Jury | None, metric: Metric | None) -> list[
 
 
 def left_above(blocks: Sequence[Block], shown: TakeRef) -> list[Block]:
-    """What was read last, dimmed, to stand above the conversation that is `shown` now until its
-    words push it out of sight; the outcome keeps its colour."""
+    """The previous conversation, dimmed, to stand above the one that is `shown` now until its words
+    push it out of sight; the outcome keeps its colour."""
     begins = Rule("begins", one_line(str(shown.key)), ink=Ink.STRONG)
     return [*map(_dimmed, blocks), begins]
 

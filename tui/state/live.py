@@ -79,8 +79,8 @@ class LiveState:
     """What is on the screen, and nothing of how it is drawn.
 
     It reads the store for the conversation and the verdicts that are shown, and for nothing else.
-    What has changed is found by comparing: the seq of the newest fact received with that of the
-    newest one read for, and what the pane was given last with what it would be given now.
+    Changes are found by comparing: the seq of the newest fact received with that of the newest
+    fact already read, and what the pane was last given with what it would be given now.
     """
 
     def __init__(self, watch: Watch) -> None:
@@ -98,9 +98,9 @@ class LiveState:
         self.thoughts = False
         """Whether what the user model thinks is shown whole."""
         self.missed: UnseenCounts | None = None
-        """What came since the display stands still; None while it moves."""
+        """What has come since the display was frozen; None while it is not."""
         self.asked_at_once: int | None = None
-        """How many are to be played at once, where the engine has not taken it up yet."""
+        """How many to play at once, as long as the engine has not adopted it yet."""
         self.workers_listed = False
         """Whether each worker has a line."""
         self.follower = Follower()
@@ -121,7 +121,7 @@ class LiveState:
         self._spoken_at = 0.0
         """When the conversation that is shown last said something, as `seconds`."""
         self._above: Sequence[Block] = ()
-        """What stands above the conversation that is shown, of the one before it."""
+        """What is still shown of the previous conversation, above the current one."""
         self._pane: tuple[object, object] = (None, None)
         """The subject that the pane was given last, and the version of it."""
 
@@ -142,7 +142,7 @@ class LiveState:
                     pass
 
     def look(self, board: Board | None, seconds: float) -> None:
-        """Take note of how the run stands and of what moves, also while the display does not."""
+        """Note how the run stands and what moves, even while the display is frozen."""
         self.board, self.seconds = board, seconds
         benchmark = current_benchmark(self._watch)
         self.info = info_of(self._watch, benchmark)
@@ -191,7 +191,7 @@ class LiveState:
         return progress.simulate.failed + progress.evaluate.failed
 
     def freeze(self) -> None:
-        """Let the display stand still, or move again."""
+        """Freeze the display, or let it move again."""
         self.missed = UnseenCounts() if self.missed is None else None
 
     def step(self, by: int) -> None:
@@ -240,7 +240,7 @@ class LiveState:
 
     @property
     def agents(self) -> Sequence[AgentStatus]:
-        """Who makes the calls, where the engine does not; also of one that has ended, none."""
+        """The workers that make the calls in place of the engine; none once it has ended."""
         return () if self.board is None else self.board.agents
 
     def other_feed(self) -> VerdictFeed | None:
@@ -266,7 +266,8 @@ class LiveState:
         return self._conversation(shown)
 
     def as_held(self) -> Sequence[Block] | None:
-        """What stands still in the pane, drawn as is wanted by now; None of what it explains."""
+        """The frozen conversation drawn with the current options; None where the pane holds an
+        explanation instead."""
         if self.dialogue is None:
             return None
         return [*self._above, *self._blocks(self.dialogue)]
@@ -391,8 +392,8 @@ class LiveState:
         return left, self._follow_words(rows_below)
 
     def asks(self, width: int) -> Line:
-        """What the benchmark is called and is about, as its author says it, in as many whole
-        sentences as fit, the first of them rather than the title; nothing before it is known."""
+        """The benchmark's title and description in as many whole sentences as fit; its first
+        sentence is preferred to the title. Empty before it is known."""
         info = self.info
         if info is None or not (info.title or info.description):
             return ()
@@ -407,7 +408,7 @@ class LiveState:
         return fitted([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
 
     def happening(self, width: int) -> tuple[Line, Line]:
-        """Both ends of the line that says what is going on: in words, and by turns and speed."""
+        """Both ends of the line that says what is going on: a sentence, and turns with speed."""
         info = self.info
         if info is None or not self._watch.described:
             return (), ()
@@ -447,8 +448,8 @@ class LiveState:
         return [Piece("paused" if paused else self.follower.mode.word, Ink.MUTED)]
 
     def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
-        """Both ends of the line above the verdicts: where nothing lies below, what the signs of
-        tracks mean, there and above in each target's rates."""
+        """Both ends of the line above the verdicts. Where no rows are below, it explains the signs
+        of the tracks, which the targets' rates have too."""
         title = [
             _focus_mark(has_focus=has_focus),
             Piece("verdicts", _title_ink(has_focus=has_focus)),

@@ -58,8 +58,7 @@ SORTS: Final = (
 class VerdictsState:
     """What the table shows and what is said above it, and nothing of how either is drawn.
 
-    Rows are takes, by their seq. What is asked of the store, the screen asks, and puts the answers
-    in here.
+    Rows are takes, by their seq. The screen queries the store and puts the answers in here.
     """
 
     def __init__(self, typed: str = "") -> None:
@@ -80,7 +79,7 @@ class VerdictsState:
         self.has_stars = False
         """Whether any conversation has a star."""
         self.missed: UnseenCounts | None = None
-        """What came since the display stands still; None while it moves."""
+        """What has come since the display was frozen; None while it is not."""
         self.unseen: set[int] = set()
         """Rows that were judged since and are not in the table."""
         self.stale: Mapping[int, str] = {}
@@ -90,11 +89,11 @@ class VerdictsState:
         self.read: Collection[int] = ()
         """Those in the table that were read."""
         self._held: set[int] = set()
-        """Rows that are not what they were when the display came to stand still."""
+        """Rows that have changed since the display was frozen."""
         self._through = 0
         """Verdicts up to this seq are in the table, or were looked for since."""
         self._received = self._looked_for = 0
-        """The newest fact that may change a row, and the newest one that was looked for."""
+        """The newest fact that may change a row, and the newest that was already looked up."""
         self._looking = False
         self._looked_at = float("-inf")
 
@@ -168,8 +167,8 @@ class VerdictsState:
     def end_look(
         self, judged: Collection[int], shown: Collection[int], through: int, total: int | None
     ) -> Collection[int]:
-        """Take in which rows were `judged` up to a seq, and which of them are in the table: the
-        rows to draw anew now. `total` is None where it is as it was."""
+        """Take in which rows were `judged` up to a seq and which of them are in the table; gives
+        the rows to redraw now. `total` is None where it has not changed."""
         self._looking, self._through = False, through
         self.total = self.total if total is None else total
         # a row that came of itself would push others from under the cursor: it waits to be asked
@@ -181,7 +180,7 @@ class VerdictsState:
         return ()
 
     def recount(self, found: FilterResult, passed: int, failed: int) -> None:
-        """So many of the rows of `found` came out so by now; nothing where others are shown."""
+        """Update the counts of `found`; does nothing where other rows are shown by now."""
         if self.found is found:
             self.found = replace(found, passed=passed, failed=failed)
 
@@ -190,7 +189,7 @@ class VerdictsState:
         self._looking, self.fault = False, str(error)
 
     def freeze(self) -> Collection[int]:
-        """Let the display stand still, or move again: the rows to draw anew."""
+        """Freeze the display, or let it move again; gives the rows to redraw."""
         if self.missed is None:
             self.missed = UnseenCounts()
             return ()
@@ -259,7 +258,7 @@ class VerdictsState:
         return [Piece(" "), typed, Piece("  \\ clears", Ink.FAINT), order]
 
     def count_words(self, marked: int) -> Line:
-        """How many rows came out how, of which so many are `marked`, and how many came since."""
+        """How many rows passed, failed or are unscored, are `marked`, or have come since."""
         found = self.found
         if found is None:
             return ()

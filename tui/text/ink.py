@@ -107,9 +107,9 @@ def shorten_middle(text: str, width: int) -> str:
 
 @lru_cache(maxsize=256)
 def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
-    """Each name in at most `width` cells, cut in its middle as `shorten_middle` does; those that
-    would look alike keep the place where they differ instead, or else get a number, where there
-    is room for more than that."""
+    """Each name in at most `width` cells, cut in its middle as `shorten_middle` does. Names that
+    would look alike keep the part in which they differ, or else get a number, if there is room
+    for more than that."""
     found = {name: shorten_middle(name, width) for name in names}
     if width < TOLD_APART:
         return found
