@@ -11,11 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Final
-
-import httpx2
-import openai
-from openai.types.chat import ChatCompletionMessageParam
+from typing import TYPE_CHECKING, Final
 
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import endpoint
@@ -25,6 +21,10 @@ from engine.providers.protocols.sse import EventDecoder
 from engine.providers.real import real_model
 from tests.benchmarks.bare_client import Calls, Post, with_aiohttp, with_httpx2
 from tests.benchmarks.frame import Row, chosen
+from tests.late import openai
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionMessageParam
 
 KEY: Final = "sk-benchmark"
 MODEL: Final = "words-60"
@@ -123,6 +123,8 @@ async def anthropic(origin: str, at_once: int) -> AsyncIterator[Call]:
 
 
 def _official_client(origin: str, at_once: int) -> openai.AsyncOpenAI:
+    import httpx2  # whoever starts an engine from here loads no client that it does not use
+
     limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
     return openai.AsyncOpenAI(
         api_key=KEY, base_url=f"{origin}/v1", http_client=httpx2.AsyncClient(limits=limits)
