@@ -24,9 +24,9 @@ from engine.store.database import open_store
 from engine.store.reading import open_reader
 from engine.store.tables import ScenarioRow
 from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED
+from tests.benchmarks.calls import CHUNKS, KEY, Pace, server
 from tests.benchmarks.frame import Row, chosen, command, say
 from tests.benchmarks.measuring import Cost, measured, told
-from tests.benchmarks.providers import CHUNKS, KEY, Pace, server
 from tests.engine.small_workspace import small_workspace
 from tests.pipelines import run_once
 

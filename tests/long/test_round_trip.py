@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.round_trip import rows
+from tests.benchmarks.importing import rows
 from tests.benchmarks.synthetic import CONVERSATIONS, Size
 
 

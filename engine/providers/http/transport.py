@@ -65,7 +65,7 @@ class ConnectionFailedError(Exception):
 
 class Transport(Protocol):
     """Sends requests to one address. Other HTTP clients can implement it, too: see
-    `tests/benchmarks/transports.py`."""
+    `tests/benchmarks/calls.py`."""
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
         """Send a request, and return when its response was handled.
