@@ -121,12 +121,12 @@ class RowHistories:
     def metrics(self) -> Iterator[MetricRow]:
         """Yield metrics as they were written, oldest first."""
         for row in self._metrics:
-            metric, source = _metric(row["metric"]), row.get("source")
+            metric, source = _metric(row["metric"]), text(row, "source")
             if metric is not None and source in {"model", "file"}:
                 yield MetricRow(
                     benchmark=self.context.name,
                     metric=metric,
-                    source=str(source),
+                    source=source,
                     depends=_depends(row),
                     at=_time(row.get("at")),
                 )

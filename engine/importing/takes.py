@@ -330,7 +330,7 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
     return tuple(
         UserFault(FaultKind(kind), turn, cleaned(detail, secrets))
         for one in objects(told["user_faults"])
-        if (kind := one.get("kind")) in set(FaultKind)
+        if (kind := text(one, "kind")) in set(FaultKind)
         and type(turn := one.get("turn")) is int
         and 0 < turn < 2**31
         and (detail := text(one, "detail")) is not None
@@ -340,8 +340,8 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
 def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
     """Read checks from our own files; what is not in our format is left out."""
     for one in objects(told.get("checks")):
-        kind, model = one.get("kind"), one.get("model")
-        if kind not in set(CheckKind) or not isinstance(model, str):
+        kind, model = text(one, "kind"), text(one, "model")
+        if kind not in set(CheckKind) or model is None:
             continue
         unusable, served_by = text(one, "unusable"), text(one, "served_by")
         yield CheckRow(

@@ -193,8 +193,8 @@ def _label(one: Mapping[str, Any]) -> _Label:
     if (inclusion := _number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
         found["inclusion"] = inclusion
         found["stratum"] = storable(text(said, "stratum") or "")
-    if (confidence := said.get("confidence")) in {1, 2, 3}:
-        found["confidence"] = int(confidence)
+    if type(confidence := said.get("confidence")) is int and confidence in {1, 2, 3}:
+        found["confidence"] = confidence
     if (seconds := _number(said.get("seconds"), 1e6)) is not None:
         found["seconds"] = seconds
     if said.get("adjudicates") is True:
