@@ -83,13 +83,15 @@ class Reachability:
         self._hosts: dict[tuple[str, int], _Host] = {}
         self._down: HostPort | None = None
         """The host that showed that the network is down; once it answers, the network is up."""
+        self._network_worked_at = -math.inf
+        """When a host last answered that is not this machine."""
 
     def worked(self, host_port: HostPort) -> None:
         """Note any response from a host: the network is up, and the host exists."""
         known = self._of(host_port)
         known.worked_at, known.strikes, known.gone = self._clock(), 0, False
         if not host_port.local:
-            self._down = None
+            self._down, self._network_worked_at = None, self._clock()
 
     def failed(self, host_port: HostPort, cause: Cause | Fault) -> int:
         """Note a failed connection, and return how many failed in a row."""
@@ -99,7 +101,7 @@ class Reachability:
         known.strikes += 1
         # the network is not down if another host has answered since this one first failed; what
         # worked before that says nothing about now
-        others_work = any(host.worked_at > known.first_strike_at for host in self._hosts.values())
+        others_work = self._network_worked_at > known.first_strike_at
         # a name that was resolved before and is unknown now: name resolution is down
         network = cause is Fault.NETWORK or (cause is Fault.UNKNOWN_HOST and known.has_worked)
         if network and not host_port.local and not others_work:

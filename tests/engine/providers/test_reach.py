@@ -69,6 +69,18 @@ def test_while_another_host_works_the_network_is_not_down(fake_time: FakeTime) -
     assert known.trouble(ONE) == "one.example does not answer, probing"
 
 
+def test_a_model_on_this_machine_says_nothing_of_the_network(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time)
+    known.worked(ONE)
+    for _ in range(3):
+        fake_time.seconds += 1
+        known.failed(ONE, Fault.NETWORK)
+        fake_time.seconds += 1
+        known.worked(HERE)
+    assert known.trouble(ONE) == known.trouble(TWO) == DOWN
+    assert known.trouble(HERE) is None
+
+
 def test_a_server_that_was_there_and_refuses_is_waited_for_alone(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
     known.worked(HERE)
