@@ -116,27 +116,19 @@ def _read(
     problems: list[Problem],
     choice: LogChoice,
 ) -> None:
-    """Read a log. If this raises `InputError`, nothing of it is kept."""
+    """Add a log's samples to their benchmark. Raises `InputError`."""
     benchmark = _benchmark(log, into, benchmarks)
     before = dict(benchmark.numbers)
     # thousands of samples may have the same fault
     report = FileReport(log.path)
     with benchmark.kept.open("ab") as kept:
-        start = kept.tell()
-        try:
-            for sample in log.samples:
-                line = _line(sample, log, benchmark, before, choice)
-                if isinstance(line, Problem):
-                    report.dropped += 1
-                    report.tell(line)
-                else:
-                    kept.write(line)
-        except InputError:
-            kept.truncate(start)
-            benchmark.logs.pop()
-            if not benchmark.logs:
-                del benchmarks[benchmark.name]
-            raise
+        for sample in log.samples:
+            line = _line(sample, log, benchmark, before, choice)
+            if isinstance(line, Problem):
+                report.dropped += 1
+                report.tell(line)
+            else:
+                kept.write(line)
     problems += report.problems
     if more := report.dropped - len(report.problems):
         problems.append(Problem(f"and {more} more samples like these", log.path))
