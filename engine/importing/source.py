@@ -223,7 +223,7 @@ def json_files(folder: Path) -> list[Path]:
 
 
 def size_of(source: Source) -> int:
-    """Estimate the bytes to be read: those of all `.json` files, without `.jsonl` histories."""
+    """Estimate the bytes to be read: those of all JSON files and histories."""
     places = [source.folder, *([source.cache] if source.cache else [])]
     return sum(_bytes_in(str(place)) for place in places)
 
@@ -234,8 +234,9 @@ def _bytes_in(folder: str) -> int:
     with suppress(OSError), os.scandir(folder) as found:
         for one in found:
             if one.is_dir(follow_symlinks=False):
-                size += _bytes_in(one.path)
-            elif one.name.endswith(".json"):
+                # validation runs are benchmarks of their own
+                size += 0 if one.name == VALIDATION else _bytes_in(one.path)
+            elif one.name.endswith((".json", ".jsonl")):
                 with suppress(OSError):
                     size += one.stat().st_size
     return size

@@ -68,17 +68,20 @@ def keep_import(connection: sqlite3.Connection, note: ImportNote, *, seq: int, a
 
 
 def kept_import(connection: Connection, benchmark: str, source: str) -> ImportNote | None:
-    """Return the note; None if there is none, or if the store has lost rows since then."""
+    """Return the note; None if there is none, if it cannot be read, or if the store has lost rows
+    since then."""
     path = _path(benchmark, source)
     row = connection.first("SELECT digest, seq FROM mirrored WHERE path = ?", (path,))
     if row is None:
         return None
-    kept = json.loads(row["digest"])
-    if kept["rows"] != rows_digest(connection, benchmark, row["seq"]):
+    try:
+        kept = json.loads(row["digest"])
+        rows, digest, found = kept["rows"], kept["digest"], kept["found"]
+    except (ValueError, TypeError, KeyError):  # a damaged store's: all is read again
         return None
-    return ImportNote(
-        benchmark=benchmark, source=source, digest=kept["digest"], found=kept["found"]
-    )
+    if rows != rows_digest(connection, benchmark, row["seq"]):
+        return None
+    return ImportNote(benchmark=benchmark, source=source, digest=digest, found=found)
 
 
 def _path(benchmark: str, source: str) -> str:

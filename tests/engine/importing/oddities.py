@@ -26,7 +26,7 @@ from engine.branches import folder_of
 from engine.checks import CheckAnswer, CheckKind
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.importing.importer import Importer
+from engine.importing.importer import Importer, Watcher
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.jury import Jury
@@ -110,10 +110,11 @@ class Odd:
                 )
         return self
 
-    def take_in(self, folder: Path) -> ImportReport:
+    def take_in(self, folder: Path, watcher: Watcher | None = None) -> ImportReport:
         config = load_config(self.root / "config.yaml")
         with open_store(self.store) as store:
             importer = Importer(Workspace(self.root), config, store.reader, store)
+            importer.watcher = watcher or importer.watcher
             return asyncio.run(importer.run(look_through(folder)))
 
     def files(self) -> dict[str, bytes]:

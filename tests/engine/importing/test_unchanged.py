@@ -236,6 +236,17 @@ def test_what_was_done_since_is_no_reason_to_read_again(
     assert one.unchanged == before
 
 
+@pytest.mark.parametrize("damaged", ["{", "[]", "7", '{"rows": 1}'])
+def test_a_damaged_note_is_none(theirs: Theirs, ours: Ours, reads: Reads, damaged: str) -> None:
+    ours.take_in(whole(theirs))
+    with closing(sqlite3.connect(ours.root / "crosswind.db", isolation_level=None)) as connection:
+        sql = "UPDATE mirrored SET digest = ? WHERE path GLOB '*imported/*'"
+        assert connection.execute(sql, (damaged,)).rowcount == 1
+    reads.clear()
+    [report] = ours.take_in(theirs.root).benchmarks
+    assert reads == [report.name]
+
+
 def test_a_repair_reads_what_is_unchanged_too(tmp_path: Path, reads: Reads) -> None:
     """A row that was damaged may have kept its number."""
     place = make_place(tmp_path / "place")
