@@ -98,9 +98,10 @@ def _options(arguments: argparse.Namespace) -> Iterator[Problem]:
         if arguments.model is not None:
             yield Problem("--with names another model, and --swap stance takes the same", hint=hint)
         return
-    for option, given in (("--swap", arguments.swap), ("--with", arguments.model)):
-        if given is None:
-            yield Problem(f"{option} is missing", hint=hint)
+    if arguments.swap is None:
+        yield Problem("--swap is missing, or --replay", hint=hint)
+    elif arguments.model is None:
+        yield Problem("--with is missing", hint=hint)
 
 
 def _targets(session: Session) -> Sequence[str]:

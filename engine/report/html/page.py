@@ -196,8 +196,8 @@ def scripted_words(analyses: Sequence[Analysis]) -> str:
 
 
 _SCRIPTED = (
-    "A judge here is a script, not a language model: these numbers show how Crosswind works, and "
-    "say nothing about any judge."
+    "A judge here is a script, not a language model: its numbers show how Crosswind works, and "
+    "say nothing about language models as judges."
 )
 
 

@@ -333,7 +333,7 @@ def nothing(desk: Desk) -> None:
         (["--swap", "user", "--with", "blnt"], nothing, "no model is called `blnt`"),
         (["--swap", "user", "--with", "blnt"], nothing, "did you mean `blunt`?"),
         (["--swap", "target", "--with", "blunt"], nothing, "invalid choice: 'target'"),
-        (["--with", "blunt"], nothing, "--swap is missing"),
+        (["--with", "blunt"], nothing, "--swap is missing, or --replay"),
         (["--swap", "user"], nothing, "--with is missing"),
         (["--replay", "user", "--with", "blunt"], nothing, "--replay takes the same one"),
         (["--replay", "user", "--swap", "user"], nothing, "not allowed with --replay"),
@@ -361,6 +361,13 @@ def test_what_cannot_be_validated_is_refused_with_a_reason(
     assert (code, out) == (2, "")
     assert said in told
     assert not (desk.folder / "validation").exists()
+
+
+def test_without_a_role_only_a_role_is_asked_for(desk: Desk) -> None:
+    code, _, told = desk.say("validate", NAME)
+    assert code == 2
+    assert "--swap is missing, or --replay" in told
+    assert "--with" not in told
 
 
 @pytest.mark.parametrize("name", ["givin-in", f"{NAME}@user-blunt", "../giving-in"])
