@@ -268,8 +268,12 @@ def test_exit_codes_are_those_that_help_tells() -> None:
 
 
 def messages() -> list[str]:
+    """What troubleshooting explains, and what the results say when they are not to be trusted."""
     text = (DOCS / "troubleshooting.md").read_text("utf-8")
-    return re.findall(r"^### `(.*)`$", text, re.MULTILINE)
+    results = (DOCS / "results.md").read_text("utf-8").partition("## When not to trust")[2]
+    seen = re.findall(r"^\| `([^`]* [^`]*)`", results.partition("\n## ")[0], re.MULTILINE)
+    numbered = [re.sub(r"\d+(?: base scenarios)?", "…", message) for message in seen]
+    return [*re.findall(r"^### `(.*)`$", text, re.MULTILINE), *numbered]
 
 
 @cache
