@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
+import pytest
+
 from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, variant_id
@@ -67,6 +69,7 @@ def false_gaps(*, known: bool) -> int:
     )
 
 
+@pytest.mark.exhaustive
 def test_no_gap_is_found_in_how_one_transcript_was_judged_on_many_metrics() -> None:
     apart, together = false_gaps(known=False), false_gaps(known=True)
     assert apart > WORLDS / 4
@@ -115,6 +118,7 @@ def held(*, known: bool) -> tuple[int, int]:
     return right, rate
 
 
+@pytest.mark.exhaustive
 def test_labels_on_one_transcript_are_not_so_many_proofs_of_a_judge() -> None:
     apart, together = held(known=False), held(known=True)
     assert max(apart) < 0.8 * WORLDS
