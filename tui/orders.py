@@ -32,8 +32,8 @@ from engine.watch import BenchmarkInfo
 
 
 def prepare(arguments: argparse.Namespace) -> AppRun | None:
-    """What `demo` and `run` ask for, checked and priced; None where a person does not agree to it.
-    Raises `CrosswindError`."""
+    """What `demo` and `run` ask for, checked and priced; None where a person does not agree to the
+    price. Raises `CrosswindError`."""
     if arguments.command == "demo":
         prepared = prepare_demo(arguments)
         prepared.session.require_free()
@@ -74,7 +74,7 @@ class AppRun:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What is asked of it is done at once, and takes a while. Raises `CrosswindError`."""
+    """Each call does its work at once and takes a while. Raises `CrosswindError`."""
 
     session: Session
     store: Path
@@ -86,7 +86,7 @@ class Orders:
         return start(self.session, order)
 
     def cost(self, order: Order) -> PricedOrder | None:
-        """None where nothing is paid for. Whatever is started or asked for passes here first."""
+        """None where nothing costs money. Whatever is started or asked for is priced here first."""
         price = priced_pilot if order.pilot else checked
         priced = price(self.session, order)
         return priced if priced.lines else None
@@ -137,8 +137,8 @@ class Orders:
         return ReviewDesk(self.session, self.by)
 
     def report(self, benchmark: str) -> Report:
-        """What everything says that was judged, of all benchmarks together for `ALL`; it takes a
-        while on a large store."""
+        """The results of all verdicts, for `ALL` of all benchmarks together; takes a while on a
+        large store."""
         if benchmark == ALL:
             return build_overall_report(self.session.workspace, self.session.config, self.store)
         return build_report(self.session.workspace, self.session.config, self.store, benchmark)

@@ -1,5 +1,5 @@
-"""A user's own keys: a file that gives actions more keys than those that are built in; and
-`crosswind keys`, which lists all of them."""
+"""A user's own keys: a file that gives actions additional keys; and `crosswind keys`, which lists
+them all."""
 
 from __future__ import annotations
 

@@ -533,7 +533,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
 
 def _wanted(takes: Sequence[StoredTake], number: int | None) -> StoredTake | None:
-    """The take with this number; without one the newest that was finished, else the newest."""
+    """The take with this number; without a number the newest finished one, else the newest."""
     if number is not None:
         return next((take for take in takes if take.number == number), None)
     candidates = [take for take in takes if take.finished] or takes

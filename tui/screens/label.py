@@ -32,7 +32,8 @@ from tui.widgets.lines import Lines, OneLine
 from tui.widgets.transcript import BlindTranscript
 
 MOST_ASKED: Final = 0.25
-"""Of the screen's rows: a longer definition stands above the transcript, and scrolls with it."""
+"""Share of the screen's rows; a longer definition stands above the transcript and scrolls with
+it."""
 RETRY_SECONDS: Final = 3.0
 """After which labels that could not be stored are tried again."""
 
@@ -213,7 +214,8 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         self._settle(refused)
 
     def _settle(self, refused: Sequence[tuple[int, str]]) -> None:
-        """What could not be stored is asked again, unless nobody can say it any more."""
+        """A label that could not be stored is asked for again, unless nobody can give it any
+        more."""
         for number, why in refused:
             try:
                 replaced = self._sample.is_replaced(number)

@@ -1,4 +1,5 @@
-"""What failed, grouped by kind, with what to do about each; and the way to try again."""
+"""What failed, grouped by kind, with what to do about each kind; failures are tried again from
+here."""
 
 from __future__ import annotations
 
@@ -314,7 +315,7 @@ def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
 
 
 def _group_blocks(ailment: KnownFailure, units: Sequence[StateRow]) -> list[Block]:
-    """What to do about it, and in which words it was told, the most frequent ones first."""
+    """What to do about it, and its messages, the most frequent first."""
     reasons = Counter(drawn(unit.reason or "") or "no reason was kept" for unit in units)
     told: list[Block] = [
         Passage(("why", place), "" if place else "because", f"{number:,}× {reason}", close=True)

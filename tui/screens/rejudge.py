@@ -71,7 +71,7 @@ class _Pair(NamedTuple):
 
 
 class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
-    """It can be left at any time: the verdicts come all the same, and stay in the store."""
+    """It can be left at any time: the verdicts still come, and stay in the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "sort", "sort", "show changed verdicts first, or the order they had"),
@@ -79,7 +79,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     ]
 
     def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:
-        """What is in the store now is old, what comes is new. Raises `StoreError`."""
+        """Verdicts that are in the store now are old, later ones are new. Raises `StoreError`."""
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
@@ -365,7 +365,7 @@ def _side(pair: _Pair, name: str) -> list[Block]:
 
 
 def _beside(block: Block, place: int) -> Block:
-    """With a key that the other side has too, so that what is alike stands beside each other."""
+    """With a key that the other side has too, so that matching parts stand side by side."""
     if isinstance(block, Rule):
         return Passage("verdict", "verdict", block.title, Ink.MUTED, block.ink, close=True)
     return replace(block, key=(block.label, place))

@@ -1,4 +1,4 @@
-"""What the verdicts of a benchmark say: who stands where, what is sure, and what lies behind it."""
+"""The results of a benchmark: rates, what is sure, and the verdicts behind it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._show()
 
     def _first(self, remembered: str | None) -> str | None:
-        """The one that was looked at last, unless nothing of it is judged and one is worked on."""
+        """The benchmark looked at last, unless it has no verdict and another one is being run."""
         progress = self.watched.progress
         at_work = progress.benchmark if self.shell.engine.at_work else None
         if remembered not in self._names:

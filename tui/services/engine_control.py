@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
 QUOTED: Final = frozenset({Command.RUN, Command.RETRY})
-"""Commands before which a person is asked whether they may cost what they cost."""
+"""Commands whose price a person has to agree to first."""
 GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 _SETTLES: Final = 2.0
-"""Seconds in which what an engine was asked counts for more than what it said of itself before."""
+"""Seconds in which what an engine was asked outweighs what it last said of itself."""
 
 T = TypeVar("T")
 Then = Callable[[Response], None]
@@ -64,12 +64,11 @@ class QuitChoice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What is done beside the app. Each takes a while and raises `CrosswindError`; None where it
-    cannot be done here."""
+    """Work done outside the app's loop. Each call takes a while and raises `CrosswindError`; None
+    where it cannot be done here."""
 
     start: Callable[[Order | None], int] | None = None
-    """Starts an engine, with nothing to do yet where there is no order; its process id, once it is
-    ready."""
+    """Starts an engine, idle where there is no order; gives its process id once it is ready."""
     cost: Callable[[Order], PricedOrder | None] | None = None
     """What an order would be paid; None where it is free."""
     make: Callable[[str], BenchmarkInfo] | None = None
@@ -108,8 +107,8 @@ _PILOT_SCENARIOS: Final = 2
 
 
 class EngineControl:
-    """The engine at work, or the one that is started where there is none. Whatever takes a while is
-    done beside the screen's loop."""
+    """The engine at work, or one that is started when needed. Whatever takes a while runs off the
+    screen's loop."""
 
     def __init__(
         self,
@@ -145,7 +144,7 @@ class EngineControl:
 
     @property
     def pause_word(self) -> str:
-        """What `pause` would do now; empty where there is nothing to pause and nothing left."""
+        """What `pause` would do now; empty where there is nothing to pause or to resume."""
         benchmark = current_benchmark(self._watch)
         phase = status_of(self._watch.progress, self._ticker.board, benchmark).phase
         if not phase.over:
@@ -181,7 +180,7 @@ class EngineControl:
             self._begin(self._ask(link, request, show))
 
     def start(self, order: Order, request: Request | None = None, then: Then | None = None) -> None:
-        """Have an engine work on this where none is at work; `request` is what led to it."""
+        """Start an engine on this where none is at work; `request` is what led to it."""
         show = then or self._show
         if self._backend.start is None:
             names = " ".join(order.benchmarks)
@@ -191,7 +190,7 @@ class EngineControl:
             self._begin(self._start(self._backend.start, order, request, show))
 
     def run(self, names: Sequence[str]) -> None:
-        """Have done what is missing of these, but for those that nobody has described yet."""
+        """Run what is missing of these, except those that nobody has described yet."""
 
         def ask(order: Order) -> None:
             self.ask(Request(Command.RUN, order=order))
@@ -235,14 +234,15 @@ class EngineControl:
         self.ask(Request(Command.RESUME if paused else Command.PAUSE), answered)
 
     def stop(self, decision: QuitChoice | None, then: Then | None = None) -> None:
-        """Stop the run in the way that a person chose; where they chose none, it goes on."""
+        """Stop the run as a person chose; without a choice it goes on."""
         if decision is QuitChoice.AFTER_SPOKEN:
             self.ask(Request(Command.STOP))
         elif decision is QuitChoice.NOW:
             self.ask(Request(Command.STOP_NOW), then)
 
     def show_question(self, stop: Callable[[], None]) -> None:
-        """Show once what the engine waits for an answer to. `stop` asks how to stop it."""
+        """Show once the question that the engine waits for an answer to. `stop` asks how to stop
+        it."""
         board = self._ticker.board
         question = None if board is None else board.question
         if question == self._question_asked:
@@ -268,8 +268,7 @@ class EngineControl:
         return None if self._backend.cost is None else self._backend.cost(order)
 
     def report(self, benchmark: str) -> Report:
-        """What its verdicts say now. It takes a while: not for the screen's loop. Raises
-        `CrosswindError`."""
+        """Its results now. Takes a while: not for the screen's loop. Raises `CrosswindError`."""
         if self._backend.report is None:
             raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
         return self._backend.report(benchmark)
@@ -280,8 +279,8 @@ class EngineControl:
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
 
     def ahead(self, benchmark: str) -> RemainingWork | None:
-        """What of it waits for a person; None where that cannot be told here. It takes a while:
-        not for the screen's loop. Raises `CrosswindError`."""
+        """What of it awaits a person; None where that cannot be told here. Takes a while: not for
+        the screen's loop. Raises `CrosswindError`."""
         return None if self._backend.ahead is None else self._backend.ahead(benchmark)
 
     def pilot(self, benchmark: str, then: Callable[[PilotPage], None]) -> None:
@@ -435,7 +434,7 @@ class EngineControl:
         self._look()
 
     async def _agreed(self, order: Order) -> Order | None:
-        """The order as a person lets it cost what it costs; None where they do not. Raises
+        """The order with the price that a person agreed to; None where they did not. Raises
         `CrosswindError`."""
         priced = await asyncio.to_thread(self.cost, order)
         if priced is None:

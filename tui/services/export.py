@@ -1,4 +1,4 @@
-"""Taking something out of the app: to the clipboard, to be read elsewhere, into a file."""
+"""Takes things out of the app: to the clipboard, into a pager, into a file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from tui.services.textual_internals import screen_text
 from tui.state.related import Subject
 
 MOST_FOR_TERMINAL: Final = 50_000
-"""Bytes. Terminals drop what is longer than their own limit, and the lowest that are known lie a
-little above this once it is written in base64."""
+"""Bytes. Terminals drop whatever exceeds their limit; the lowest known limits lie a little above
+this in base64."""
 PATIENCE: Final = 2.0
 """Seconds for a program that takes the text."""
 
@@ -84,7 +84,7 @@ def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
 async def copy(
     text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]
 ) -> CopyResult:
-    """Copy what is fit to be pasted: nothing in it acts on a terminal any more."""
+    """Copy the text with everything removed that acts on a terminal."""
     text = clean(text)
     taken = [name for name, words in programs(environ) if await _give(words, text)]
     short = len(text.encode("utf-8", "replace")) <= MOST_FOR_TERMINAL
@@ -203,7 +203,7 @@ _AT_MOST: Final = 1000
 
 
 class Exporter:
-    """Takes what is shown elsewhere: the conversation that a screen is about, or the screen."""
+    """Takes out what is shown: the conversation that a screen is about, or the screen itself."""
 
     def __init__(
         self, app: App[Any], watch: Watch, navigator: Navigator, tell: Callable[..., None]
@@ -328,7 +328,7 @@ class Exporter:
 
 
 def write_new(folder: Path, name: str, suffix: str, text: str) -> Path:
-    """Into a file that was not there; nothing is ever overwritten. Raises `OSError`."""
+    """Write a new file; nothing is ever overwritten. Raises `OSError`."""
     for number in range(1, _AT_MOST):
         path = folder / f"{name}{'' if number == 1 else f'-{number}'}{suffix}"
         try:

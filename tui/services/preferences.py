@@ -1,5 +1,4 @@
-"""What a person chose in the app and set up for a workspace, kept for the next time where nobody
-else reads it."""
+"""What a person chose in the app and set up for a workspace, kept privately for the next time."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def config_folder(environ: Mapping[str, str]) -> Path:
 
 
 def keys_file(environ: Mapping[str, str]) -> Path | None:
-    """Where this user has written down keys of their own; None where they have none."""
+    """The file with this user's own keys; None where there is none."""
     return _there(config_folder(environ) / KEYS_FILE)
 
 
@@ -82,7 +81,7 @@ class Views:
     stars: tuple[Subject, ...] = ()
     """Conversations to come back to, the last one first."""
     read: tuple[TakeRef, ...] = ()
-    """Playings that were opened, of each conversation one, the last one first."""
+    """Takes that were opened, one of each conversation, the newest first."""
     place: str | None = None
     """The one that was shown last."""
     place_at_work: str | None = None
@@ -203,7 +202,7 @@ def _subjects(value: Any) -> list[Subject]:
 
 
 def _takes(value: Any) -> list[TakeRef]:
-    """Those of files that were written without its number were of the first playing."""
+    """Entries without a take number, from older files, are of the first take."""
     found = []
     for each in value if isinstance(value, list) else ():
         if isinstance(each, list) and all(isinstance(one, int) for one in each[2:]):
@@ -232,11 +231,11 @@ class UserSettings:
     section: str | None = None
     """Which section of the results was looked at."""
     person: str | None = None
-    """By which name they label and review; None where their account's name will do."""
+    """The name under which they label and review; None where it is their account's."""
 
 
 class PreferencesFile:
-    """A small file. One that is damaged counts as none, and a fault to write it as a wish."""
+    """A small file. A damaged one counts as missing, and failing to write it is no error."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -284,7 +283,7 @@ def _flag(value: object) -> bool | None:
 
 
 class Preferences:
-    """What a person chose and set up, kept where there is a memory, else for this time alone."""
+    """What a person chose and set up, kept where there is a memory, else for this session only."""
 
     def __init__(
         self, memory: PreferencesFile | None, workspace: Path, tell: Callable[[str], None]
@@ -297,8 +296,8 @@ class Preferences:
         self._views: Views | None = None
 
     def draft(self, benchmark: str, name: str) -> Path:
-        """Where what a person writes in an editor stands until it is taken, so that it is there
-        again where the terminal or the app went meanwhile. The folder exists."""
+        """Where text from an editor is kept until it is accepted, so that it survives the end of
+        the terminal or the app. The folder exists."""
         if self._memory is None:
             folder = Path(mkdtemp(prefix="crosswind-"))
         else:

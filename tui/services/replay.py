@@ -1,4 +1,4 @@
-"""A conversation that was played, told once more at the pace at which it was spoken."""
+"""Replays a conversation at the pace at which it was spoken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.store.tables import MessageRow, StoredTake
 SPEEDS: Final = (1, 10)
 """Times as fast as it was, one after the other."""
 LONGEST: Final = 20.0
-"""Seconds that a message takes at most: what was waited for is not waited for again."""
+"""Seconds that a message takes at most: long waits are not repeated."""
 READING: Final = 80.0
 """Characters a second, where nobody wrote down how long it took."""
 SHORTEST: Final = 0.05
@@ -45,7 +45,7 @@ class Replay:
         return True
 
     def look(self, now: float, *, held: bool = False) -> Sequence[MessageRow] | None:
-        """What is said to its end by now; None where that is all. No time goes by while it is
+        """The messages completed by now; None where that is all. No time passes while it is
         `held`."""
         if not held:
             self._at += (now - self._looked) * self._speed

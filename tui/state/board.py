@@ -59,7 +59,7 @@ class StageView:
     at_once: int | None = None
     """How many rows of it are worked on at once, at most, while it runs."""
     waiting: int = 0
-    """Rows that could be worked on and are not yet, where that is worth a word."""
+    """Rows that are ready and not begun yet, where that is worth mentioning."""
 
     @property
     def count(self) -> str:
@@ -118,7 +118,7 @@ class TargetView:
     limited: str | None = None
     """That more calls would be made if its server took them."""
     others: str | None = None
-    """How many replies came from which other model than the one that was asked."""
+    """How many replies came from another model than the one asked, and which."""
     problem: str | None = None
     """The last one."""
     between: int = 0
@@ -145,7 +145,7 @@ EVERY: Final = timedelta(seconds=1)
 TREND: Final = 16
 """Seconds that a trend shows."""
 Still = Callable[[str], float | None]
-"""For how many seconds a target has been still, where that is worth a word."""
+"""How many seconds a target has been still, where that is worth mentioning."""
 
 
 def stage_views(
@@ -198,7 +198,7 @@ def _stage_state(tally: StateCounts, phase: RunPhase) -> StageState:
 
 
 class TargetSpeeds:
-    """How fast targets are and what is left, renewed once a second: figures that change with each
+    """Speed and remaining time of the targets, updated once a second: figures that change with each
     frame cannot be read."""
 
     def __init__(self) -> None:

@@ -65,7 +65,7 @@ class VerdictFeed:
         return self._received > self._read_for or bool(self._replaced)
 
     def pull(self) -> tuple[list[int], bool]:
-        """Take in what is new: which rows are not what they were, and whether there is more."""
+        """Take in what is new; gives the rows that changed, and whether there is more."""
         rows = self._reader.verdict_rows(self.benchmark, after=self._seen, limit=CHUNK)
         # where there were as many as were asked for, there may be more: it stays behind
         if len(rows) < CHUNK:
@@ -112,8 +112,8 @@ class VerdictFeed:
 AGAIN_AFTER: Final = 2.0
 """Seconds between two times at least."""
 SHARE: Final = 40
-"""Times as long as the last one took, at least: so that a large store costs no more than a small
-one."""
+"""Multiple of the last one's duration to wait at least, so that a large store costs no more than a
+small one."""
 Standings: TypeAlias = "Mapping[tuple[str, Track], Rate]"
 """By target and track."""
 
@@ -122,8 +122,8 @@ _Found = TypeVar("_Found")
 
 
 class BenchmarkFeed(Generic[_Found]):
-    """Hears of verdicts, says when it is time to work out anew what they say of a benchmark, and
-    keeps what was worked out."""
+    """Hears of verdicts, says when a benchmark's figures are due to be computed again, and keeps
+    them."""
 
     def __init__(self, work: Callable[[str], _Found]) -> None:
         """`work` is done in a thread; it may raise `CrosswindError`."""
@@ -152,7 +152,7 @@ class BenchmarkFeed(Generic[_Found]):
         return self._faults.get(benchmark)
 
     def forget_asked(self) -> None:
-        """Something else than verdicts has changed: all is due again."""
+        """Something other than verdicts has changed: everything is due again."""
         self._asked.clear()
 
     def due(self, benchmark: str, seconds: float) -> bool:
@@ -183,8 +183,8 @@ class BenchmarkFeed(Generic[_Found]):
 
 
 class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
-    """How targets and metrics stand in a store; rates also by the verdicts that came since that was
-    worked out, so that they agree with whatever else is counted."""
+    """Standings of targets and metrics. Rates include the verdicts that came since the last
+    computation, so that they agree with the other counts."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(partial(_read, reader.path))

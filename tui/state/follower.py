@@ -10,8 +10,8 @@ from engine.facts import Speech
 from tui.state.related import TakeRef
 
 DWELL: Final = 3.0
-"""Seconds for which the end of a conversation stays, and the verdict on it where that comes while
-it is awaited."""
+"""Seconds for which the end of a conversation stays on the screen, and again its verdict, where
+that comes while it is awaited."""
 AWAITED: Final = 8.0
 """Seconds for which a verdict is awaited at most."""
 SILENCE: Final = 10.0
@@ -23,7 +23,7 @@ GLANCE: Final = 3.0
 
 
 class FollowMode(Enum):
-    """What the follower does by itself: a word, a sentence about it, and what to tell it."""
+    """What the follower does by itself: a word, a sentence, and the hint for the footer."""
 
     FOLLOW = ("following", "goes to the newest conversation when this one has ended", "follow")
     PINNED = ("pinned", "stays with this conversation", "pin")
@@ -48,7 +48,7 @@ class FollowMode(Enum):
 
 
 class Follower:
-    """Decides on its own clock, which is given to it."""
+    """Decides by the clock that it is given."""
 
     def __init__(self) -> None:
         self.shown: TakeRef | None = None

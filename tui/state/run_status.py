@@ -199,7 +199,8 @@ class RunClock:
 
 @dataclass(slots=True)
 class UnseenCounts:
-    """Counts it, so that nobody takes what stands still for all there is."""
+    """Counts what comes while the display is frozen, so that nobody takes the frozen state for all
+    there is."""
 
     messages: int = 0
     verdicts: int = 0
@@ -227,7 +228,7 @@ class UnseenCounts:
 
 
 def current_benchmark(watch: Watch) -> str:
-    """The one that is being worked on; else the first; empty where there is none."""
+    """The benchmark that is being run, else the first one; empty where there is none."""
     names = [info.name for info in watch.benchmarks]
     if watch.progress.benchmark in names:
         return watch.progress.benchmark or ""

@@ -41,7 +41,7 @@ class StallDetector:
 
     _pulses: dict[str, _Pulse] = field(default_factory=dict)
     _moved: set[str | None] = field(default_factory=set)
-    """Targets of which a fact told since the last look; None for what has no target."""
+    """Targets that had a fact since the last look; None for facts without a target."""
     _at: float | None = None
     """When anything moved last."""
 
@@ -69,7 +69,7 @@ class StallDetector:
         self._moved.clear()
 
     def begin_anew(self, now: float) -> None:
-        """Count from now on, as after a pause, in which nothing is expected to move."""
+        """Count from now on, as after a pause, during which nothing is expected to move."""
         self._at = now
         for pulse in self._pulses.values():
             pulse.at = now
@@ -101,7 +101,7 @@ def awaited_of(target: str, board: Board, *, judging: int) -> str:
 
 
 def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: RunStatus) -> str | None:
-    """What everything waits for where nothing moves; None where nothing is to be expected."""
+    """What the whole run waits for when nothing moves; None where nothing is expected to."""
     if where.phase in _WRITES:
         return _WRITES[where.phase]
     if where.phase not in {RunPhase.RUNNING, RunPhase.DRAINING}:
@@ -147,8 +147,8 @@ def blockers(
     most: int = AT_MOST,
     targets: Collection[str] = (),
 ) -> list[Line]:
-    """What a person must do something about comes first; at most so many lines. The limits of
-    `targets` are told elsewhere."""
+    """Whatever a person must act on comes first; at most so many lines. Limits of `targets` are
+    shown elsewhere."""
     if board is None:
         return []
     lines: list[Line] = []
