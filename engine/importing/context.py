@@ -44,6 +44,8 @@ class ImportContext:
     """Ids of scenarios that a person removed from the workspace."""
     lost: frozenset[str]
     """Ids of scenarios that the store lost, or of which it has older rows only."""
+    repairs: bool
+    """Whether this makes a store again, so that what was done and is gone is to be told."""
     known: KnownRows
     names: Names
     models: Mapping[str, str]

@@ -8,7 +8,7 @@ from pathlib import Path
 from sys import intern
 from typing import Final
 
-from engine.benchmark import ConversationKey, Scenario, Stage, name_fault
+from engine.benchmark import ConversationKey, Scenario, Stage, State, name_fault
 from engine.checks import UserAudit, UserAuditMode
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
@@ -416,8 +416,11 @@ class Conversations:
         self, key: ConversationKey, takes: list[FileTake], history: RowHistory
     ) -> Iterator[StateRow]:
         if history.row:
+            judged = self.context.repairs or any(take.verdicts for take in takes)
             for told in history.work or ():
-                yield from self.work.told(told)
+                # a file of verdicts may be damaged: then nothing is judged, and a run does it again
+                if judged or (told.stage, told.state) != (Stage.EVALUATE, State.DONE):
+                    yield from self.work.told(told)
             return
         finished = [take for take in takes if take.finished]
         if not finished:

@@ -206,6 +206,7 @@ class Importer:
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
             lost=self._lost(source, name),
+            repairs=self.anew,
             known=KnownRows(self.reader, name),
             names=Names(),
             models=models,

@@ -68,6 +68,24 @@ def test_without_a_store_it_is_rebuilt_from_the_files(played: Place, place: Plac
     assert done.aside is None
 
 
+def test_what_a_cut_off_file_of_verdicts_lost_does_not_count_as_judged(
+    played: Place, tmp_path: Path
+) -> None:
+    """The history beside it says still that it was done."""
+    source = played.copied(tmp_path / "source")
+    scores = source.root / "benchmarks" / "giving-in" / "runs" / "wavers" / "scores.json"
+    scores.write_bytes(scores.read_bytes()[:3000])
+    into = make_place(tmp_path / "into")
+    main(["--workspace", str(into.root), "import", str(source.root)])
+    with into.reader() as reader:
+        counted = reader.counting_verdicts("giving-in", "wavers")
+        targets = reader.snapshot().targets_of("giving-in")
+    judged = sum(bool(verdicts) for _, verdicts in counted)
+    assert 0 < judged < 8
+    assert targets["wavers"].evaluate.done == judged
+    assert targets["holds"].evaluate.done == 8
+
+
 def test_files_of_a_store_that_was_rebuilt_are_written_anew_when_results_change(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
