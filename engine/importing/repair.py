@@ -23,10 +23,10 @@ from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.integrity import faults, unread_results
 from engine.store.left_out import LeftOutRows, without_what_is_there
-from engine.store.lock import hold_workspace
+from engine.store.lock import being_written, hold_workspace
 from engine.store.pages import log_of
 from engine.store.reader import Reader
-from engine.store.reading import open_reader, refuse_unfit
+from engine.store.reading import open_reader, refuse_unfit, writer_of
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.scenarios_json import lost_scenarios, lost_words
 from engine.store.schema import OlderStoreError
@@ -131,6 +131,9 @@ async def repair(
     written_last = rows_missing(path)
     with hold_workspace(workspace.root) as hold:
         if examination.faults:
+            # another workspace may name this store: its engine would lose the log
+            if (holder := writer_of(path)) is not None:
+                raise being_written(path, holder)
             done.aside = set_aside(path, now)
             into = path.with_name(path.name + ".saved")
             _clear(into)

@@ -285,6 +285,13 @@ def place_of(path: Path) -> str | None:
     return f"{found.st_dev}:{found.st_ino}"
 
 
+def being_written(path: Path, holder: Holder) -> WorkspaceBusyError:
+    """Return the error to raise for a store that another engine writes."""
+    return WorkspaceBusyError(
+        f"{path} is being written by {holder}: `crosswind watch` shows it, `crosswind stop` ends it"
+    )
+
+
 class Leaseholder:
     """This engine's lease on a store. Used by the writer's thread only."""
 
@@ -319,7 +326,7 @@ class Leaseholder:
                 found = lease_of(connection)
                 # its heartbeat advanced while it was watched, whatever its clock says
                 if first is not None and found != first and found is not None:
-                    raise self._busy(found)
+                    raise being_written(self._path, found.holder)
                 fate = ProcessState.GONE if found is None else holder_state(found, self._path)
                 # on another machine or in another container only a heartbeat shows that it lives,
                 # and two equal leases this far apart show none
@@ -331,7 +338,7 @@ class Leaseholder:
                     connection.execute("COMMIT")
                     return found
                 if found is not None and fate is ProcessState.ALIVE:
-                    raise self._busy(found)
+                    raise being_written(self._path, found.holder)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -344,13 +351,7 @@ class Leaseholder:
         """Refuse before waiting for the write lock, which a living engine may hold for long."""
         found = lease_of(connection)
         if found is not None and holder_state(found, self._path) is ProcessState.ALIVE:
-            raise self._busy(found)
-
-    def _busy(self, lease: Lease) -> WorkspaceBusyError:
-        return WorkspaceBusyError(
-            f"{self._path} is being written by {lease.holder}: `crosswind watch` shows it, "
-            "`crosswind stop` ends it"
-        )
+            raise being_written(self._path, found.holder)
 
     def _write(self, connection: sqlite3.Connection) -> None:
         process = this_process()

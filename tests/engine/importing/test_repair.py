@@ -16,6 +16,7 @@ import pytest
 from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.errors import WorkspaceBusyError
 from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
@@ -25,6 +26,7 @@ from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from tests.engine.importing.places import everything, make_place
 from tests.engine.small_workspace import Place
+from tests.engine.store.building import note, write
 from tests.pipelines import run_once
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -197,6 +199,18 @@ def test_what_neither_holds_is_told(place: Place) -> None:
         "giving-in simulate: 1 of 16",
         "giving-in evaluate: 1 of 16",
     ]
+
+
+def test_a_store_that_the_engine_of_another_workspace_writes_is_left_alone(place: Place) -> None:
+    with open_store(place.store) as store:
+        with closing(sqlite3.connect(place.store)) as connection:
+            connection.execute("UPDATE message SET text = text || ' no' WHERE seq % 9 = 0")
+            connection.commit()
+        with pytest.raises(WorkspaceBusyError, match=r"crosswind\.db is being written by process"):
+            put_right(place)
+        assert write(store, note()) == [store.reader.last_seq()]
+    assert list(place.root.glob("crosswind.db.*")) == []
+    assert put_right(place).aside is not None
 
 
 def without_files(place: Place) -> None:
