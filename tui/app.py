@@ -34,7 +34,6 @@ from tui.services.export import Exporter
 from tui.services.plain_letters import AsciiFilter
 from tui.services.preferences import Preferences, PreferencesFile, UserSettings
 from tui.services.terminal import (
-    PROGRESS_VARIABLE,
     ControlCodeFilter,
     KeyQueue,
     TerminalStatus,
@@ -205,10 +204,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._keys = KeyQueue(self)
         self._moment = moment
         self._ascii = wants_ascii(os.environ)
-        wants_progress = bool(os.environ.get(PROGRESS_VARIABLE))
-        self._terminal_status = TerminalStatus(
-            self.to_terminal, progress=wants_progress, plain=self._ascii
-        )
+        self._terminal_status = TerminalStatus(self.to_terminal, os.environ)
         self._slow = slow
         self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)

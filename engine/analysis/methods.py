@@ -162,58 +162,60 @@ _TOLD: Final = {
 
 
 def _counted(analysis: Analysis) -> list[str]:
-    scored = sum(one.scored for one in analysis.targets)
-    of = sum(one.of for one in analysis.targets)
+    checked = (one for one in analysis.group_checks.values() if one.checked)
+    return [*_judging(analysis), *_scored(analysis), *_audited(analysis), *map(_guessed, checked)]
+
+
+def _judging(analysis: Analysis) -> Iterator[str]:
     judges = _labels(one.judges for one in analysis.provenances.values())
-    said = []
     lacking, given = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
     if judges:
         only = ", told the metric's definition and nothing else of the set-up"
         by = listed(judges) + ("" if lacking and lacking == given else only)
-        said.append(f"Transcripts were judged by {by}.")
+        yield f"Transcripts were judged by {by}."
     if lacking:
         verdicts = plural(given, "verdict")
-        said.append(f"What judges were told is not recorded for {lacking:,} of {verdicts}.")
+        yield f"What judges were told is not recorded for {lacking:,} of {verdicts}."
     if analysis.headline_rule:
-        said.append(analysis.headline_rule)
+        yield analysis.headline_rule
+
+
+def _scored(analysis: Analysis) -> Iterator[str]:
+    scored = sum(one.scored for one in analysis.targets)
+    of = sum(one.of for one in analysis.targets)
     reasons = sum((Counter(one.unscored) for one in analysis.targets), Counter[str]())
     why = f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})"
-    said.append(f"{scored:,} of {plural(of, 'conversation')} were scored{why if reasons else ''}.")
+    yield f"{scored:,} of {plural(of, 'conversation')} were scored{why if reasons else ''}."
     early = sum(one.exposure.early for one in analysis.targets)
     ended = sum(one.exposure.conversations for one in analysis.targets)
     planned = sum(one.exposure.planned for one in analysis.targets)
     delivered = sum(one.exposure.delivered for one in analysis.targets)
     if ended:
-        said.append(
-            f"{early:,} of {plural(ended, 'finished conversation')} ended early"
-            + (
-                f", and {delivered:,} of {planned:,} planned landmarks were delivered."
-                if planned
-                else "; no landmark was planned for them."
-            )
+        landmarks = (
+            f", and {delivered:,} of {planned:,} planned landmarks were delivered."
+            if planned
+            else "; no landmark was planned for them."
         )
+        yield f"{early:,} of {plural(ended, 'finished conversation')} ended early{landmarks}"
     stale = sum(one.stale for one in analysis.staleness.values())
     if stale:
-        said.append(
-            f"{plural(stale, 'counting conversation')} {'is' if stale == 1 else 'are'} stale."
-        )
-    invalid = sum(one.invalid for one in analysis.user_audits.values())
-    looked_at = sum(one.looked_at for one in analysis.user_audits.values())
+        yield f"{plural(stale, 'counting conversation')} {'is' if stale == 1 else 'are'} stale."
+
+
+def _audited(analysis: Analysis) -> Iterator[str]:
+    audits = analysis.user_audits.values()
+    looked_at = sum(one.looked_at for one in audits)
     if looked_at:
-        said.append(
-            f"The user model was found not to have done its part in {invalid:,} of {looked_at:,}."
-        )
-    checked = sum(one.landmarks_checked or 0 for one in analysis.user_audits.values())
+        invalid = sum(one.invalid for one in audits)
+        yield f"The user model was found not to have done its part in {invalid:,} of {looked_at:,}."
+    checked = sum(one.landmarks_checked or 0 for one in audits)
     if checked:
         checkers = listed(_labels(one.checkers for one in analysis.provenances.values()))
-        failed = sum(
-            one.faults.get(FaultKind.NOT_CARRIED_OUT, 0) for one in analysis.user_audits.values()
-        )
-        said.append(
+        failed = sum(one.faults.get(FaultKind.NOT_CARRIED_OUT, 0) for one in audits)
+        yield (
             f"In {plural(checked, 'conversation')} {checkers}, told the user's messages and their "
             f"landmarks alone, looked for landmarks that were not carried out; {failed:,} have one."
         )
-    return [*said, *(_guessed(one) for one in analysis.group_checks.values() if one.checked)]
 
 
 def _guessed(check: GroupCheck) -> str:

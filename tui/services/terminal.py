@@ -29,7 +29,7 @@ from textual.message_pump import MessagePump
 from textual.timer import Timer
 
 from engine.benchmark import Stage
-from engine.display import one_line
+from engine.display import one_line, wants_ascii
 from engine.errors import CrosswindError
 from engine.link import Board
 from engine.watch import Watch
@@ -50,15 +50,13 @@ EVERY: Final = 1.0
 class TerminalStatus:
     """Looks at each tick, and speaks seldom."""
 
-    def __init__(
-        self, write: Callable[[str], None], *, progress: bool = False, plain: bool = False
-    ) -> None:
-        """With `progress`, the terminal is told how far it is, for its tab or the task bar. Some
-        show what they do not know as text, so a person asks for it. `plain` is ASCII alone."""
-        self._plain = plain
+    def __init__(self, write: Callable[[str], None], environ: Mapping[str, str]) -> None:
+        """Where `PROGRESS_VARIABLE` is set, the terminal is told how far the run is, for its tab or
+        the task bar: some show what they do not know as text, so a person asks for it."""
+        self._plain = wants_ascii(environ)
         self._write = write
         """To the terminal, as it is."""
-        self._progress = progress
+        self._progress = bool(environ.get(PROGRESS_VARIABLE))
         self._title = ""
         self._shown_progress = NO_PROGRESS
         self._titled_at = float("-inf")
