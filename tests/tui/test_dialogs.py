@@ -31,6 +31,8 @@ from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen, Go
 from tui.screens.quit import QuitScreen, StopOthersScreen, StopScreen
 from tui.screens.rejudge import JudgeAgainScreen
 from tui.screens.review import ReasonScreen
+from tui.text.ink import length
+from tui.widgets.lines import ChoiceList
 
 SOURCES = Path(tui.__file__).parent
 
@@ -101,3 +103,14 @@ def test_every_dialog_says_in_the_same_corner_that_esc_closes_it(
         assert bases >= {TextCard, TypingScreen}
 
     theatre.perform(script, size)
+
+
+def test_what_each_way_to_leave_means_is_said_whole(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.app.push_screen(QuitScreen(theatre.link.board()))
+        await pilot.pause()
+        choices = pilot.app.screen.query_one(ChoiceList)
+        for number in range(choices.row_count()):
+            assert length(choices.row(number)) <= choices.line_width
+
+    theatre.perform(script, (80, 24))

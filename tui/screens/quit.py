@@ -27,7 +27,7 @@ class LeaveOption(NamedTuple):
 
 
 _OFFERS: Final = {
-    QuitChoice.RUNNING: LeaveOption("l", "you can come back to it at any time"),
+    QuitChoice.RUNNING: LeaveOption("l", "come back to it at any time"),
     QuitChoice.AFTER_SPOKEN: LeaveOption("s", "nothing is cut off"),
     QuitChoice.NOW: LeaveOption("n", "what is being spoken is lost"),
     QuitChoice.STAY: LeaveOption("q", "the run goes on"),
