@@ -75,7 +75,7 @@ def send(number: signal.Signals, process: Process) -> bool:
         handle = os.pidfd_open(process.pid) if sys.platform == "linux" else None
         try:
             # checked after opening the handle: from here on the id cannot refer to another process
-            if not _is_there(process) or not _is_own(process.pid):
+            if _began(process.pid) != process.began or not _is_own(process.pid):
                 return False
             if sys.platform == "linux" and handle is not None:
                 signal.pidfd_send_signal(handle, number)
@@ -100,8 +100,8 @@ def _is_own(pid: int) -> bool:
 
 def _is_there(process: Process) -> bool:
     began = _began(process.pid)
-    # an empty start could not be read: the process id alone must do then
-    return began is not None and process.began in {"", began}
+    # an empty start could not be read, then or now: the process id alone must do
+    return began is not None and (began == process.began or "" in {began, process.began})
 
 
 def _boot() -> str:
@@ -128,7 +128,7 @@ def _began(pid: int) -> str | None:
     try:
         # the name in parentheses may hold anything, parentheses too
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends in this moment
         return None
     except OSError:
         return ""
@@ -139,13 +139,26 @@ def _began(pid: int) -> str | None:
 
 def _began_by_ps(pid: int) -> str | None:
     state, _, began = _output_of("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
-    return None if not state or state[0] in _DEAD_STATES else began.strip()
+    if state:
+        return None if state[0] in _DEAD_STATES else began.strip()
+    # ps says nothing of a process that is not there, or it failed or took too long
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass  # it is there, and another user's
+    return ""
 
 
 def _output_of(*command: str) -> str:
     try:
         answer = subprocess.run(  # noqa: S603  (a fixed command of the system)
-            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError, WorkspaceBusyError
+from engine.store import process
 from engine.store.lock import LOCK_NAME, hold_workspace, workspace_holder
-from engine.store.process import _began, send, this_process
+from engine.store.process import ProcessState, _began, _began_by_ps, fate, send, this_process
+from tests.engine.providers.test_open_files import none_left
 from tests.waiting import PATIENCE_S, Child
 
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(60)"]
 PLAINLY: Any = {"capture_output": True, "text": True, "check": True}
 
 
@@ -154,7 +157,7 @@ def test_the_lock_is_its_users_alone_whoever_made_it(tmp_path: Path) -> None:
 
 def test_a_signal_is_sent_to_the_very_process_and_to_no_other() -> None:
     here = this_process()
-    with Child([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+    with Child(SLEEPING) as child:
         try:
             began = _began(child.pid) or ""
             meant = replace(here, pid=child.pid, began=began)
@@ -170,3 +173,26 @@ def test_a_signal_is_sent_to_the_very_process_and_to_no_other() -> None:
             assert child.wait(PATIENCE_S) == -signal.SIGKILL
         finally:
             child.kill()
+
+
+def test_a_process_of_which_ps_says_nothing_is_not_taken_for_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = this_process()
+    monkeypatch.setattr(process, "_began", _began_by_ps)
+    monkeypatch.setattr(process, "_output_of", lambda *_: "")  # it failed, or took too long
+    with Child(SLEEPING) as child:
+        other = replace(here, pid=child.pid, began="Mon Nov 23 15:00:00 2026")
+        assert fate(other, here) is ProcessState.ALIVE
+        assert not send(signal.SIGKILL, other)
+        child.kill()
+        child.wait()
+        assert fate(other, here) is ProcessState.GONE
+
+
+def test_a_process_that_cannot_be_looked_up_is_not_taken_for_gone() -> None:
+    here = this_process()
+    with Child(SLEEPING) as child, none_left():
+        other = replace(here, pid=child.pid, began="then")
+        assert fate(other, here) is ProcessState.ALIVE
+        assert not send(signal.SIGKILL, other)
