@@ -159,6 +159,8 @@ def _output_of(*command: str) -> str:
             text=True,
             check=False,
             timeout=_TIMEOUT_S,
+            # ps writes times in the language and time zone of whoever asks
+            env={"LC_ALL": "C", "TZ": "UTC"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
