@@ -272,6 +272,14 @@ def test_nothing_is_wider_than_the_window(
     tab.context.close()
 
 
+def test_nothing_is_wider_than_a_sheet_of_paper(site: Site, tab: Tab) -> None:
+    tab.page.emulate_media(media="print")
+    tab.page.set_viewport_size({"width": 690, "height": 980})  # A4, upright, without its margins
+    for path in site.pages():
+        page = tab.open(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 690, path
+
+
 def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) -> None:
     tab = Tab(chromium, viewport={"width": 400, "height": 800})
     page = tab.open(site.folder / "metrics.html")
