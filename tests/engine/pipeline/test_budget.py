@@ -345,6 +345,7 @@ def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Plac
                 while pipeline.question is None:
                     assert not call.done()
                     await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a person answers when somebody waits for it
                 pipeline.resume()
                 await call
             await pipeline.close()
