@@ -31,7 +31,7 @@ from engine.cluster.wire import (
 )
 from engine.config.secrets import Environment, Secret
 from engine.config.values import filled_in
-from engine.errors import InputError
+from engine.errors import CrosswindError, InputError
 from engine.providers.agents import RemoteRequest
 from engine.providers.endpoint import Wire, address, checked_address
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
@@ -159,8 +159,11 @@ class Agent:
         self._lapsed = False
 
     async def hello(self, raw: bytes) -> bytes:
-        """Answer the engine's greeting and begin an empty report."""
+        """Answer the engine's greeting and begin an empty report. Raises `CrosswindError` for
+        another one: calls and keys of the first engine must not reach the second."""
         greeting = decoded(raw, Greeting)
+        if self._outbox is not None:
+            raise CrosswindError("it was greeted before")
         raise_limit()
         if greeting.root is not None:
             self._root = Path(greeting.root)

@@ -16,7 +16,7 @@ import pytest
 from engine.benchmark import State
 from engine.cluster.agent import Agent
 from engine.cluster.wire import WIRE_VERSION, Batch, Greeting, encoded, own_version
-from engine.errors import InputError
+from engine.errors import CrosswindError, InputError
 from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.agents import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
@@ -239,6 +239,18 @@ def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
         await lonely.close()
 
     asyncio.run(forget())
+
+
+def test_an_agent_serves_only_the_engine_that_greeted_it_first() -> None:
+    async def greet_twice() -> None:
+        found = Agent({})
+        greeting = encoded(Greeting(WIRE_VERSION, own_version(), 60))
+        await found.hello(greeting)
+        with pytest.raises(CrosswindError, match="greeted before"):
+            await found.hello(greeting)
+        await found.close()
+
+    asyncio.run(greet_twice())
 
 
 def test_a_run_without_agents_waits_and_goes_on_when_one_comes(place: Workplace) -> None:
