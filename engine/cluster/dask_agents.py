@@ -39,7 +39,7 @@ class DaskAgent:
     client: Client
     address: str
     name: str
-    on_closed: Callable[[str], None]
+    on_closed: Callable[[DaskAgent], None]
     _future: Any = None
     _actor: Any = None
 
@@ -78,7 +78,7 @@ class DaskAgent:
         finally:
             if self._future is not None:
                 self._future.release()
-            self.on_closed(self.address)
+            self.on_closed(self)
 
     async def _answer(self, method: str, *given: object) -> Any:
         """Call the actor. Raises `AgentLostError`. Cancelling does not affect the worker."""
@@ -110,7 +110,8 @@ class DaskSource:
     came: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a worker has arrived; otherwise workers are polled every `LOOK_S`."""
     _client: Client | None = None
-    _held: set[str] = field(default_factory=set)
+    _held: set[DaskAgent] = field(default_factory=set)
+    """Agents, not addresses: one that closes late must not free its successor's address."""
     _why: str = ""
 
     @property
@@ -133,11 +134,12 @@ class DaskSource:
         """Yield new workers. Raises `OSError` when the scheduler has gone."""
         while True:
             workers = await _workers_of(client)
-            self._held.intersection_update(workers)
+            self._held -= {agent for agent in self._held if agent.address not in workers}
             for address in self._new(workers):
-                self._held.add(address)
                 name = str(workers[address].get("name", address))
-                yield DaskAgent(client, address, name, self._held.discard)
+                agent = DaskAgent(client, address, name, self._held.discard)
+                self._held.add(agent)
+                yield agent
             if self.processes is not None:
                 self.processes.revive()
             with suppress(TimeoutError):
@@ -151,7 +153,8 @@ class DaskSource:
             for address, one in workers.items()
             if self.processes is not None or RESOURCE in one.get("resources", {})
         ]
-        return [address for address in mine if address not in self._held]
+        held = {agent.address for agent in self._held}
+        return [address for address in mine if address not in held]
 
     async def _let_go(self) -> None:
         client, self._client = self._client, None

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
-from distributed import Client, Scheduler
+from distributed import Client, Scheduler, Worker
 
 from engine.cluster import dask_agents
 from engine.cluster.certificates import certificate_of_this_run, security_of
-from engine.cluster.dask_agents import DaskSource
+from engine.cluster.dask_agents import RESOURCE, DaskSource
 from engine.cluster.folder import ClusterFolder, SchedulerGoneError
+from engine.cluster.pool import AgentHandle
 from engine.cluster.reaching import scheduler_identity
-from engine.cluster.scheduler import scheduler_here
+from engine.cluster.scheduler import PAGES_PORT, scheduler_here
 from tests.waiting import PATIENCE_S
 
 FOREVER_S = 3600
@@ -75,5 +77,74 @@ def test_another_scheduler_is_looked_for_as_soon_as_one_has_gone(
             await source.close()
             for scheduler in schedulers:
                 await scheduler.close()
+
+    asyncio.run(work())
+
+
+def test_a_worker_is_offered_once_though_its_earlier_agent_closes_late(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dask_agents, "LOOK_S", 0.01)
+    monkeypatch.setattr(dask_agents, "AGAIN_S", 0.01)
+    looks, gone = asyncio.Semaphore(0), asyncio.Event()
+    workers_of = dask_agents._workers_of
+
+    async def looked_at(client: Client) -> dict[str, Any]:
+        found = await workers_of(client)
+        if gone.is_set():
+            gone.clear()
+            raise ConnectionError("it has gone")
+        looks.release()
+        return found
+
+    monkeypatch.setattr(dask_agents, "_workers_of", looked_at)
+
+    async def work() -> None:
+        security = security_of(certificate_of_this_run())
+        scheduler = await scheduler_here(security, lambda: None)
+
+        async def connect() -> Client:
+            client: Client = await Client(
+                scheduler.address, security=security, asynchronous=True, set_as_default=False
+            )
+            return client
+
+        source = DaskSource(connect, "nothing can be done")
+        offered = asyncio.Queue[AgentHandle]()
+
+        async def arriving() -> None:
+            async for agent in source.arriving():
+                offered.put_nowait(agent)
+
+        looking = asyncio.create_task(arriving())
+        try:
+            async with (
+                asyncio.timeout(PATIENCE_S),
+                Worker(
+                    scheduler.address,
+                    security=security,
+                    host="127.0.0.1",
+                    protocol="tls://",
+                    nthreads=1,
+                    memory_limit=0,
+                    local_directory=str(tmp_path),
+                    resources={RESOURCE: 1},
+                    dashboard=False,
+                    dashboard_address=PAGES_PORT,
+                ),
+            ):
+                earlier = await offered.get()
+                gone.set()
+                await offered.get()
+                await earlier.close()
+                while not looks.locked():
+                    await looks.acquire()
+                await looks.acquire()  # one may have begun before it closed
+                await looks.acquire()
+                assert offered.empty()
+        finally:
+            looking.cancel()
+            await source.close()
+            await scheduler.close()
 
     asyncio.run(work())
