@@ -62,6 +62,8 @@ class ConnectionPool:
         self._open: set[HttpConnection] = set()
         self._idle: dict[HttpConnection, float] = {}
         """When each connection became idle, longest first."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the idle connections; None before there was one."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
         self._reuses = address.kept
@@ -158,20 +160,23 @@ class ConnectionPool:
         """As `Transport`."""
         if self._idle:
             return True
-        # the limit is the process's: another pool may have to give up an idle connection
+        # the limit is the process's: another pool may have to give up an idle connection, but its
+        # event loop must be this one, as another thread must not touch a connection
         if sum(pool.open for pool in _POOLS) < most_connections() and any_left():
             return True
-        return any(pool.close_longest_idle() for pool in list(_POOLS))
+        loop = asyncio.get_running_loop()
+        return any(pool.close_longest_idle(loop) for pool in list(_POOLS))
 
     @property
     def open(self) -> int:
         """The number of connections, including those that are being opened."""
         return len(self._open) + self._connecting
 
-    def close_longest_idle(self) -> bool:
-        """Close the connection that has been idle longest; return whether there was one."""
+    def close_longest_idle(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Close the connection that has been idle longest; return whether there was one. False for
+        a pool of another event loop than `loop`, on whose thread this is called."""
         longest = next(iter(self._idle), None)
-        if longest is None:
+        if longest is None or self._loop is not loop:
             return False
         del self._idle[longest]
         self._open.discard(longest)
@@ -195,7 +200,7 @@ class ConnectionPool:
         if self._closed or not self._reuses:
             connection.abort()
             return
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._idle[connection] = loop.time()
         if self._sweeping is None:
             self._sweeping = loop.call_later(self._keep_alive_s, self._sweep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import socket
 import threading
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.providers.http import pool
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import Address, ConnectionFailedError, Fault, TransportFailure
 from tests.engine.providers.loopback import HEAD, WORDS, Visit, heard, run, serving, sized
@@ -107,6 +109,30 @@ def test_what_ends_after_a_byte_of_an_answer_is_not_sent_again(beginning: bytes)
     heads: list[bytes] = []
     run(test())
     assert len(heads) == 2
+
+
+def test_an_idle_connection_of_another_event_loop_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(visit: Visit) -> None:
+        await visit.say(sized())
+
+    async def may_send(address: Address) -> bool:
+        return ConnectionPool(address).can_send()
+
+    async def test() -> None:
+        async with serving(answer) as served:
+            connections = ConnectionPool(served.address())
+            await heard(connections)
+            assert not await asyncio.to_thread(asyncio.run, may_send(served.address()))
+            await heard(connections)
+            assert [visit.connection for visit in served.visits] == [1, 1]
+            assert await may_send(served.address())  # here it makes way
+            assert connections.open == 0
+            await connections.close()
+
+    monkeypatch.setattr(pool, "most_connections", lambda: 1)
+    run(test())
 
 
 @pytest.mark.parametrize("unannounced", [b"", STALE, b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
