@@ -231,10 +231,11 @@ def _counted(
 
 def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
     """One sentence for a single track's pairs that are not sure, as it rests on fewer scenarios."""
-    fewest = min(pair.base_scenarios for pair in others)
+    counts = [pair.base_scenarios for pair in others]
+    few = "as few as " if len(set(counts)) > 1 else ""
     return (
         f"{metrics_of(track)} alone: {len(others)} of {plural(of, 'difference')} between targets "
-        f"may be chance ({plural(fewest, 'scenario')})"
+        f"may be chance ({few}{plural(min(counts), 'scenario')})"
     )
 
 

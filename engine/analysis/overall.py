@@ -296,10 +296,14 @@ def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:
         for target, audit in one.user_audits.items():
             before = found.get(target, UserAuditResult(0, 0, 0, {}))
             faults = Counter[FaultKind](before.faults) + Counter(audit.faults)
+            checked = [
+                n for n in (before.landmarks_checked, audit.landmarks_checked) if n is not None
+            ]
             found[target] = UserAuditResult(
                 before.of + audit.of,
                 before.looked_at + audit.looked_at,
                 before.invalid + audit.invalid,
                 dict(faults),
+                sum(checked) if checked else None,
             )
     return found

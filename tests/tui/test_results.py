@@ -294,7 +294,7 @@ def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 
 
-def test_a_metric_that_tells_nobody_apart_is_marked(theatre: Theatre) -> None:
+def test_a_metric_on_which_all_targets_are_the_same_is_marked(theatre: Theatre) -> None:
     both = mixed(1.0)
     pictures = {name: {METRICS[0]: both, METRICS[1]: mixed(0.5)} for name in TARGETS}
 
@@ -303,7 +303,7 @@ def test_a_metric_that_tells_nobody_apart_is_marked(theatre: Theatre) -> None:
         marked, told = [line for line in on_screen(pilot).splitlines() if "≡" in line]
         assert "Leaves the decision" in marked
         assert "≡ all pass" in marked
-        assert "tells nobody apart" in told
+        assert "the same for every target" in told
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 

@@ -201,7 +201,7 @@ def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
         Piece(f"  {_metric_name(metric)}  ", Ink.TEXT),
     ]
     if any(silent.metric_id == metric.id for silent in analysis.no_signal):
-        left.insert(0, Piece(" ≡ tells nobody apart ", Ink.WARN))
+        left.insert(0, Piece(" ≡ the same for every target ", Ink.WARN))
     found = one.metrics.get(metric.id)
     if found is None or found.rate is None:
         return left, [Piece("nothing scored yet ", Ink.MUTED)]

@@ -269,8 +269,8 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
     def _done_blocks(self) -> list[Block]:
         words = (
             f"All of this sample is labelled: {self._way.progress}.\n\n"
-            f"`crosswind calibrate {self._benchmark}` holds the judge against it, and so does\n"
-            "Results in the app (4), under labels.\n"
+            f"`crosswind calibrate {self._benchmark}` compares the judge with your labels.\n"
+            "Results in the app (4) shows the same, under labels.\n"
             f"`crosswind label {self._benchmark} --new` draws another sample.\n\n"
             "u takes the last label back, q leaves."
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.figures import Analysis, Overall
+from engine.analysis.figures import Analysis, Overall, UserAuditResult
 from engine.analysis.findings import findings
 from engine.analysis.overall import overall
 from engine.benchmark import Track
@@ -151,6 +151,26 @@ def test_what_is_unscored_is_bounded_by_the_mean_of_the_benchmarks_bounds() -> N
         "a: 2 of 20 unscored (no usable verdict 2); if they had all failed or all passed"
         in said(found)
     )
+
+
+def test_landmarks_that_nobody_checked_are_counted_over_all_benchmarks() -> None:
+    def audited(name: str, checked: int | None) -> Analysis:
+        audits = {
+            "a": UserAuditResult(
+                of=10, looked_at=10, invalid=0, faults={}, landmarks_checked=checked
+            )
+        }
+        return replace(benchmark(name, shares(a=0.5)), user_audits=audits)
+
+    assert "not known for 9 conversations" in said(overall([audited("one", 4), audited("two", 7)]))
+    assert "carried out its landmarks" not in said(overall([audited("one", None)]))
+
+
+def test_where_scenarios_differ_the_fewest_are_said_as_such() -> None:
+    few = {"a": mixed(0.5), "b": mixed(0.6, turn=1), "c": "+- -+ +-"}
+    rows = [*outcomes(few), *outcomes(few, metric=NEGATIVE)]
+    texts = "\n".join(map(str, findings(analysed(rows, metrics=METRICS))))
+    assert "may be chance (as few as 3 scenarios)" in texts
 
 
 def test_nothing_scored_anywhere_says_so_and_marks_nothing() -> None:
