@@ -301,18 +301,18 @@ def test_an_edited_configuration_counts_from_the_next_order(tmp_path: Path) -> N
 def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_once(
     tmp_path: Path,
 ) -> None:
-    waiting: list[str] = []
-    both = asyncio.Event()
+    begun, ready, both = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     class EndingAtOnce(Pipeline):
         async def work(self, order: Order) -> RunResult:
             result = await super().work(order)
-            waiting.append("main")
+            await begun.wait()
+            ready.set()
             await both.wait()
             return result
 
         async def work_beside(self, order: Order) -> int:
-            waiting.append("beside")
+            begun.set()
             await both.wait()  # before the main order, so that it ends just before it
             raise StoreError("the disk is gone")
 
@@ -322,7 +322,8 @@ def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_onc
         found.door.open.set()
         await found.until(lambda: found.verdicts(HELD) == 1)
         assert (await ask(found, Command.EVALUATE, HELD)).accepted
-        await found.until(lambda: waiting == ["beside", "main"])
+        async with asyncio.timeout(PATIENCE_S):
+            await ready.wait()
         both.set()
         return await serving
 
