@@ -80,7 +80,7 @@ def test_status_says_that_not_everything_is_judged(run: Crosswind, place: Place)
     said = run(command="status")[1]
     assert "not everything is judged yet; `crosswind run` goes on" in said
     run()
-    assert "`crosswind results` shows what came of it" in run(command="status")[1]
+    assert "`crosswind results` shows its results" in run(command="status")[1]
 
 
 def test_its_price_is_that_of_the_stages_up_to_it(run: Crosswind) -> None:

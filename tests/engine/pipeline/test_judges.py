@@ -360,7 +360,7 @@ def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) 
     hearing.run()
     hearing.run(stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}), evaluator="other")
     place.edit(place.config, SINGLE, SINGLE.replace("evaluator,", "evaluator-strict,"))
-    note = "What counts is no longer what counted at the last verdict in 16 conversations"
+    note = "Something else counts than at the last verdict in 16 conversations"
     with place.reader() as reader:
         definition, config = load_definition(place.benchmark), load_config(place.config)
         assert [one for one in counted_of(definition, config, reader).analysis.notes if note in one]

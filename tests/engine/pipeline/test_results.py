@@ -78,7 +78,7 @@ def test_a_judge_that_has_said_nothing_yet_is_named(judged: Place) -> None:
     found = analysis(judged)
     count = sum(one.scored for one in found.targets)
     assert found.notes[-1].startswith(
-        f"{count} conversations count without every verdict of offline:evaluator-strict"
+        f"{count} conversations count without all verdicts of offline:evaluator-strict"
     )
     judged.run()
     assert not any("count without" in note for note in analysis(judged).notes)

@@ -87,7 +87,7 @@ def test_a_user_model_that_is_a_script_is_named_beside_a_target_that_is_none(
     crosswind(place.root, "results", "--html", str(page))
     text = page.read_text("utf-8")
     assert "say nothing about any assistant" not in text
-    assert "offline:user. They are not language models. steadfast is no script" in text
+    assert "offline:user. They are not language models. steadfast is not a script" in text
     exported = json.loads(crosswind(place.root, "export", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported["note"]) == (True, words)
 
