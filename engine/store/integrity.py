@@ -320,7 +320,8 @@ def check_newest(connection: sqlite3.Connection, path: Path) -> None:
         f"SELECT seq, speaker, text, digest FROM message ORDER BY seq DESC LIMIT {_NEWEST}"
     )
     for seq, speaker, text, digest in rows.fetchall():
-        if message_digest(speaker, text) != digest:
+        # damage can make a value of any type of a text
+        if message_digest(speaker, str(text)) != digest:
             raise damaged(path, f"the text of message {seq} is not the one that was stored")
     deadline = time.monotonic() + _LONGEST_S
     connection.set_progress_handler(lambda: time.monotonic() >= deadline, _INSTRUCTIONS)

@@ -350,11 +350,30 @@ def test_a_log_may_hold_more_than_is_known_to_be_acknowledged(path: Path) -> Non
         assert store.reader.last_seq() == int(last)
 
 
-def test_damage_is_looked_for_when_the_last_engine_did_not_end_well(path: Path) -> None:
+def another_text(store: Path) -> None:
+    changed(store, "UPDATE message SET text = 'What drags you there?' WHERE seq = 3")
+
+
+def no_text(store: Path) -> None:
+    begin, required, free = (
+        "PRAGMA writable_schema = ON",
+        "text       TEXT NOT NULL,",
+        "text       TEXT,",
+    )
+    rewrite = "UPDATE sqlite_schema SET sql = replace(sql, '{}', '{}') WHERE name = 'message'"
+    changed(store, begin, rewrite.format(required, free))
+    changed(store, "UPDATE message SET text = NULL WHERE seq = 3")
+    changed(store, begin, rewrite.format(free, required))
+
+
+@pytest.mark.parametrize("harm", [another_text, no_text])
+def test_damage_is_looked_for_when_the_last_engine_did_not_end_well(
+    path: Path, harm: Callable[[Path], None]
+) -> None:
     with open_store(path) as store:
         play(store)
     crashed = killed(path, ACKNOWLEDGED)
-    changed(crashed, "UPDATE message SET text = 'What drags you there?' WHERE seq = 3")
+    harm(crashed)
     for _ in range(2):
         with pytest.raises(StoreError, match=r"is damaged \(the text of message 3 is not the one"):
             open_store(crashed)
