@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from engine.cli.main import main
+from tests.engine.importing.building import BENCHMARK, CONFIG
 from tests.engine.small_workspace import small_workspace
 
 NAMES: Final = ("crosswind.db*", "search.db*", "crosswind.lock", "crosswind.log")
@@ -27,7 +28,7 @@ def mask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return small_workspace(tmp_path / "place").root
+    return small_workspace(tmp_path / "place", CONFIG, BENCHMARK).root
 
 
 def do(root: Path, *words: str) -> None:
