@@ -1,1 +1,1 @@
-"""Text as styled, wrapped lines: what states make and widgets draw, nothing of Textual in it."""
+"""Styled, wrapped lines of text, independent of Textual."""

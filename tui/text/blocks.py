@@ -1,8 +1,7 @@
-"""What a transcript is made of, and where each piece of it lies. Knows no screen.
+"""Lay out the blocks of a transcript in rows. Independent of any screen.
 
-A document is given its blocks whole again and again, and finds out by itself what has changed. A
-passage that has only grown is wrapped from its last row on.
-"""
+A document is given all of its blocks each time, and works out what has changed. A passage that has
+only grown is wrapped again from its last row on."""
 
 from __future__ import annotations
 
@@ -19,35 +18,35 @@ from tui.text.wrap import TextRow, Wrapped
 
 LABEL_WIDTH: Final = 10
 NARROW: Final = 40
-"""Below it, labels stand above their passage instead of beside it."""
+"""Below this many cells, a label stands above its passage instead of beside it."""
 ROOM_FOR_LEAD: Final = 30
-"""Below it, text begins at the very edge."""
+"""Below this many cells, text begins in the first column."""
 READABLE: Final = 96
-"""Text is not set wider than this: longer rows are hard to read."""
+"""Text is set at most this many cells wide: longer rows are hard to read."""
 RAIL: Final = 28
 ROOM_FOR_RAIL: Final = 104
-"""Of the cells of a document that may have one, and from how many of them on it has it."""
+"""The rail's width in cells, and how wide a document must be to show its rail."""
 LEAST_TITLE: Final = 20
-"""Cells of a title below which it has no note beside it."""
+"""If a title would have fewer cells than this, its note is left out."""
 LONG_LINE: Final = 5_000
-"""Characters of a line beyond which it is no Markdown."""
+"""A line with more characters than this is not read as Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A title, and a thin line behind it."""
+    """A title followed by a thin line."""
 
     key: Hashable
     title: str
     note: str = ""
-    """At the right end."""
+    """Shown at the right end."""
     ink: Ink = Ink.MUTED
     lined: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text and who or what it is from. All of its text is fit to be drawn."""
+    """A text with a label that names its source. The text must be safe to draw already."""
 
     key: Hashable
     label: str
@@ -55,18 +54,18 @@ class Passage:
     label_ink: Ink = Ink.MUTED
     ink: Ink = Ink.TEXT
     gutter: Ink | None = None
-    """A thin bar along the text."""
+    """The ink of a thin bar along the left edge of the text; None draws no bar."""
     light_markdown: bool = False
     marks: tuple[Styled, ...] = ()
-    """Evidence, and what was searched for, each in the order of the text."""
+    """Ranges of evidence and of search hits; each kind in the order of the text."""
     folded: bool = False
-    """Shown as one row."""
+    """Whether the passage is shown as a single row."""
     growing: bool = False
-    """It is being written at this moment."""
+    """Whether the text is still being written."""
     close: bool = False
-    """No blank row behind it."""
+    """Whether the blank row after the passage is left out."""
     aside: bool = False
-    """Where there is a rail, it stands on it, beside what follows up to the next rule."""
+    """Whether it stands on the rail, if there is one, beside what follows up to the next rule."""
 
 
 Block = Rule | Passage
@@ -75,7 +74,7 @@ _NOTHING: Final = Wrapped("", 0)
 
 
 class MarkPosition(NamedTuple):
-    """Where a piece of evidence is: the index of its block, and which of the block's it is."""
+    """The position of a mark: the index of its block, and its number within that block."""
 
     block: int
     number: int
@@ -83,15 +82,15 @@ class MarkPosition(NamedTuple):
 
 @dataclass(slots=True)
 class _Laid:
-    """A block, and its rows in the present width."""
+    """A block and its rows at the current width."""
 
     block: Block
     rows: Wrapped = _NOTHING
     head: int = 0
-    """Rows before the text."""
+    """Rows above the text: 1 if the label stands there, else 0."""
     fences: list[int] = field(default_factory=list)
     reach: list[int] = field(default_factory=list)
-    """How far any of the marks up to each of them reaches."""
+    """For each mark, the greatest end of all marks up to and including it."""
 
     @property
     def marks(self) -> tuple[Styled, ...]:
@@ -113,33 +112,33 @@ class _Laid:
 
 
 class Document:
-    """Blocks one below the other, in rows of a width."""
+    """Blocks stacked in rows of a fixed width."""
 
     def __init__(self, width: int = 80, *, rail: bool = False) -> None:
-        """At a width of 0, which is not known yet, nothing is shown."""
+        """`width` is in cells; at 0, which means not known yet, no text is laid out."""
         self.width = width
         self._may_have_rail = rail
         self._laid: list[_Laid] = []
         self._tops: list[int] = [0]
-        """The first row of each block, and the row behind the last one."""
+        """The first row of each block, then the row after the last block."""
         self._asides: list[tuple[int, _Laid]] = []
-        """What stands on the rail, and from which row on."""
+        """The passages on the rail, each with its first row."""
         self._marked: dict[Ink, list[MarkPosition]] = {}
 
     @property
     def height(self) -> int:
-        """The rows of the whole document."""
+        """The number of rows."""
         return self._tops[-1]
 
     @property
     def trailing_blank(self) -> int:
-        """Rows at the end that show nothing and need not be seen."""
+        """The number of blank rows at the end, 0 or 1, that need not be visible."""
         last = self._laid[-1].block if self._laid else None
         filled = self._aside_row(self.height - 1) is not None
         return int(isinstance(last, Passage) and not last.close and not filled)
 
     def set(self, blocks: Sequence[Block]) -> int | None:
-        """Hold these blocks; the first row that differs from before, None where none does."""
+        """Replace the blocks. Returns the first row that differs from before; None if none does."""
         known = {laid.block.key: (index, laid) for index, laid in enumerate(self._laid)}
         laid: list[_Laid] = []
         first: tuple[int, int] | None = None
@@ -155,19 +154,19 @@ class Document:
         return None if first is None else self._tops[first[0]] + first[1]
 
     def resize(self, width: int) -> None:
-        """Wraps everything anew, for `width` cells."""
+        """Wrap everything again, for `width` cells."""
         self.width = width
         self._place([self._lay(laid.block) for laid in self._laid])
 
     def locate(self, row: int) -> tuple[Hashable, int] | None:
-        """The key of the block that has this row, and the row's number in it."""
+        """The key of the block that contains this row, and the row's number within the block."""
         index = bisect_right(self._tops, row) - 1
         if not 0 <= index < len(self._laid):
             return None
         return self._laid[index].block.key, row - self._tops[index]
 
     def find(self, place: tuple[Hashable, int]) -> int | None:
-        """The row that `locate` told of, or the nearest one that its block still has."""
+        """The nearest row still there to a place from `locate`; None if its block is gone."""
         key, row = place
         for laid, top in zip(self._laid, self._tops, strict=False):
             if laid.block.key == key:
@@ -179,7 +178,7 @@ class Document:
         return self._tops[:-1]
 
     def rules(self) -> list[int]:
-        """The rows of all rules."""
+        """The row of each rule."""
         return [
             top
             for laid, top in zip(self._laid, self._tops, strict=False)
@@ -187,7 +186,7 @@ class Document:
         ]
 
     def marks(self, ink: Ink) -> list[MarkPosition]:
-        """All marks in an ink, in the order of the text."""
+        """All marks of one ink, in the order of the text."""
         if ink not in self._marked:
             self._marked[ink] = [
                 MarkPosition(index, number)
@@ -198,11 +197,11 @@ class Document:
         return self._marked[ink]
 
     def has(self, mark: MarkPosition) -> bool:
-        """Whether there still is such a mark."""
+        """Whether the mark still exists."""
         return mark.block < len(self._laid) and mark.number < len(self._laid[mark.block].marks)
 
     def mark_rows(self, mark: MarkPosition) -> tuple[int, int]:
-        """From which row to before which one a mark reaches."""
+        """The rows of a mark, as the first row and the row after the last."""
         laid = self._laid[mark.block]
         style = laid.marks[mark.number]
         first = laid.rows.row_of(style.start)
@@ -211,7 +210,7 @@ class Document:
         return base + first, base + last + 1
 
     def line(self, row: int, mark: MarkPosition | None = None) -> list[Piece]:
-        """What a row shows; `mark` is the one that was jumped to."""
+        """What a row shows, with `mark`, the mark jumped to last, highlighted."""
         beside = self._aside_row(row)
         if beside is None:
             return self._main_row(row, mark)
@@ -236,7 +235,7 @@ class Document:
         top = end_beside = 0
         for each in laid:
             if isinstance(each.block, Rule):
-                # what stands on the rail belongs to this part: the next rule begins below it
+                # what stands on the rail belongs to this part, so the next rule begins below it
                 top = max(top, end_beside)
             self._tops.append(top)
             if self._is_aside(each.block):
@@ -254,7 +253,7 @@ class Document:
         return self._has_rail and isinstance(block, Passage) and block.aside
 
     def _aside_row(self, row: int) -> list[Piece] | None:
-        """What stands on the rail there: a label, and beneath it the text."""
+        """What the rail shows on this row: a label, and the text below it. None if nothing."""
         index = bisect_right(self._asides, row, key=_top) - 1
         if index < 0:
             return None
@@ -268,21 +267,21 @@ class Document:
         return [bar, *self._text(laid, laid.block, laid.rows[number], None)]
 
     def _renewed(self, before: _Laid | None, block: Block) -> tuple[_Laid, int | None]:
-        """The block laid out, and the first of its rows that differs from what was there."""
-        # identity first: blocks are compared at each tick, and most are the very objects of the
-        # last one
+        """The block laid out, and its first row that differs from `before`; None if none
+        differs."""
+        # identity first: blocks are compared at each tick, and most are the same objects as before
         if before is not None and (before.block is block or before.block == block):
             return before, None
         if before is None or not isinstance(before.block, Passage):
             return self._lay(block), 0
-        # a reply that is being spoken grows twelve times a second: only its last row is wrapped
-        # anew
+        # a reply that is being written grows twelve times a second, so only its last row is wrapped
+        # again
         if self.width and isinstance(block, Passage) and _grew(before.block, block):
             return self._extended(before, block)
         return self._lay(block, before), 0
 
     def _lay(self, block: Block, before: _Laid | None = None) -> _Laid:
-        """In rows of its own, or in those of what was `before` where they are the same."""
+        """Lay out a block. Reuses the rows of `before` if text and layout are the same."""
         if isinstance(block, Rule):
             return _Laid(block)
         head = int(self._is_narrow and bool(block.label))
@@ -302,7 +301,7 @@ class Document:
         longer.reach = laid.reach
         if block.light_markdown:
             line = block.text.rfind("\n", 0, last) + 1
-            # from the begin of its last line on: half a fence may have become a whole one
+            # from the beginning of the last line on: half a fence may have become a whole one
             longer.fences = [fence for fence in laid.fences if fence < line]
             longer.fences += ink.fences(block.text, line)
         return longer, laid.head + len(laid.rows) - 1
@@ -313,7 +312,7 @@ class Document:
 
     @property
     def _lead(self) -> int:
-        """Blank cells before all of what is narrow, as before a title; none where each counts."""
+        """Blank cells before titles, and before text in a narrow document."""
         return int(self.width >= ROOM_FOR_LEAD)
 
     def _text_width(self, gutter: Ink | None) -> int:
@@ -327,7 +326,7 @@ class Document:
         note = [Piece(" "), Piece(rule.note, Ink.MUTED), Piece(" ")] if rule.note else []
         room = self.width - length(title) - length(note)
         if room < 1:
-            # what is noted may turn the title's meaning round, so the title is cut first
+            # the note may reverse the meaning of the title, so the title is cut first
             note = note if self.width - length(note) >= LEAST_TITLE else []
             title = fitted(title, self.width - length(note))
             room = self.width - length(title) - length(note)
@@ -365,7 +364,7 @@ class Document:
             styles.append(passage.marks[current]._replace(ink=Ink.EVIDENCE_NOW))
         pieces = painted(passage.text, row.start, row.end, styles, passage.ink)
         if passage.folded:
-            # folded is one row, whatever line ends the text has
+            # a folded passage is one row, even if its text has line breaks
             pieces = [Piece(" ".join(text.split()), ink) for text, ink in pieces]
         return [Piece(" " * row.indent), *pieces] if row.indent else pieces
 
@@ -375,7 +374,7 @@ _top: Final = itemgetter(0)
 
 
 def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Sequence[Styled]:
-    """The inks of the whole line that the row is part of; asked for with each of its rows."""
+    """The Markdown inks of the whole line that this row is part of."""
     if not passage.light_markdown:
         return ()
     text, earliest = passage.text, max(row.start - LONG_LINE, 0)
@@ -389,7 +388,7 @@ def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Se
 
 
 def _reads_as(before: Block, after: Passage) -> bool:
-    """Whether both have the same text in the same rows."""
+    """Whether both blocks have the same text, wrapped into the same rows."""
     return (
         isinstance(before, Passage)
         and before.text == after.text
@@ -400,7 +399,7 @@ def _reads_as(before: Block, after: Passage) -> bool:
 
 
 def _grew(before: Block, after: Passage) -> bool:
-    """Whether `after` is the same passage, with more text or as much."""
+    """Whether `after` is the same passage with the same text, or with text appended."""
     return (
         isinstance(before, Passage)
         and before.key == after.key

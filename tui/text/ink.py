@@ -1,5 +1,4 @@
-"""The inks that lines are drawn in, also by light Markdown; what each looks like is the theme's
-business."""
+"""The inks that lines are drawn in, and light Markdown. The theme decides how each ink looks."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 
 
 class Ink(StrEnum):
-    """What a text is, by which a theme says how it looks."""
+    """The role of a text. The theme assigns each role its look."""
 
     TEXT = "text"
     STRONG = "strong"
@@ -33,25 +32,25 @@ class Ink(StrEnum):
     CODE = "code"
     EVIDENCE = "evidence"
     EVIDENCE_NOW = "evidence-now"
-    """The evidence, or what was searched for, that was jumped to last."""
+    """The mark, evidence or search hit, that was jumped to last."""
     FOUND = "found"
-    """What was searched for."""
+    """A search hit."""
     CURSOR = "cursor"
     CURSOR_IDLE = "cursor-idle"
-    """The cursor of a pane that has not the focus."""
+    """The cursor in a pane without the focus."""
 
     @property
     def component(self) -> str:
-        """The component class that has its look."""
+        """The name of the CSS component class that styles this ink."""
         return f"ink--{self.value}"
 
 
 VERDICT_INKS: Final[Mapping[bool | None, Ink]] = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
-"""Of a verdict; None is unscored."""
+"""The ink of each verdict: passed, failed, and None for unscored."""
 
 
 class Piece(NamedTuple):
-    """Some text of a line, in one ink."""
+    """A part of a line, in one ink."""
 
     text: str
     ink: Ink = Ink.TEXT
@@ -60,9 +59,9 @@ class Piece(NamedTuple):
 Line = Sequence[Piece]
 
 MEANINGFUL: Final = 10
-"""A line cut shorter than this says too little."""
+"""A line cut to fewer cells than this says too little."""
 TOLD_APART: Final = 6
-"""Cells from which on names can be told apart."""
+"""The fewest cells in which similar names can be told apart."""
 _BLANK: Final = Piece(" ")
 
 
@@ -75,13 +74,13 @@ class Styled(NamedTuple):
 
 
 def length(line: Iterable[Piece]) -> int:
-    """How many cells a line takes."""
+    """The width of a line in cells."""
     return sum(cell_len(piece.text) for piece in line)
 
 
 def pad(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
-    """Cut or filled up to a width in cells; cut text ends in an ellipsis, or has it in the
-    `middle`, as names that are told apart by their ends."""
+    """Cut or fill a text to a width in cells. A cut text ends in an ellipsis, or with `middle` has
+    it in the middle, for names that differ at their ends."""
     room = width - cell_len(text)
     if room >= 0:
         return " " * room + text if right else text + " " * room
@@ -89,27 +88,27 @@ def pad(text: str, width: int, *, right: bool = False, middle: bool = False) -> 
 
 
 def shorten(text: str, width: int) -> str:
-    """At most `width` cells; cut text ends in an ellipsis."""
+    """Cut a text to at most `width` cells. A cut text ends in an ellipsis."""
     if cell_len(text) <= width:
         return text
     return "" if width < 1 else set_cell_size(text, width - 1) + "…"
 
 
 def shorten_middle(text: str, width: int) -> str:
-    """At most `width` cells; of text that is cut both ends stay."""
+    """Cut a text to at most `width` cells in its middle, so that both ends stay."""
     if cell_len(text) <= width or width < 3:
         return shorten(text, width)
     end = (width - 1) // 2
-    # from behind, so that cells are counted where they stand
+    # reversed, so that cells are counted from the end
     tail = set_cell_size(text[::-1], end)[::-1]
     return shorten(text, width - end) + tail
 
 
 @lru_cache(maxsize=256)
 def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
-    """Each name in at most `width` cells, cut in its middle as `shorten_middle` does. Names that
-    would look alike keep the part in which they differ, or else get a number, if there is room
-    for more than that."""
+    """Map each name to at most `width` cells, cut in the middle like `shorten_middle`. Names that
+    would look alike keep the part in which they differ. If they still look alike, they get a
+    number. Below `TOLD_APART` cells, names are only cut."""
     found = {name: shorten_middle(name, width) for name in names}
     if width < TOLD_APART:
         return found
@@ -125,12 +124,12 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
 
 
 def pad_apart(name: str, names: Iterable[str], width: int) -> str:
-    """Cut or filled up to a width in cells, told apart from the others that are shown with it."""
+    """Cut or fill a name to a width in cells, told apart from the other `names` shown with it."""
     return pad(told_apart((*names, name), width)[name], width)
 
 
 def _alike(found: Mapping[str, str]) -> list[list[str]]:
-    """Names that are shown as one."""
+    """Groups of names that are shown as the same text."""
     by_text: dict[str, list[str]] = {}
     for name, text in found.items():
         by_text.setdefault(text, []).append(name)
@@ -138,13 +137,14 @@ def _alike(found: Mapping[str, str]) -> list[list[str]]:
 
 
 def _in_common(texts: Iterable[str]) -> int:
-    """With how many same characters they begin."""
+    """The length in characters of the common prefix."""
     together = zip(*texts, strict=False)
     return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, together))
 
 
 def _around(name: str, before: int, behind: int, width: int) -> str:
-    """What stands between `before` and `behind` characters, with as much around it as fits."""
+    """Cut a name to what is between its first `before` and last `behind` characters, with as much
+    around that as fits."""
     end = len(name) - behind
     middle = _first_cells(name[before:end], max(width // 2, 1))
     rest = max(width - cell_len(middle) - 2, 0)
@@ -158,7 +158,7 @@ def _first_cells(text: str, cells: int) -> str:
 
 
 def fitted(line: Line, width: int) -> list[Piece]:
-    """The line, cut where it is too long."""
+    """The line, cut to `width` cells if it is longer."""
     pieces: list[Piece] = []
     for piece in line:
         cells = cell_len(piece.text)
@@ -171,8 +171,8 @@ def fitted(line: Line, width: int) -> list[Piece]:
 
 
 def spread(left: Line, right: Line, width: int, fill: Piece = _BLANK) -> list[Piece]:
-    """`left` and `right` at the two ends of a line. Where both do not fit, `left` is cut; where it
-    would be cut to nothing, `right` is left out."""
+    """Put `left` and `right` at the two ends of a line. If both do not fit, `left` is cut; if too
+    little of `left` would remain, `right` is left out."""
     room = width - length(right) - 1
     if room < min(MEANINGFUL, length(left)):
         right, room = (), width
@@ -182,7 +182,7 @@ def spread(left: Line, right: Line, width: int, fill: Piece = _BLANK) -> list[Pi
 
 
 def painted(text: str, start: int, end: int, styles: Sequence[Styled], ink: Ink) -> list[Piece]:
-    """Characters `start` to `end` in `ink`, but where a style says otherwise; later ones win."""
+    """Characters `start` to `end` in `ink`, except where a style applies. Later styles win."""
     edges = {start, end}
     styles = [style for style in styles if style.start < end and style.end > start]
     for style in styles:
@@ -195,8 +195,8 @@ def painted(text: str, start: int, end: int, styles: Sequence[Styled], ink: Ink)
     return pieces
 
 
-# Light Markdown has no parser and no document: a line is looked at alone, so text can be drawn
-# while it is still being written, and the marks stay, so a reviewer sees each character sent.
+# Light Markdown has no parser and no document. Each line is styled alone, so that text can be drawn
+# while it is being written. Markup characters stay, so that a reviewer sees what was sent.
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _HEADING: Final = re.compile(r"(?P<mark>#{1,6} +)(?P<text>.*)")
 _ITEM: Final = re.compile(r" *(?P<mark>[-*+•]|\d{1,3}[.)]) ")
@@ -208,7 +208,7 @@ _INLINE: Final = re.compile(
 
 
 def fences(text: str, start: int = 0) -> list[int]:
-    """Where the lines begin that open or close a block of code; `start` is the start of a line."""
+    """The starts of the lines that open or close a code block; `start` is a line's start."""
     if "```" not in text and "~~~" not in text:
         return []
     return [fence.start() for fence in _FENCE.finditer(text, start)]

@@ -1,5 +1,5 @@
-"""Curves over turns, and values with their intervals on a scale. The library that draws curves is
-loaded when they are first looked at."""
+"""Draw curves over turns, and values with intervals on a scale. The library that draws curves is
+loaded when curves are first shown."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from engine.report.scale import Scale
 from tui.text.ink import Ink, Line, Piece, fitted, told_apart
 
 LEAST: Final = (44, 11)
-"""Cells and rows below which a plot says less than its table."""
+"""The fewest cells and rows of a plot; a smaller one says less than its table."""
 MARKS: Final = (0, 25, 50, 75, 100)
 _FIRST_COLOUR: Final = 101
-"""The library's numbers for our curves begin here; what it draws around them has lower ones."""
+"""The library's colour number of our first curve; those of its frame are lower."""
 _HEAD, _FOOT = 1, 2
-"""Rows of its frame."""
+"""Rows of the library's frame above and below the curves."""
 _NAME: Final = 16
 _CODES: Final = re.compile(r"\x1b\[([0-9;]*)m")
 _COLOUR: Final = re.compile(r"38;5;(\d+)")
@@ -30,15 +30,15 @@ _library: ModuleType | None = None
 
 
 def load() -> None:
-    """Takes a moment: not for the screen's loop. Where the library is not built for a machine,
-    there are no plots; what they show stands in their tables."""
+    """Import the plotting library. Slow, so do not call it on the event loop. If the library is not
+    available on this machine, there are no plots; their tables show the same figures."""
     global _library
     with suppress(ImportError, OSError):
         _library = import_module("plotext")
 
 
 class Curve(NamedTuple):
-    """A share for each turn, from the first one on, and who it is about."""
+    """A named curve: a share, 0 to 1, for each turn from the first on."""
 
     name: str
     shares: Sequence[float]
@@ -46,8 +46,8 @@ class Curve(NamedTuple):
 
 
 def plot(curves: Sequence[Curve], width: int, height: int) -> list[Line]:
-    """The last curves lie above the first ones, and each has its name at its end. Nothing where
-    there is no room, nothing to join, or no library."""
+    """Draw curves, each with its name at its end; later curves cover earlier ones. Returns no lines
+    if there is too little room, fewer than two turns, or no library."""
     if not curves or width < LEAST[0] or height < LEAST[1] or len(curves[0].shares) < 2:
         return []
     drawn = _drawn(curves, width - _NAME, height)
@@ -61,7 +61,7 @@ def plot(curves: Sequence[Curve], width: int, height: int) -> list[Line]:
 
 
 def _drawn(curves: Sequence[Curve], width: int, height: int) -> str | None:
-    """As text with colours in it; None while there is no library."""
+    """The library's output, with colour codes; None if the library is not loaded."""
     if _library is None:
         return None
     figure = _library.figure
@@ -84,7 +84,7 @@ def _drawn(curves: Sequence[Curve], width: int, height: int) -> str | None:
 
 
 def _inked(line: str, curves: Sequence[Curve]) -> Iterator[Piece]:
-    """The library's colours become inks, so that every theme fits."""
+    """Replace the library's colours by inks, so that the plot fits every theme."""
     ink = Ink.RULE
     # split at a pattern with one group gives text and codes in turn
     for number, part in enumerate(_CODES.split(line)):
@@ -104,7 +104,7 @@ def _ink(colour: int, curves: Sequence[Curve]) -> Ink:
 
 
 def _beside(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curve]]:
-    """In which row the name of each stands: where its curve ends, or the next that is free."""
+    """The row of each curve's name: where the curve ends, or the next free row."""
     rows = height - _HEAD - _FOOT
     taken: set[int] = set()
     names = told_apart(tuple(curve.name for curve in curves), _NAME - 2)
@@ -119,21 +119,21 @@ def _beside(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curve]]
 
 @dataclass(frozen=True, slots=True)
 class Whiskers:
-    """A value with the ends of its interval."""
+    """A value, with the ends of its interval if known."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     sure: bool = True
-    """A hollow dot says that it is not to be relied on."""
+    """False draws a hollow dot: the value is not reliable."""
     ink: Ink = Ink.ACCENT
     bounds: tuple[float, float] | None = None
-    """How far it could lie at either side, whatever is not known yet."""
+    """The lowest and highest value possible, whatever is still missing turns out to be."""
 
 
 def tick_line(scale: Scale, width: int) -> Line:
-    """The labels of its ticks, each where there is room for it, in as many cells as `width`; those
-    of both ends first, which say how far it reaches."""
+    """Label the ticks of a scale that is `width` cells wide, where there is room. The two ends come
+    first: they show the scale's range."""
     text = [" "] * width
     first, *between, last = scale.ticks
     for tick in (first, last, *between):
@@ -147,14 +147,14 @@ def tick_line(scale: Scale, width: int) -> Line:
 
 
 def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
-    """The value with its interval on the scale, in as many cells as `width`."""
+    """Draw a value with its interval on a scale that is `width` cells wide."""
     cells = _ground(scale, width)
     if drawn.bounds is not None:
         _across(cells, scale, *drawn.bounds, Piece("╌", Ink.WARN))
     if drawn.low is not None and drawn.high is not None:
         _across(cells, scale, drawn.low, drawn.high, Piece("─", drawn.ink))
-        # the ends after the line, and the value last: where they share a cell the more telling one
-        # is seen
+        # the ends after the line and the value last: if two share a cell, the more important one is
+        # visible
         cells[_cell(scale, drawn.low, width)] = Piece("├", drawn.ink)
         cells[_cell(scale, drawn.high, width)] = Piece("┤", drawn.ink)
     if drawn.value is not None:
@@ -163,11 +163,11 @@ def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
 
 
 def moved(before: float, after: float, scale: Scale, width: int, ink: Ink) -> Line:
-    """From where to where a value went."""
+    """Draw the change of a value from `before` to `after`."""
     cells = _ground(scale, width)
     start, end = _cell(scale, before, width), _cell(scale, after, width)
     _across(cells, scale, min(before, after), max(before, after), Piece("─", ink))
-    # where it came from first, so that where it went to is seen when both share a cell
+    # the old value first, so that the new one is visible if both share a cell
     cells[start] = Piece("○", Ink.MUTED)
     cells[end] = Piece("●" if start == end else "▶" if end > start else "◀", ink)
     return _joined(cells)

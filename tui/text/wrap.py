@@ -1,16 +1,16 @@
-"""Breaks text into rows of a width, and goes on from the last row when the text has grown.
-Says which columns of a table fit into a line, and how a row and their titles stand in them.
+"""Wrap text into rows of a width, continuing from the last row when the text has grown. Also lays
+out the columns of a table: which of them fit into a line, and their titles.
 
-Only where rows begin is kept: a long text has too many of them for an object each.
+Only the starts of rows are kept: a long text has too many rows for an object each.
 
-The rule is greedy, and looks only forward from where a row begins. So appended text can change the
-last row and nothing above it, and wrapping from there gives what wrapping the whole would give:
+Wrapping is greedy, and looks only forward from the start of a row. So appended text can change only
+the last row, and wrapping from there gives the same rows as wrapping the whole text:
 
-- A row takes words while they fit. Blanks between rows belong to no row. Blanks that open a
+- A row takes words while they fit. Blanks between rows belong to no row. Blanks at the start of a
   paragraph are its indentation and stay.
-- A word that does not fit begins a row of its own; one that is wider than a whole row is cut there,
-  between characters as a person sees them. (Were it cut in the row before, that row would change
-  when a growing word turns out to be too wide.)
+- A word that does not fit begins a new row. A word wider than a whole row is cut there, between
+  graphemes. (If it were cut in the row before, that row would change when a growing word turns out
+  to be too wide.)
 - East Asian text can be broken at each of its characters.
 - Rows of a list item are indented to its first word.
 """
@@ -31,11 +31,11 @@ from rich.cells import cell_len, split_graphemes
 from tui.text.ink import Ink, Piece, pad
 
 LIST_ROOM: Final = 24
-"""Rows narrower than this have no room for the indentation of lists."""
+"""Rows narrower than this many cells do not indent list items."""
 AT_ONCE: Final = 4_000
-"""Characters that are measured together."""
+"""Characters measured in one pass."""
 LONGEST: Final = 1_000
-"""Characters of a word that are measured together: more than any row has."""
+"""The longest piece of a word, in characters, that is measured as a whole; longer than any row."""
 
 _BLANKS: Final = " \u3000"
 _ONE_CELL: Final = re.compile(
@@ -51,43 +51,43 @@ _UNIT: Final = re.compile(
     f"[{_BLANKS}]*(?:[{_EAST_ASIAN}]+(?![{_JOINED}])|[{_EAST_ASIAN}][{_JOINED}]+"
     f"|[^{_BLANKS}{_EAST_ASIAN}]{{1,{LONGEST}}})"
 )
-"""What no row breaks in, or East Asian characters; and the blanks before it."""
+"""Part of a word that no row breaks, or East Asian characters, with the blanks before it."""
 _BREAKS_ANYWHERE: Final = re.compile(f"[{_EAST_ASIAN}](?![{_JOINED}])")
 _TWO_CELLS: Final = re.compile(
     "[\u3001-\u3029\u3041-\u3096\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
 )
-"""Those of them that any terminal shows in two cells."""
+"""Characters that every terminal shows in two cells."""
 _ITEM: Final = re.compile(r" {0,8}(?:[-*+•]|\d{1,3}[.)]) {1,3}(?=\S)")
 _cells: Final = lru_cache(maxsize=16_384)(cell_len)
 
 
 class TextRow(NamedTuple):
-    """Characters `start` to `end` of a text, on one row."""
+    """One row: characters `start` to `end` of a text."""
 
     start: int
     end: int
     indent: int = 0
-    """Blanks to draw before it."""
+    """Blank cells to draw before the row."""
 
 
 class Wrapped:
-    """A text in rows of a width; all in one row where that is 0."""
+    """A text wrapped into rows of `width` cells; a width of 0 puts all of it in one row."""
 
     __slots__ = ("openings", "starts", "text", "width")
 
     def __init__(self, text: str, width: int, before: Wrapped | None = None) -> None:
-        """`before` is what was made of the beginning of the text, in the same width."""
+        """`before` is the wrapping of a prefix of the text, at the same width."""
         self.text = text
         self.width = width
         # four bytes a row: a transcript may have a hundred thousand
         self.starts: array[int] = array("I", [0]) if before is None else before.starts[:]
         self.openings: array[int] = array("I", [0]) if before is None else before.openings[:]
-        """Where paragraphs begin, of which each is a line of the text."""
+        """The starts of paragraphs; each line of the text is a paragraph."""
         if width:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Find where the rows begin that are not known yet, from the last known one on."""
+        """Find the starts of the remaining rows, from the last known one on."""
         text, start, opening = self.text, self.starts[-1], self.openings[-1]
         while True:
             end = text.find("\n", opening)
@@ -115,19 +115,19 @@ class Wrapped:
         return TextRow(start, _drop_blanks(text, start, end), indent)
 
     def row_of(self, place: int) -> int:
-        """Which row has a character of the text."""
+        """The number of the row that contains the character at `place`."""
         return max(bisect_right(self.starts, place) - 1, 0)
 
 
 def _hang(text: str, opening: int, width: int) -> int:
-    """By how much rows of a paragraph are indented, but for its first."""
+    """The indentation, in cells, of all rows of a paragraph but the first."""
     item = _ITEM.match(text, opening) if width >= LIST_ROOM else None
     return 0 if item is None else item.end() - opening
 
 
 def _later_starts(text: str, opening: int, start: int, end: int, width: int) -> Iterable[int]:
-    """Where the rows of a paragraph begin that come behind the one at `start`."""
-    # most paragraphs are one short line: nothing to measure
+    """The starts of a paragraph's rows after the one at `start`."""
+    # most paragraphs are one short line, with nothing to measure
     if start == opening and end - start <= width and text.isascii():
         return ()
     hang = _hang(text, opening, width)
@@ -151,7 +151,7 @@ def _drop_blanks(text: str, start: int, end: int) -> int:
 def _narrow_starts(
     text: str, opening: int, start: int, end: int, widths: tuple[int, int]
 ) -> Iterator[int]:
-    """In text of which each character is one cell."""
+    """Row starts in text whose characters each take one cell."""
     end = _drop_blanks(text, start, end)
     while end - start > (width := widths[start != opening]):
         first = _skip_blanks(text, start, end) if start == opening else start
@@ -167,7 +167,7 @@ def _narrow_starts(
 def _any_starts(
     text: str, opening: int, start: int, end: int, widths: tuple[int, int]
 ) -> Iterator[int]:
-    """Where rows begin in a paragraph of any characters, counted in cells as they are drawn."""
+    """Row starts in a paragraph of any characters, measured in cells."""
     end = _drop_blanks(text, start, end)
     while start < end:
         rows = _measured_starts(text, opening, start, end, widths)
@@ -178,9 +178,9 @@ def _any_starts(
 def _measured_starts(
     text: str, opening: int, start: int, end: int, widths: tuple[int, int]
 ) -> list[int]:
-    """The next few, and the end where there are no more."""
+    """The next few row starts, or `end` if there are no more."""
     stop = min(start + AT_ONCE, end)
-    # blanks at the end are before no unit, and would be tried from each of them on
+    # blanks at the end precede no unit, and the pattern would be tried from each of them
     units = _UNIT.findall(text, start, start + len(text[start:stop].rstrip(_BLANKS)))
     places = list(accumulate(map(len, units), initial=start))
     cells = list(accumulate(map(_cells, units), initial=0))
@@ -206,7 +206,7 @@ def _measured_starts(
 
 
 def _fitting(unit: str, room: int) -> int:
-    """How much of what fits only in part goes into a row: none of a word."""
+    """How many characters of a unit that fits only in part go into a row: none of a word."""
     core = unit.lstrip(_BLANKS)
     if _BREAKS_ANYWHERE.match(core) is None:
         return 0
@@ -219,8 +219,8 @@ def _fitting(unit: str, room: int) -> int:
 
 
 def _cut(text: str, start: int, end: int, width: int, later_width: int) -> list[int]:
-    """Where rows begin in a word that is wider than its row: as many whole characters as a person
-    sees fit into each, but one at least."""
+    """Row starts in a word wider than its row. Each row takes as many graphemes as fit, but at
+    least one."""
     spans, _ = split_graphemes(text[start:end])
     rows: list[int] = []
     used = 0
@@ -235,38 +235,37 @@ def _cut(text: str, start: int, end: int, width: int, later_width: int) -> list[
 
 
 def wrap(text: str, width: int) -> list[TextRow]:
-    """All rows of a text that is short."""
+    """All rows of a short text."""
     wrapped = Wrapped(text, max(width, 1))
     return [wrapped[number] for number in range(len(wrapped))]
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column of a table, and the title above it."""
+    """A table column with its title."""
 
     name: str
-    """What a click on it sorts by."""
+    """The sort key that a click on the title selects."""
     title: str
     width: int
-    """In cells; the last column takes what is left."""
+    """In cells. The last column takes the remaining width."""
     gap: int = 1
-    """Blank cells behind it."""
+    """Blank cells after the column."""
     in_middle: bool = False
-    """Whether what is too long is cut in its middle, as ids are, whose ends tell them apart."""
+    """Whether a long text is cut in its middle, as for ids, which differ at their ends."""
 
 
 LEAST_OF_A_COLUMN: Final = 4
-"""Cells of one, that say more than that there is something."""
+"""The fewest cells in which a column is still useful."""
 Cells = Sequence[Piece]
-"""One piece for each column; of a row that is gone, none."""
+"""One piece per column; empty for a row that is gone."""
 
 
 def laid_out(
     headings: Sequence[Heading], cells: Cells, width: int, hidden: range = range(0)
 ) -> Iterator[tuple[Heading, Piece]]:
-    """The cells of a row that fit into `width`, but for the `hidden` columns, each cut or filled
-    up to its column. Where a column is reached of which hardly anything fits, the rest is left
-    out."""
+    """Yield the cells of a row that fit into `width`, each cut or padded to its column. Skips the
+    `hidden` columns. At the first column with hardly any room, the rest is left out."""
     last = len(headings) - 1
     for index, (heading, piece) in enumerate(zip(headings, cells, strict=True)):
         if index in hidden:
@@ -280,7 +279,7 @@ def laid_out(
 
 
 def titles(headings: Sequence[Heading], sorted_by: str, *, backwards: bool) -> Cells:
-    """One for each column, with an arrow where rows are sorted by it."""
+    """The titles, one per column, with an arrow on the column that rows are sorted by."""
     arrow = " ▾" if backwards else " ▴"
     return [
         Piece(
