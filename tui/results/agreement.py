@@ -1,5 +1,5 @@
-"""How far answers agree: a target's samples, judges, the passes of one judge, and judges with
-the people who labelled."""
+"""How far answers agree: between samples of a target, between judges, between the passes of one
+judge, and between judges and human labels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MEANS: Final = (
 
 
 def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
-    """How far judges and passes agree, in `width` cells."""
+    """How far samples, judges and passes agree, in `width` cells."""
     found = [one.agreement for one in analysis.targets if one.agreement is not None]
     found += analysis.agreement
     if not found:
@@ -113,12 +113,12 @@ def _value(figure: Figure | None) -> str:
 
 _NAME: Final = 28
 _OF: Final = 25
-"""Beside the figures of a rate, both corrections fit 80 columns."""
+"""Cells of a name beside its rate. With these, both corrections fit into 80 columns."""
 _LEAST_BAR: Final = 10
 
 
 def label_rows(report: CalibrationReport, width: int) -> list[SheetRow]:
-    """Each judge against the labels, in `width` cells. A row on which they differ leads to it."""
+    """Each judge against the human labels, in `width` cells; a row on a difference leads to it."""
     rows: list[SheetRow] = []
     for one in report.found:
         rows += _judge(one, width)

@@ -1,4 +1,4 @@
-"""What differs and whether chance may explain it: targets, and people, drawn as forests."""
+"""Differences between targets and between demographic groups, with their tests, as forest plots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDE: Final = 100
 
 
 class _Branch(NamedTuple):
-    """One line of a forest; the greater side first, so that all reach to the right."""
+    """One line of a forest plot; the greater side is first, so that all lines reach right."""
 
     of: MarkedDifference
     behind: VerdictScope
@@ -60,7 +60,7 @@ def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 
 def people_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
-    """All targets together, then each by itself, the one that is chosen first."""
+    """Demographic differences: of all targets together, then of each, the chosen one first."""
     if not analysis.gaps:
         return list(paragraph(_no_gaps(analysis), width, ink=Ink.MUTED))
     whose = list(dict.fromkeys(one.target for one in analysis.gaps))
@@ -94,7 +94,7 @@ def _of_gap(gap: Gap) -> _Branch:
 
 
 def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
-    """All blocks on one scale, so that they can be compared by eye."""
+    """Draw all blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
     found = [one.of for one in branches]
     scale = scale_of(end for one in found for end in (one.low, one.high, one.difference))
@@ -123,7 +123,7 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
 
 
 def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) -> str:
-    """`a > b`; where both have no room, each gives way as far as it has to."""
+    """`a > b`, or `a = b`. Names that do not fit into `width` cells are cut as far as needed."""
     sign = f" {'>' if one.of.difference else '='} "
     greater, less = one.greater, one.less
     if width is not None:

@@ -1,4 +1,4 @@
-"""Everything about one target: rates, what is missing, samples, people."""
+"""Everything about one target: rates, missing verdicts, samples, demographics."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from tui.widgets.sheet import SheetRow
 _ROOMY: Final = 100
 _LABEL: Final = 24
 _SAID: Final = (28, 40)
-"""Cells of what is said of a figure, where there is little room and where there is much."""
+"""Cells of the text beside a figure, in a narrow and in a wide view."""
 
 
 def target_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
-    """What there is of one target, in `width` cells; `target` is its id, None where none was
-    chosen."""
+    """The figures of one target, in `width` cells. `target` is its id; None if none is chosen."""
     one = analysis.target(target or "")
     if one is None:
         return [SheetRow([Piece("  Choose a target above.", Ink.MUTED)])]

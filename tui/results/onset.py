@@ -1,4 +1,4 @@
-"""How the targets hold as a conversation goes on: what would count if it ended at each turn."""
+"""How the targets hold up over a conversation: the pass rates if it had ended at each turn."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MEANS: Final = (
 _TURN: Final = 6
 _PLOT: Final = (100, 12)
 _AT_ONCE: Final = 12
-"""More curves than these cannot be told apart: then the chosen one is drawn and the first ones."""
+"""The most curves drawn, as more cannot be told apart: the chosen one and the first others."""
 
 
 def course_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) -> list[SheetRow]:
-    """By which turn evidence was found, of all targets and of `target` in full, in `width`
-    cells."""
+    """The pass rate by the end of each turn, for all targets; `target` is the chosen one,
+    highlighted. `width` is in cells."""
     if not any(one.of for one in courses):
         words = "No verdict says yet in which turn its evidence stands."
         return list(paragraph(words, width, ink=Ink.MUTED))

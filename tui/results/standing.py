@@ -1,4 +1,4 @@
-"""How the targets stand: on each track, on each metric, and in sentences."""
+"""How the targets stand: by track, by metric, and in sentences."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ from tui.widgets.grids import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
 
 ONE_LINE_FROM: Final = 126
-"""Cells from which on both tracks of a target stand on one line."""
+"""In this many cells or more, both tracks of a target share one line."""
 NAME_WIDTH: Final = (8, 24)
 _RATE, _SPAN, _RANK = 5, 9, 6
 _LEAST_BAR: Final = 10
 
 
 def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
-    """The targets in their order, a pass rate with its interval for each track, in `width`
-    cells."""
+    """The targets in order, with a pass rate and interval for each track, in `width` cells."""
     if not analysis.targets:
         return [SheetRow([Piece("  The configuration names no targets.", Ink.MUTED)])]
     if width >= ONE_LINE_FROM and len(analysis.tracks) > 1:
@@ -106,7 +105,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
 
 
 def of_estimate(estimate: Estimate) -> Whiskers:
-    """The plot of a rate; hollow where it rests on too few conversations."""
+    """The plot of a rate, with a hollow dot if it rests on too few scenarios."""
     return Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few)
 
 
@@ -123,7 +122,7 @@ def _label(analysis: Analysis, one: TargetResult, width: int) -> str:
 
 
 def _name(analysis: Analysis, one: TargetResult, width: int, number: int) -> Iterator[Piece]:
-    """On the first line of a target its name; on the second, what is missing."""
+    """The name on a target's first line; on its second, the number of unscored conversations."""
     yield Piece(" ")
     if number == 0:
         yield Piece(_label(analysis, one, width), Ink.STRONG)
@@ -173,7 +172,7 @@ def _legend(analysis: Analysis) -> Iterator[SheetRow]:
 
 
 SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
-"""Marks of a metric that tells no targets apart."""
+"""Marks of a metric on which all targets score the same."""
 
 
 def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[HeatCell, Heat]]:
@@ -191,7 +190,7 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
 
 
 def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
-    """Both ends of the line that says a cell of the heat map in full."""
+    """The left and right end of the line that describes a cell of the heat map in full."""
     behind = behind_spot(analysis, spot)
     if behind is None:
         return [Piece(" This benchmark has no metrics yet.", Ink.MUTED)], ()
@@ -215,7 +214,7 @@ def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
 
 
 def behind_spot(analysis: Analysis, spot: HeatCell) -> VerdictScope | None:
-    """The verdicts that a cell of the heat map is made from; None where there is no such cell."""
+    """The verdicts behind a cell of the heat map; None if there is no such cell."""
     if not (spot.row < len(analysis.metrics) and spot.column < len(analysis.targets)):
         return None
     target, metric = analysis.targets[spot.column].target, analysis.metrics[spot.row]
@@ -242,8 +241,7 @@ _HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
 
 
 def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
-    """What the verdicts say in sentences, and what to know before they are used, in `width`
-    cells."""
+    """The findings in sentences, and what to know before using the figures, in `width` cells."""
     if not any(one.scored for one in analysis.targets):
         return list(_nothing_yet(analysis, width))
     return [
@@ -287,7 +285,7 @@ _EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
 
 
 def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    """What of its plan each target's conversations came to."""
+    """How much of their plan each target's conversations covered."""
     found = [one for one in analysis.targets if one.exposure.conversations]
     if not found:
         return
@@ -306,7 +304,7 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 
 def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    """By metric, what counts and no longer is what would be asked today."""
+    """For each metric, counted takes and verdicts that would be asked for differently today."""
     found = {name: one for name, one in analysis.staleness.items() if one.stale}
     if found:
         yield title("stale", width, "what counts and would be asked otherwise today")

@@ -1,5 +1,5 @@
-"""What the sections of the results share: words that fill lines, headings, and the filter behind
-a figure."""
+"""Parts shared by the sections of Results: paragraphs, headings, and the filter line that shows the
+verdicts behind a figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.text.wrap import wrap
 from tui.widgets.sheet import SheetRow
 
 READABLE: Final = 100
-"""Cells beyond which words are hard to follow."""
+"""Paragraphs are set at most this many cells wide."""
 
 
 def paragraph(
@@ -27,7 +27,7 @@ def paragraph(
     ink: Ink = Ink.TEXT,
     key: Hashable | None = None,
 ) -> Iterator[SheetRow]:
-    """Foreign words among them are made harmless here."""
+    """Wrap a text, made harmless, into rows after `mark`; all of them lead to `key`."""
     sign = Piece(" " if mark is None else f" {mark.text} ", Ink.TEXT if mark is None else mark.ink)
     indent = cell_len(sign.text)
     words = one_line(text)
@@ -37,7 +37,7 @@ def paragraph(
 
 
 def title(words: str, width: int, note: str = "") -> SheetRow:
-    """A heading with a thin line up to what its figures are."""
+    """A heading, a thin line, and a note at the right end, left out if there is no room."""
     note = note if cell_len(words) + cell_len(note) + 8 <= width else ""
     room = max(width - cell_len(words) - cell_len(note) - 5, 0)
     line = [
@@ -49,30 +49,30 @@ def title(words: str, width: int, note: str = "") -> SheetRow:
 
 
 _BREAKS = re.compile(r'[\s,"]')
-"""What would end a word of the line."""
+"""Characters that would end a word of the filter line."""
 
 
 class VerdictScope(NamedTuple):
-    """Which verdicts; nothing for all of the benchmark."""
+    """A set of verdicts. Without arguments, all verdicts of the benchmark."""
 
     targets: tuple[str, ...] = ()
     metric: str | None = None
     track: Track | None = None
     axis: str | None = None
     people: tuple[str, ...] = ()
-    """Values on that axis."""
+    """Values on `axis`."""
     split: bool = False
-    """Only those on which judges do not agree."""
+    """Only verdicts on which judges disagree."""
     benchmark: str | None = None
-    """Another than the one that is shown."""
+    """Another benchmark than the one shown."""
     judge: str | None = None
     failed: bool = False
-    """Only what failed."""
+    """Only failed verdicts."""
 
 
 def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str]) -> str:
-    """A filter takes a part of a name for the name, so names that hold a wanted one are taken out
-    again."""
+    """The filter line for `behind`. A filter matches parts of names, so other names that contain a
+    wanted one are excluded again."""
     people = {
         value for one in analysis.targets for value in one.demographics.get(behind.axis or "", {})
     }
@@ -112,5 +112,5 @@ def _named(
 
 
 def _word(name: str) -> str:
-    """`*` stands for anything."""
+    """Replace what would end a word by `*`, which matches anything."""
     return _BREAKS.sub("*", name)

@@ -1,5 +1,4 @@
-"""Whether the order of the targets holds with another model, as the validation runs of a benchmark
-say."""
+"""Whether the order of the targets holds with another model, by a benchmark's validation runs."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _LEAST_BAR: Final = 12
 def validation_rows(
     benchmark: str, validations: Sequence[ValidatedBenchmark], width: int
 ) -> list[SheetRow]:
-    """What each validation run says of the order of the targets, in `width` cells."""
+    """What each validation run shows about the order of the targets, in `width` cells."""
     if not validations:
         return list(_none(benchmark, width))
     return [row for one in validations for row in (*_validated(one, width), SheetRow([]))]
