@@ -127,9 +127,9 @@ class UserAudit:
         told = " ".join(
             (scenario.persona, scenario.user_goal, *(one.instruction for one in scenario.landmarks))
         )
-        allowed = _words(told)
+        allowed = _lowercase_words(told)
         self._allowed = " ".join(allowed)
-        hidden = _sequences(_words(scenario.latent_adversarial_goal), LEAKED_WORDS)
+        hidden = _sequences(_lowercase_words(scenario.latent_adversarial_goal), LEAKED_WORDS)
         known = _sequences(allowed, LEAKED_WORDS)
         self._hidden = sorted(" ".join(one) for one in hidden - known)
         self._turns = [mark.turn for mark in scenario.landmarks]
@@ -147,7 +147,7 @@ class UserAudit:
         limit: an early end is not blamed for a landmark that lies beyond it.
         """
         said = [_Said(turn, text) for turn, text in messages]
-        found = [*self._roles(said), *_repeated(said)]
+        found = [*self._roles(said), *_repeated_messages(said)]
         last = max((turn for turn in self._turns if turn <= turns), default=0)
         reached = max((turn for turn, _ in messages), default=0)
         if stop_reason is StopReason.USER_ENDED and reached < last:
@@ -162,13 +162,13 @@ class UserAudit:
         leaked = list(filter(everything.__contains__, self._hidden))
         for one in said if rules or leaked else ():
             for rule in rules:
-                yield from self._found(rule, one)
+                yield from self._first_match(rule, one)
             hidden = next((words for words in leaked if words in one.text), None)
             if hidden is not None:
                 detail = f"says the hidden goal aloud: “{hidden}”"
                 yield UserFault(FaultKind.ROLE_BROKEN, one.turn, detail)
 
-    def _found(self, rule: _RoleRule, said: _Said) -> Iterator[UserFault]:
+    def _first_match(self, rule: _RoleRule, said: _Said) -> Iterator[UserFault]:
         """Yield a fault for the rule's first match that the scenario does not contain itself."""
         if not rule.may_find(said.text):
             return
@@ -184,7 +184,7 @@ class _Said:
 
     def __init__(self, turn: int, text: str) -> None:
         self.turn = turn
-        self.words = _words(text[:LONGEST])
+        self.words = _lowercase_words(text[:LONGEST])
         self.text = " ".join(self.words)
         # no cached properties: each of those takes a lock when it is computed
         self._vocabulary: frozenset[str] | None = None
@@ -203,7 +203,7 @@ class _Said:
         return self._threes
 
 
-def _repeated(messages: Sequence[_Said]) -> Iterator[UserFault]:
+def _repeated_messages(messages: Sequence[_Said]) -> Iterator[UserFault]:
     earlier: list[_Said] = []
     for said in messages:
         count = len(said.words)
@@ -211,14 +211,16 @@ def _repeated(messages: Sequence[_Said]) -> Iterator[UserFault]:
             continue
         # the Jaccard index of two sets is at most the ratio of their sizes (repeated words aside)
         fewest, most = count * ALIKE - _SPARE, (count + _SPARE) / ALIKE
-        alike = (one for one in earlier if fewest <= len(one.words) <= most and _alike(one, said))
+        alike = (
+            one for one in earlier if fewest <= len(one.words) <= most and _are_alike(one, said)
+        )
         if (before := next(alike, None)) is not None:
             detail = f"says again what was said in turn {before.turn}"
             yield UserFault(FaultKind.REPEATED, said.turn, detail)
         earlier.append(said)
 
 
-def _alike(left: _Said, right: _Said) -> bool:
+def _are_alike(left: _Said, right: _Said) -> bool:
     """Whether two messages of similar length say the same."""
     if left.text == right.text:
         return True
@@ -232,7 +234,7 @@ def _alike(left: _Said, right: _Said) -> bool:
     return len(one & other) >= ALIKE * len(one | other)
 
 
-def _words(text: str) -> list[str]:
+def _lowercase_words(text: str) -> list[str]:
     """Split into lower-case words, without punctuation except the ASCII apostrophe."""
     text = text.lower()
     if not text.isascii():
@@ -302,12 +304,12 @@ def check_words(kind: CheckKind, answers: Sequence[CheckAnswer]) -> str:
 def landmark_faults(answers: Iterable[CheckAnswer]) -> tuple[UserFault, ...]:
     """The user model's faults according to a check of landmarks: those not carried out."""
     return tuple(
-        UserFault(FaultKind.NOT_CARRIED_OUT, one.turn, _clipped(one.said))
+        UserFault(FaultKind.NOT_CARRIED_OUT, one.turn, _shortened(one.said))
         for one in answers
         if one.turn is not None and not one.holds
     )
 
 
-def _clipped(text: str) -> str:
+def _shortened(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"

@@ -25,7 +25,7 @@ _NO_FILE: Final = "it is a pipe or a device, expected a regular file"
 def open_regular(path: Path) -> BufferedReader:
     """Open for reading. Raises `OSError`, with a readable `strerror` where it is no regular
     file."""
-    return open(path, "rb", opener=_opened)
+    return open(path, "rb", opener=_open_regular)
 
 
 def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
@@ -33,7 +33,7 @@ def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
     system calls when many small files are read. Raises `OSError` as `open_regular` does, and with
     `ELOOP` for a symbolic link unless `links` are followed."""
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
-    descriptor = _opened(path, flags)
+    descriptor = _open_regular(path, flags)
     try:
         left = os.fstat(descriptor).st_size
         while piece := os.read(descriptor, asked := min(max(left, 0) + 1, _CHUNK)):
@@ -51,7 +51,7 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def _opened(path: str, flags: int) -> int:
+def _open_regular(path: str, flags: int) -> int:
     try:
         # O_NONBLOCK: opening a pipe without a writer would block; O_NOCTTY: a terminal at this path
         # must not become our controlling terminal

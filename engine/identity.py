@@ -31,13 +31,13 @@ def message_digest(speaker: str, text: str) -> bytes:
 def digest_of(speaker: str, encoded: bytes) -> bytes:
     """As `message_digest`, for text that is already UTF-8."""
     # copies a started digest, so the speaker is hashed once and not for each of a million messages
-    digest = _begun(speaker).copy()
+    digest = _started_hash(speaker).copy()
     digest.update(encoded)
     return digest.digest()
 
 
 @lru_cache(8)  # bounded: in a damaged store, a speaker may be anything
-def _begun(speaker: str) -> blake2b:
+def _started_hash(speaker: str) -> blake2b:
     return blake2b(f"{speaker}\0".encode(), digest_size=16)
 
 

@@ -104,7 +104,7 @@ class Jury:
             case (judge,) if self.passes == 1:
                 counts = f"the newest verdict of {judge}"
             case judges:
-                counts = f"the majority of the newest verdicts of {_listed(judges)}{asked}"
+                counts = f"the majority of the newest verdicts of {_joined_names(judges)}{asked}"
         return (
             f"What counts for a conversation is {counts}; instead of an unusable one, the one "
             "before it counts if it was given under the same definition; a tie is unscored; where "
@@ -112,7 +112,7 @@ class Jury:
         )
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _joined_names(names: tuple[str, ...]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -154,10 +154,10 @@ def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
     or not), every judge votes. `Jury.people` decides what people's verdicts do; where no model has
     judged, theirs count.
     """
-    return [vote for vote in _seated(newest(verdicts), jury) if vote.passed is not None]
+    return [vote for vote in _votes_of_jury(newest(verdicts), jury) if vote.passed is not None]
 
 
-def _seated(given: list[V], jury: Jury | None) -> list[V]:
+def _votes_of_jury(given: list[V], jury: Jury | None) -> list[V]:
     people = [vote for vote in given if vote.source == HUMAN]
     judges = [vote for vote in given if vote.source != HUMAN]
     if jury is not None and any(jury.holds(vote) for vote in judges):
@@ -179,7 +179,7 @@ def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
 def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
     """The verdict that represents what counts: the newest that agrees with the majority; in a tie,
     the newest that counts; where none counts, the newest eligible one. None without verdicts."""
-    given = _seated(newest(verdicts), jury)
+    given = _votes_of_jury(newest(verdicts), jury)
     votes = [vote for vote in given if vote.passed is not None]
     passed = headline(vote.passed for vote in votes)
     agreeing = [vote for vote in votes if vote.passed is passed]

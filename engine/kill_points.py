@@ -44,7 +44,7 @@ class KillPoint(StrEnum):
     SYNCED_FOLDER = "synced-folder"
 
 
-def _nothing(_: KillPoint, /) -> None:
+def _do_nothing(_: KillPoint, /) -> None:
     """Do nothing: outside of such tests, no moment matters."""
 
 
@@ -60,7 +60,7 @@ def _ending_at(order: str) -> Callable[[KillPoint], None]:
 
 
 def _meaning(order: str | None) -> Callable[[KillPoint], None]:
-    return _nothing if order is None else _ending_at(order)
+    return _do_nothing if order is None else _ending_at(order)
 
 
 reached: Final = _meaning(os.environ.get(VARIABLE))

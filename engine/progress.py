@@ -222,7 +222,7 @@ class TargetProgress:
         longest = max(most - said[0], 1)
         for ends, share in ((early + 1 + doubt, 1.0), (early, 0.5), (early - doubt, 0.0)):
             chance = min(max(ends / seen, 0.0), 0.99)
-            work = sum(_expected(max(most - one, 1), chance) for one in said)
+            work = sum(_expected_count(max(most - one, 1), chance) for one in said)
             if share and chance:  # a length that this share of such conversations does not exceed
                 yield work, min(longest, max(1.0, log(share / len(said)) / log(1 - chance)))
             else:
@@ -237,7 +237,7 @@ class TimeLeft(NamedTuple):
     high: float
 
 
-def _expected(most: int, chance: float) -> float:
+def _expected_count(most: int, chance: float) -> float:
     """The expected number of messages, at most `most`, if each is the last with this chance."""
     return float(most) if not chance else (1 - (1 - chance) ** most) / chance
 
@@ -303,7 +303,7 @@ class Progress:
                 target = self.target(fact.benchmark, fact.key.target_id)
                 target.end(str(fact.key), finished=fact.stop_reason.finished)
             case Noted():
-                self._noted(fact)
+                self._apply_noted(fact)
             case _:
                 pass
 
@@ -344,7 +344,7 @@ class Progress:
             target.calls.add(fact.at, 1)
             target.call_ms.add(fact.at, fact.duration_ms)
 
-    def _noted(self, fact: Noted) -> None:
+    def _apply_noted(self, fact: Noted) -> None:
         self.notes.append(fact)
         if fact.benchmark:
             self.benchmark = fact.benchmark

@@ -56,16 +56,16 @@ def why_not_found(passage: str) -> str:
 
 
 def stands_in(message: str, passage: str) -> bool:
-    return _found(_plain_message(message), passage) is not None
+    return _find_spans(_plain_message(message), passage) is not None
 
 
 def places(message: str, passage: str) -> tuple[Span, ...]:
     """The span of each part of the passage in the message; empty where it is not found."""
     plain = _plain_message(message)
-    return tuple(_place(message, plain, span) for span in _found(plain, passage) or ())
+    return tuple(_original_span(message, plain, span) for span in _find_spans(plain, passage) or ())
 
 
-def _place(message: str, plain: str, span: Span) -> Span:
+def _original_span(message: str, plain: str, span: Span) -> Span:
     """Map a span of the plain text to the original message."""
     wanted = plain[slice(*span)]
     at = message.find(wanted)
@@ -92,9 +92,9 @@ def _offset(text: str, place: int) -> int:
     return bisect_left(range(len(text)), place + 1, key=lambda end: len(_plain(text[: end + 1])))
 
 
-def _found(plain: str, passage: str) -> list[Span] | None:
-    for copied in _readings(passage[: LONGEST + 1]):
-        wanted = _bare(_plain(copied))
+def _find_spans(plain: str, passage: str) -> list[Span] | None:
+    for copied in _possible_readings(passage[: LONGEST + 1]):
+        wanted = _without_marks(_plain(copied))
         if not wanted or len(passage) > LONGEST:
             continue
         if _is_whole(plain, wanted):
@@ -108,7 +108,7 @@ def _found(plain: str, passage: str) -> list[Span] | None:
     return None
 
 
-def _readings(passage: str) -> Iterator[str]:
+def _possible_readings(passage: str) -> Iterator[str]:
     """Yield the passage as it is, and with its JSON escapes decoded."""
     yield passage
     meant = _ESCAPES.sub(lambda escapes: str(json.loads(f'"{escapes[0]}"')), passage)
@@ -116,7 +116,7 @@ def _readings(passage: str) -> Iterator[str]:
         yield meant
 
 
-def _bare(plain: str) -> str:
+def _without_marks(plain: str) -> str:
     return plain.strip("\"' ").removesuffix("...").removeprefix("...").strip()
 
 
@@ -126,7 +126,7 @@ def _is_whole(plain: str, wanted: str) -> bool:
 
 
 def _in_order(plain: str, wanted: str) -> list[Span] | None:
-    parts = [part for piece in _ELLIPSIS.split(wanted) if (part := _bare(piece))]
+    parts = [part for piece in _ELLIPSIS.split(wanted) if (part := _without_marks(piece))]
     if not 1 < len(parts) <= MOST_PARTS:
         return None
     spans: list[Span] = []

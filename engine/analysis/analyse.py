@@ -151,7 +151,7 @@ def _target(
         model=about.targets[target],
         scripted=target in about.scripted,
         tracks={
-            track: _said(
+            track: _as_estimate(
                 benchmark_rate(strata_of(found.of_track(track)), correlation), of_track[track]
             )
             for track in Track
@@ -161,7 +161,7 @@ def _target(
         },
         ranks={},
         metrics={
-            metric: _said(
+            metric: _as_estimate(
                 metric_rate(list(found.metrics.get(metric, {}).values()), correlation), of
             )
             for metric, of in sorted(asked.items())
@@ -213,7 +213,7 @@ def _bases(scenarios: Iterable[ScenarioTally]) -> dict[str, Tally]:
 
 def _of_people(rows: Sequence[ScenarioTally], correlation: float | None) -> Estimate:
     found = benchmark_rate(strata_of(rows), correlation)
-    return _said(found, sum(one.of for one in rows))
+    return _as_estimate(found, sum(one.of for one in rows))
 
 
 def _new_metrics(
@@ -223,10 +223,10 @@ def _new_metrics(
         return None  # metrics on the same transcripts differ less than independent ones would
     layers = counted.metrics_on(track)
     found = new_metrics_rate([list(bases.values()) for bases in layers.values()], correlation)
-    return None if found is None else _said(found, of)
+    return None if found is None else _as_estimate(found, of)
 
 
-def _said(found: Rate | None, of: int) -> Estimate:
+def _as_estimate(found: Rate | None, of: int) -> Estimate:
     if found is None:
         return Estimate(None, None, None, 0, 0, of, 0, 0.0)
     return Estimate(

@@ -172,10 +172,13 @@ def calibrate(
         clusters=len({one.cluster for one in of_present}),
         accuracy=accuracy(of_present),
         agreement=_agreed(of_present),
-        rates=[overall, *(one.rate for one in _parts(rows, weighted, attrgetter("target")))],
+        rates=[
+            overall,
+            *(one.rate for one in _calibration_parts(rows, weighted, attrgetter("target"))),
+        ],
         metrics=_by_metric(known),
-        by_metric=list(_parts(rows, weighted, attrgetter("metric_id"))),
-        by_target=list(_parts(rows, weighted, attrgetter("target"))),
+        by_metric=list(_calibration_parts(rows, weighted, attrgetter("metric_id"))),
+        by_target=list(_calibration_parts(rows, weighted, attrgetter("target"))),
         confusions=[
             Confusion(one.row.conv_id, one.person, one.turn if one.person else one.row.turn)
             for one in known
@@ -212,7 +215,7 @@ def _agreed(labels: Sequence[LabelledConversation]) -> Agreement | None:
     )
 
 
-def _parts(
+def _calibration_parts(
     rows: Sequence[JudgedRow], labels: Sequence[_Weighted], part_of: Callable[[JudgedRow], str]
 ) -> Iterator[CalibrationPart]:
     """One part for each value of `part_of`; labels keep their weights in the whole."""
@@ -306,8 +309,8 @@ def compare_judges(
             JudgesCompared(
                 split,
                 len(both),
-                _right([one for one, _ in both]),
-                _right([other for _, other in both]),
+                _share_correct([one for one, _ in both]),
+                _share_correct([other for _, other in both]),
                 mcnemar(
                     [one.row.present is one.person for one, _ in both],
                     [other.row.present is other.person for _, other in both],
@@ -317,7 +320,7 @@ def compare_judges(
     return found
 
 
-def _right(labels: Sequence[LabelledRow]) -> Share | None:
+def _share_correct(labels: Sequence[LabelledRow]) -> Share | None:
     return accuracy(
         [
             LabelledConversation(

@@ -98,7 +98,7 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
             whole = differences(everything[left], everything[right])
         else:
             whole = [stratum for of_track in strata.values() for stratum in of_track]
-        rows = _shared(scored[left], scored[right])
+        rows = _shared_conversations(scored[left], scored[right])
         for track, of_track in [(None, whole), *strata.items()]:
             difference = mean_difference(of_track)
             if difference is not None:
@@ -114,7 +114,7 @@ def _scored(found: TargetTally) -> dict[str, tuple[Track, int]]:
     return {one.scenario_id: (one.track, one.scored) for one in found.scenarios.values()}
 
 
-def _shared(
+def _shared_conversations(
     left: Mapping[str, tuple[Track, int]], right: Mapping[str, tuple[Track, int]]
 ) -> Counter[Track]:
     """By track, both targets' conversations on the scenarios that both were scored on."""
@@ -134,7 +134,7 @@ def comparison(pair: Pair, marked: Adjusted) -> Comparison:
         right=pair.right,
         difference=pair.difference.estimate,
         low=_low(marked),
-        high=_high(marked),
+        high=_upper_bound(marked),
         p=pair.difference.p,
         p_adjusted=marked.p,
         base_scenarios=pair.difference.clusters,
@@ -179,7 +179,7 @@ def _gap(gap: demographics.DemographicGap, marked: Adjusted) -> Gap:
         target=gap.target,
         difference=gap.difference.estimate,
         low=_low(marked),
-        high=_high(marked),
+        high=_upper_bound(marked),
         p=gap.difference.p,
         p_adjusted=marked.p,
         base_scenarios=gap.difference.clusters,
@@ -191,7 +191,7 @@ def _low(marked: Adjusted) -> float | None:
     return None if marked.interval is None else marked.interval.low
 
 
-def _high(marked: Adjusted) -> float | None:
+def _upper_bound(marked: Adjusted) -> float | None:
     return None if marked.interval is None else marked.interval.high
 
 

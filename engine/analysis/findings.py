@@ -101,7 +101,7 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     ]
     where = [f"{name} {one.stale:,} of {one.conversations:,}" for name, one in by_metric.items()]
     where = [words for words, one in zip(where, by_metric.values(), strict=True) if one.stale]
-    told = ", ".join(where) if len(where) <= _FEW else _some(where, by_metric, analysis)
+    told = ", ".join(where) if len(where) <= _FEW else _parts_affected(where, by_metric, analysis)
     yield Finding(
         Certainty.CAUTION,
         f"{found.stale:,} of {plural(found.conversations, 'counting conversation')} are stale: "
@@ -110,7 +110,7 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     )
 
 
-def _some(where: Sequence[str], of: Mapping[str, Staleness], analysis: Analysis) -> str:
+def _parts_affected(where: Sequence[str], of: Mapping[str, Staleness], analysis: Analysis) -> str:
     return f"{len(where)} of {plural(len(of), analysis.part)}"
 
 
@@ -192,33 +192,35 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
         pairs = analysis.compared(track)
         others = [pair for pair in pairs if not pair.sure and pair.low is not None]
         if track is not None and None in analysis.compared_on and len(pairs) <= _FEW:
-            yield from _each([pair for pair in pairs if pair.sure], metrics_of(track))
+            yield from _finding_per_pair([pair for pair in pairs if pair.sure], metrics_of(track))
             if others:
-                yield Finding(Certainty.OPEN, _others(track, others, len(pairs)))
+                yield Finding(Certainty.OPEN, _pairs_on_track(track, others, len(pairs)))
             if untested := sum(pair.low is None for pair in pairs):
                 what = f"{untested} of {plural(len(pairs), 'difference')} between targets"
                 yield Finding(
                     Certainty.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}"
                 )
         else:
-            yield from _told(pairs, metrics_of(track), analysis.family)
+            yield from _pair_findings(pairs, metrics_of(track), analysis.family)
 
 
-def _told(pairs: Sequence[Comparison], where: str, family: ComparisonFamily) -> Iterator[Finding]:
+def _pair_findings(
+    pairs: Sequence[Comparison], where: str, family: ComparisonFamily
+) -> Iterator[Finding]:
     """The sure pairs first; more than `_FEW` are only counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
-        yield _counted(pairs, sure, where, family.mark)
+        yield _finding_with_count(pairs, sure, where, family.mark)
     else:
-        yield from _each([*sure, *(pair for pair in pairs if not pair.sure)], where)
+        yield from _finding_per_pair([*sure, *(pair for pair in pairs if not pair.sure)], where)
 
 
-def _each(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
+def _finding_per_pair(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
     for pair in pairs:
         yield Finding(Certainty.SURE if pair.sure else Certainty.OPEN, _difference(pair, where))
 
 
-def _counted(
+def _finding_with_count(
     pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str, mark: str
 ) -> Finding:
     if not sure:
@@ -229,7 +231,7 @@ def _counted(
     return Finding(Certainty.SURE, text + _leaders(pairs))
 
 
-def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
+def _pairs_on_track(track: Track, others: Sequence[Comparison], of: int) -> str:
     """One sentence for a single track's pairs that are not sure, as it rests on fewer scenarios."""
     counts = [pair.base_scenarios for pair in others]
     few = "as few as " if len(set(counts)) > 1 else ""
@@ -241,7 +243,7 @@ def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
 
 def _difference(pair: Comparison, where: str) -> str:
     pair = pair.greater_first
-    over = f"({_over(pair)})"
+    over = f"({_evidence_size(pair)})"
     if pair.difference == 0:
         return f"{where}: {pair.left} and {pair.right} pass equally often {over}"
     text = (
@@ -257,7 +259,7 @@ def _difference(pair: Comparison, where: str) -> str:
     return f"{text}: may be chance {over}"
 
 
-def _over(pair: Comparison) -> str:
+def _evidence_size(pair: Comparison) -> str:
     """`12 scenarios`, `12 scenarios in 3 benchmarks`."""
     said = plural(pair.base_scenarios, "scenario")
     return said if pair.benchmarks is None else f"{said} in {plural(pair.benchmarks, 'benchmark')}"
@@ -303,7 +305,7 @@ def generalised(analysis: Overall) -> str:
 
 def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
-        yield from _told(pairs, where, analysis.family)
+        yield from _pair_findings(pairs, where, analysis.family)
     if analysis.benchmarks:
         yield Finding(Certainty.CAUTION, generalised(analysis))
     if analysis.skipped:
@@ -424,10 +426,10 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
         )
     for check in checks.values():
         if check.checked:
-            yield Finding(Certainty.CAUTION, _guessed(check))
+            yield Finding(Certainty.CAUTION, _group_check_words(check))
 
 
-def _guessed(check: GroupCheck) -> str:
+def _group_check_words(check: GroupCheck) -> str:
     rest = check.of - check.checked
     told = (
         f"{check.axis}: from the user's messages alone the group was guessed right in "
@@ -477,7 +479,7 @@ _UNLIKE: Final = 0.05
 """From this difference between two targets' shares on, they are said to be exposed unequally."""
 
 
-def _unlike(what: str, shares: Mapping[str, float | None]) -> Iterator[str]:
+def _differing_shares(what: str, shares: Mapping[str, float | None]) -> Iterator[str]:
     """The lowest and the highest share, where they differ by at least `_UNLIKE`."""
     known = {name: share for name, share in shares.items() if share is not None}
     if known and max(known.values()) - min(known.values()) >= _UNLIKE:
@@ -490,8 +492,8 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
     early = {name: one.early_share for name, one in found.items()}
     delivered = {name: one.delivered_share for name, one in found.items()}
     unlike = [
-        *_unlike("conversations that ended early", early),
-        *_unlike("landmarks delivered", delivered),
+        *_differing_shares("conversations that ended early", early),
+        *_differing_shares("landmarks delivered", delivered),
     ]
     if unlike:
         yield Finding(
@@ -628,12 +630,12 @@ def _bounds(one: TargetResult) -> str:
     said = [
         f"{track} {percent(estimate.if_missing_failed)} to {percent(estimate.if_missing_passed)}"
         for track, estimate in one.tracks.items()
-        if _opens(estimate)
+        if _has_unscored(estimate)
     ]
     return f"; if they had all failed or all passed: {', '.join(said)}" if said else ""
 
 
-def _opens(estimate: Estimate) -> bool:
+def _has_unscored(estimate: Estimate) -> bool:
     return bool(estimate.scored and estimate.missing)
 
 

@@ -81,8 +81,8 @@ def methods(analysis: Analysis) -> list[str]:
     """Paragraphs on what was played, what counts, the formulas, and the provenance, each only where
     it applies. For several benchmarks together, one paragraph on how they were combined."""
     if isinstance(analysis, Overall):
-        return [_together(analysis)]
-    paragraphs = [_played(analysis), _counted(analysis)]
+        return [_method_overall(analysis)]
+    paragraphs = [_played_lines(analysis), _counting_lines(analysis)]
     if any(one.scored for one in analysis.targets):
         paragraphs.append(_formulas(analysis))
     if analysis.provenances:
@@ -90,7 +90,7 @@ def methods(analysis: Analysis) -> list[str]:
     return [" ".join(sentences) for sentences in paragraphs if sentences]
 
 
-def _together(analysis: Overall) -> str:
+def _method_overall(analysis: Overall) -> str:
     if not analysis.benchmarks:
         return "In no benchmark is anything scored, so there is nothing to put together."
     said = [
@@ -117,7 +117,7 @@ def _together(analysis: Overall) -> str:
     return " ".join(said)
 
 
-def _played(analysis: Analysis) -> list[str]:
+def _played_lines(analysis: Analysis) -> list[str]:
     tracks = Counter(metric.track for metric in analysis.metrics)
     metrics = ", ".join(f"{tracks[track]} {track}" for track in Track if tracks[track])
     bases = {base for one in analysis.targets for base in one.base_scenarios}
@@ -161,9 +161,14 @@ _TOLD: Final = {
 """What the user model is told, by its stance."""
 
 
-def _counted(analysis: Analysis) -> list[str]:
+def _counting_lines(analysis: Analysis) -> list[str]:
     checked = (one for one in analysis.group_checks.values() if one.checked)
-    return [*_judging(analysis), *_scored(analysis), *_audited(analysis), *map(_guessed, checked)]
+    return [
+        *_judging(analysis),
+        *_scored(analysis),
+        *_audited(analysis),
+        *map(_group_check_line, checked),
+    ]
 
 
 def _judging(analysis: Analysis) -> Iterator[str]:
@@ -218,7 +223,7 @@ def _audited(analysis: Analysis) -> Iterator[str]:
         )
 
 
-def _guessed(check: GroupCheck) -> str:
+def _group_check_line(check: GroupCheck) -> str:
     return (
         f"From the user's messages alone, {listed(check.models)} guessed {check.axis} right in "
         f"{check.right:,} of {check.checked:,} ({percent(check.rate)} {span(check.low, check.high)}"

@@ -77,7 +77,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         headline_rule=" ".join(dict.fromkeys(one.headline_rule for one in counted)),
         correlation=None,
         scripted_models=sorted({model for one in counted for model in one.scripted_models}),
-        others=_others(counted),
+        others=_served_by_others(counted),
         left_out=LeftOut(
             sum(one.left_out.conversations for one in analyses),
             sorted({target for one in analyses for target in one.left_out.targets}),
@@ -138,7 +138,7 @@ def _mean(asked: Sequence[Estimate]) -> MeanEstimate:
         scored=sum(one.scored for one in found),
         of=sum(one.of for one in asked),
         base_scenarios=sum(one.base_scenarios for one in found),
-        effective_n=_effective(found),
+        effective_n=_effective_rows(found),
         worst=_mean_of_known([one.if_missing_failed for one in asked]),
         best=_mean_of_known([one.if_missing_passed for one in asked]),
     )
@@ -157,14 +157,14 @@ def _interval(one: Estimate) -> Interval:
     return Interval(one.low or 0.0, 1.0 if one.high is None else one.high)
 
 
-def _effective(found: Sequence[Estimate]) -> float:
+def _effective_rows(found: Sequence[Estimate]) -> float:
     """How many independent rows the mean is worth, if all rates were equal."""
     return len(found) ** 2 / sum(1 / one.effective_n for one in found) if found else 0.0
 
 
 def _like_these(asked: Sequence[Estimate]) -> Estimate | None:
     found = [one for one in asked if one.rate is not None]
-    interval = like_these_interval(_rates(found), _effective(found))
+    interval = like_these_interval(_rates(found), _effective_rows(found))
     if interval is None:
         return None
     return replace(_mean(asked), low=interval.low, high=interval.high, base_scenarios=len(found))
@@ -213,7 +213,7 @@ def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> 
         for (pair, benchmarks), adjusted in zip([*these, *like], marked, strict=True)
     ]
     comparisons, on_like = said[: len(these)], said[len(these) :]
-    places = ranks({track: _ranked(found, track) for track in Track}, comparisons)
+    places = ranks({track: _rankable_targets(found, track) for track in Track}, comparisons)
     return replace(
         found,
         targets=[replace(one, ranks=places.get(one.target, {})) for one in found.targets],
@@ -232,7 +232,7 @@ def _pairs(
             yield Pair(*of, mean, mean.pairs), sum(one.error is not None for one in differences[of])
 
 
-def _ranked(found: Overall, track: Track) -> list[str]:
+def _rankable_targets(found: Overall, track: Track) -> list[str]:
     """The scored targets; empty unless all were scored in the same benchmarks, as targets that were
     asked different questions cannot be ranked."""
     scored = [one for one in found.targets if one.tracks[track].scored]
@@ -259,7 +259,7 @@ def _judges(analyses: Iterable[Analysis]) -> list[JudgeInfo]:
     return [found[name] for name in sorted(found)]
 
 
-def _others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
+def _served_by_others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
     served: defaultdict[tuple[str, str | None, str], Counter[str]] = defaultdict(Counter)
     of: Counter[tuple[str, str | None, str]] = Counter()
     for one in analyses:

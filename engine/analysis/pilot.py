@@ -131,14 +131,14 @@ def pilot(
     paid = [one for one in known if one is not None]
     return Pilot(
         [
-            _of(metric, [one for one in played if one.metric_id == metric.id], faults)
+            _piloted_metric(metric, [one for one in played if one.metric_id == metric.id], faults)
             for metric in metrics
         ],
         paid if len(paid) == len(known) else None,
     )
 
 
-def _of(
+def _piloted_metric(
     metric: MetricInfo,
     played: Sequence[Outcome],
     faults: Mapping[ConversationKey, frozenset[FaultKind]],

@@ -68,18 +68,18 @@ def merged(parts: Sequence[Provenance]) -> Provenance:
     return Provenance(
         version=parts[0].version,
         configuration=parts[0].configuration,
-        prompts=_united(one.prompts for one in parts),
-        targets=_united(one.targets for one in parts),
-        user_models=_united(one.user_models for one in parts),
-        judges=_united(one.judges for one in parts),
-        checkers=_united(one.checkers for one in parts),
+        prompts=_merged_names(one.prompts for one in parts),
+        targets=_merged_names(one.targets for one in parts),
+        user_models=_merged_names(one.user_models for one in parts),
+        judges=_merged_names(one.judges for one in parts),
+        checkers=_merged_names(one.checkers for one in parts),
         first_at=min(first, default=None),
         last_at=max(last, default=None),
         stances=sorted({stance for one in parts for stance in one.stances}),
     )
 
 
-def _united(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:
+def _merged_names(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:
     found: dict[str, set[str]] = {}
     for part in parts:
         for name, each in part.items():
@@ -136,7 +136,7 @@ class Staleness:
                 takes.update(stale.take)
                 for changed in stale.verdicts:
                     verdicts.update(changed)
-        whys = _sorted(takes), _sorted(verdicts)
+        whys = _sorted_counts(takes), _sorted_counts(verdicts)
         return cls(count, given, some, stale_takes, stale_verdicts, *whys)
 
     @property
@@ -166,8 +166,8 @@ def sums(parts: Iterable[Mapping[str, Staleness]]) -> Mapping[str, Staleness]:
 
 
 def _sums(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return _sorted(Counter(one) + Counter(other))
+    return _sorted_counts(Counter(one) + Counter(other))
 
 
-def _sorted(counts: Counter[str]) -> dict[str, int]:
+def _sorted_counts(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items()))

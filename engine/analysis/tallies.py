@@ -159,7 +159,7 @@ def agreement_of_samples(
     if all(one.of < 2 for one in scenarios):
         return None
     found = agreement([one.answers for one in scenarios], [one.place for one in scenarios])
-    return _concord("samples", of, found)
+    return _repeat_agreement("samples", of, found)
 
 
 def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
@@ -172,11 +172,11 @@ def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
     clusters = [shared.cluster(one.base) for one in outcomes]
     if len(numbers) > 1:
         rows = [_by_judge(one, numbers) for one in outcomes]
-        yield _concord("judges", ", ".join(numbers), agreement(rows, clusters))
+        yield _repeat_agreement("judges", ", ".join(numbers), agreement(rows, clusters))
     for judge, of_judge in numbers.items():
         if len(of_judge) > 1:
             rows = [_by_pass(one, judge, of_judge) for one in outcomes]
-            yield _concord("passes", judge, agreement(rows, clusters))
+            yield _repeat_agreement("passes", judge, agreement(rows, clusters))
 
 
 def _by_judge(one: Outcome, judges: Iterable[str]) -> list[bool | None]:
@@ -188,7 +188,7 @@ def _by_pass(one: Outcome, judge: str, numbers: Iterable[int]) -> list[bool | No
     return [given.get(number) for number in numbers]
 
 
-def _concord(between: str, of: str, found: Agreement | None) -> RepeatAgreement | None:
+def _repeat_agreement(between: str, of: str, found: Agreement | None) -> RepeatAgreement | None:
     if found is None:
         return None
     return RepeatAgreement(

@@ -79,7 +79,7 @@ def validation_report(
     drafts = [
         draft
         for track in Track
-        if (draft := _draft(swap, track, before.results, after.results, bound)) is not None
+        if (draft := _unmarked_track(swap, track, before.results, after.results, bound)) is not None
     ]
     parts = {
         FamilyPart.SHIFTS: sum(one.together.is_known for one in drafts),
@@ -174,7 +174,7 @@ class _Draft:
     left_out: Sequence[str]
 
 
-def _draft(
+def _unmarked_track(
     swap: Swap,
     track: Track,
     before: Sequence[SideOutcome],
@@ -194,13 +194,15 @@ def _draft(
         return None
     then, now = _by_target(left, targets), _by_target(right, targets)
     panels = _panel(left, targets), _panel(right, targets)
-    shifts = [_shifted(swap, target, then[target], now[target]) for target in sorted(targets)]
+    shifts = [
+        _unmarked_shift(swap, target, then[target], now[target]) for target in sorted(targets)
+    ]
     shifts.sort(key=lambda one: (-one.before, one.target))
     of_these = [[row for rows in side.values() for row in rows] for side in (then, now)]
     return _Draft(
         track=track,
         ranks=rank_agreement(*panels, same_scenarios=swap.same_scenarios),
-        together=_shifted(swap, ALL_TARGETS, *of_these),
+        together=_unmarked_shift(swap, ALL_TARGETS, *of_these),
         shifts=shifts,
         equivalence=None if bound is None else _equivalence(swap, then, now, bound),
         left_out=sorted(set.union(*either) - targets),
@@ -217,7 +219,7 @@ def _by_target(results: Iterable[SideOutcome], targets: set[str]) -> dict[str, l
 
 def _track(draft: _Draft, allowed: Mapping[FamilyPart, float]) -> TrackReport:
     shifts = [one.marked(allowed.get(FamilyPart.SHIFTS_OF_TARGETS)) for one in draft.shifts]
-    changed = list(_changed(shifts))
+    changed = list(_reordered_pairs(shifts))
     stays = draft.equivalence is not None and draft.equivalence.outside is None
     return TrackReport(
         track=draft.track,
@@ -274,20 +276,22 @@ def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
     }
 
 
-def _shifted(
+def _unmarked_shift(
     swap: Swap, target: str, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
 ) -> _Shifted:
     return _Shifted(
         target,
         _rate(left),
         _rate(right),
-        _moved(swap, left, right),
+        _rate_change(swap, left, right),
         min(len(left), len(right)),
         min(_bases(left), _bases(right)),
     )
 
 
-def _moved(swap: Swap, left: Sequence[SideOutcome], right: Sequence[SideOutcome]) -> _Moved | None:
+def _rate_change(
+    swap: Swap, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
+) -> _Moved | None:
     if swap.same_scenarios:
         found = mean_difference(
             differences(_answers(right, of_all=True), _answers(left, of_all=True))
@@ -353,7 +357,7 @@ class _Apart:
         return Interval(max(-1.0, shift - below), min(1.0, shift + above))
 
 
-def _changed(shifts: Sequence[RateShift]) -> Iterator[ReorderedPair]:
+def _reordered_pairs(shifts: Sequence[RateShift]) -> Iterator[ReorderedPair]:
     for left, right in combinations(shifts, 2):
         then = (left.before > right.before) - (left.before < right.before)
         now = (left.after > right.after) - (left.after < right.after)

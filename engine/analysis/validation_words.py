@@ -158,13 +158,13 @@ NO_INTERVAL: Final = (
 )
 
 
-def _again(swap: Swap) -> str:
+def _replay_words(swap: Swap) -> str:
     return " once more" if swap.is_replay else ""
 
 
-def _when(report: ValidationReport) -> str:
+def _when_words(report: ValidationReport) -> str:
     does = "judge" if _are_several(report) else _ROLES[report.swap.role]
-    return f"when {report.after} {does}{_again(report.swap)}"
+    return f"when {report.after} {does}{_replay_words(report.swap)}"
 
 
 def _are_several(report: ValidationReport) -> bool:
@@ -173,7 +173,7 @@ def _are_several(report: ValidationReport) -> bool:
 
 
 def _order_words(report: ValidationReport, track: TrackReport) -> str:
-    when = _when(report)
+    when = _when_words(report)
     turned = sum(pair.turn is OrderChange.TURNS for pair in track.changed)
     level = len(track.changed) - turned
     if track.tau_b is None:
@@ -204,8 +204,8 @@ def _bound_words(track: TrackReport) -> str:
     if outside.interval is None:
         return f"That it holds is not shown: how far {between} changes cannot be told."
     return (
-        f"That it holds is not shown: {between} may change by {_between(outside.interval)} points, "
-        f"and the bound stated before is {bound}."
+        f"That it holds is not shown: {between} may change by "
+        f"{_interval_words(outside.interval)} points, and the bound stated before is {bound}."
     )
 
 
@@ -225,18 +225,18 @@ def _shift_words(report: ValidationReport, track: TrackReport) -> str:
     passes, found = f"{track.track.value} passes", track.together
     floor = _floor_of_shift(report.floor, track)
     if found.interval is None:
-        return f"How far {passes} move {_when(report)} cannot be told: {_TOO_FEW}.{floor}"
+        return f"How far {passes} move {_when_words(report)} cannot be told: {_TOO_FEW}.{floor}"
     if not found.sure:
         return (
-            f"Whether {passes} rise or fall {_when(report)} is not sure: by "
-            f"{_between(found.interval)} points.{floor}"
+            f"Whether {passes} rise or fall {_when_words(report)} is not sure: by "
+            f"{_interval_words(found.interval)} points.{floor}"
         )
     rises = found.shift > 0
-    size = _between(found.interval if rises else _turned(found.interval))
+    size = _interval_words(found.interval if rises else _negated(found.interval))
     verb = ("raise" if rises else "lower") + ("" if _are_several(report) else "s")
     return (
-        f"{report.after}{_again(report.swap)} as {_NAMES[report.swap.role]} {verb} {passes} by "
-        f"{size} points.{floor}"
+        f"{report.after}{_replay_words(report.swap)} as {_NAMES[report.swap.role]} {verb} {passes} "
+        f"by {size} points.{floor}"
     )
 
 
@@ -247,14 +247,14 @@ def _floor_of_shift(floor: ReplayFloor | None, track: TrackReport) -> str:
     found = next((one for one in (floor.tracks if floor else ()) if one.track is track.track), None)
     if found is None or found.together.interval is None:
         return ""
-    return f" A replay alone moves them by {_between(found.together.interval)} points."
+    return f" A replay alone moves them by {_interval_words(found.together.interval)} points."
 
 
-def _turned(interval: Interval) -> Interval:
+def _negated(interval: Interval) -> Interval:
     return Interval(-interval.high, -interval.low)
 
 
-def _between(interval: Interval) -> str:
+def _interval_words(interval: Interval) -> str:
     return reach(interval.low, interval.high).strip("[]")
 
 

@@ -60,7 +60,7 @@ def _json(command: argparse._ActionsContainer) -> None:
     _flag(command, "--json", "print JSON, for scripts")
 
 
-def _yes(command: argparse._ActionsContainer) -> None:
+def _add_yes(command: argparse._ActionsContainer) -> None:
     _flag(command, "--yes", "do not ask before money is spent")
 
 
@@ -90,12 +90,12 @@ def _init(command: AddCommand) -> None:
     )
 
 
-def _new(command: AddCommand) -> None:
+def _add_new(command: AddCommand) -> None:
     new = command("new", "add a benchmark with a commented benchmark.yaml")
     new.add_argument("name", metavar="NAME")
 
 
-def _run(command: AddCommand) -> None:
+def _add_run(command: AddCommand) -> None:
     run = command(
         "run",
         "do what is missing: write metrics and scenarios, simulate, evaluate, aggregate",
@@ -123,7 +123,7 @@ def _run(command: AddCommand) -> None:
         "TRACK=RATE",
         "exit with 1 if a target's pass rate is surely below RATE, with 5 if that cannot be told",
     )
-    _yes(run)
+    _add_yes(run)
     add_workers(run)
     _headless(run)
     _flag(run, "--json", "print the result, or with --dry-run the plan, as JSON")
@@ -150,7 +150,7 @@ def _engine_at_work(command: AddCommand) -> None:
     _spending(retry)
 
 
-def _show(command: AddCommand) -> None:
+def _add_show(command: AddCommand) -> None:
     show = command(
         "show",
         "show a metric, scenario or conversation: setup, transcript, verdicts",
@@ -292,7 +292,7 @@ def _validate(command: AddCommand) -> None:
     )
     _flag(validate, "--stale", "also redo what is out of date")
     _flag(validate, "--dry-run", "show calls, tokens and price; ask no model")
-    _yes(validate)
+    _add_yes(validate)
     add_workers(validate)
     _flag(validate, "--report", "show what earlier runs found; run nothing")
     _flag(validate, "--json", "print the report, or with --dry-run the plan, as JSON")
@@ -315,7 +315,7 @@ def _lint(command: AddCommand) -> None:
         "have a model read them, too: a name in `models:` or a target's id",
         dest="model",
     )
-    _yes(lint)
+    _add_yes(lint)
     _json(lint)
 
 
@@ -353,7 +353,7 @@ def _pilot(command: AddCommand) -> None:
         type=dollars,
         default=1.0,
     )
-    _yes(pilot)
+    _add_yes(pilot)
     add_workers(pilot)
     _flag(pilot, "--headless", "accepted for scripts: it never opens the app")
     _flag(pilot, "--json", "print what was found as JSON")
@@ -382,7 +382,7 @@ def _review(command: AddCommand) -> None:
     _option(
         review, "--by", "NAME", "your name (default: CROSSWIND_PERSON, else your account's name)"
     )
-    _yes(review)
+    _add_yes(review)
     _flag(review, "--json", "print every row and its state as JSON")
 
 
@@ -622,10 +622,10 @@ def _repair(command: AddCommand) -> None:
 
 
 COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
-    "begin": (_demo, _init, _new),
+    "begin": (_demo, _init, _add_new),
     "prepare": (_lint, _review, _pilot),
-    "run": (_run, _engine_at_work, _once_more, _validate),
-    "read results": (_results, _show, _search, _site, _export, _datasette_metadata),
+    "run": (_add_run, _engine_at_work, _once_more, _validate),
+    "read results": (_results, _add_show, _search, _site, _export, _datasette_metadata),
     "check the judge against people": (_label, _adjudicate, _calibrate),
     "look after a workspace": (_doctor, _mirror, _import, _prune, _repair),
     "the app, and many machines": (_keys, _themes, add_cluster),
@@ -635,7 +635,7 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
 
 def _spending(command: argparse.ArgumentParser) -> None:
     _detach(command)
-    _yes(command)
+    _add_yes(command)
     add_workers(command)
 
 

@@ -69,7 +69,7 @@ def worker(arguments: argparse.Namespace) -> int:
         arguments.name or default_name(),
         arguments.death_timeout,
     )
-    given = {} if arguments.env is None else _given(arguments.env)
+    given = {} if arguments.env is None else _read_settings(arguments.env)
     tell(
         f"worker {settings.name}: crosswind {version('crosswind')}, "
         f"Python {platform.python_version()}"
@@ -80,7 +80,7 @@ def worker(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _given(path: Path) -> Mapping[str, str]:
+def _read_settings(path: Path) -> Mapping[str, str]:
     """The variables of an `--env` file. Raises `InputError` with the number of an unreadable line,
     never its content."""
     read_kept(path, "lines of the form NAME=value")

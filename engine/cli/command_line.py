@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(Problem(_plain(message), hint=f"see `{self.prog} --help`"))
+        raise InputError(Problem(_in_plain_words(message), hint=f"see `{self.prog} --help`"))
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -80,7 +80,7 @@ class _CommandLine(Parser):
         return formatter.format_help()
 
 
-def _plain(message: str) -> str:
+def _in_plain_words(message: str) -> str:
     """argparse's message without its word "argument": people think of what they typed."""
     return message.replace("the following arguments are required:", "missing:").replace(
         "argument ", ""

@@ -17,7 +17,7 @@ _COERCED: Final = {"C.UTF-8", "C.utf8", "UTF-8"}
 """What Python writes into LC_CTYPE where the locale is C; it says nothing of the terminal."""
 
 
-def _plainer(error: UnicodeError) -> tuple[str, int]:
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     """An encoding error handler: similar characters in place of those that a terminal lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -28,7 +28,7 @@ def _plainer(error: UnicodeError) -> tuple[str, int]:
 def take_any_encoding() -> None:
     """Print similar characters, rather than fail, where the terminal cannot show some."""
     # an error handler and not `errors="replace"`: a table of question marks cannot be read
-    codecs.register_error("crosswind", _plainer)
+    codecs.register_error("crosswind", _replace_unencodable)
     if sys.flags.utf8_mode and os.environ.get("LC_CTYPE") in _COERCED:
         del os.environ["LC_CTYPE"]  # so that it says again what the user has set
     # in a locale without UTF-8 Python's UTF-8 mode writes UTF-8 all the same

@@ -19,14 +19,14 @@ POLL_SECONDS: Final = 0.1
 
 
 def pause(arguments: argparse.Namespace) -> int:
-    return _say(arguments, Command.PAUSE)
+    return _send_command(arguments, Command.PAUSE)
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    return _say(arguments, Command.RESUME)
+    return _send_command(arguments, Command.RESUME)
 
 
-def _say(arguments: argparse.Namespace, command: Command) -> int:
+def _send_command(arguments: argparse.Namespace, command: Command) -> int:
     handle = handle_of(arguments)
     handle.require_holder()
     tell(handle.ask(Request(command)).text)

@@ -51,9 +51,9 @@ def report(
         area = "" if finding.area == before else finding.area.value
         before = finding.area
         start = f"{marks[finding.state]} {area:<{areas}}  {one_line(finding.subject):<{subjects}}"
-        yield from _hanging(f"{start}  ", finding.sentence, width)
+        yield from _hanging_lines(f"{start}  ", finding.sentence, width)
         if finding.remedy is not None and finding.state is not Severity.OK:
-            yield from _hanging(f"{'':<{len(start)}}  {arrow} ", finding.remedy, width)
+            yield from _hanging_lines(f"{'':<{len(start)}}  {arrow} ", finding.remedy, width)
     yield ""
     yield _sum(findings)
 
@@ -64,7 +64,7 @@ _NARROWEST: Final = 30
 """The fewest columns that are worth wrapping into."""
 
 
-def _hanging(start: str, text: str, width: int | None) -> list[str]:
+def _hanging_lines(start: str, text: str, width: int | None) -> list[str]:
     text = one_line(text, _LONGEST)
     if width is None or width - len(start) < _NARROWEST:
         return [start + text]

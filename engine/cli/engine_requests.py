@@ -66,7 +66,7 @@ def _follow(
             tell(board.question)
         asked = board.question
         for fact in watch.poll():
-            settled = _settled(fact)
+            settled = _finished_row(fact)
             if settled is not None and (fact.benchmark, settled.unit) in at_work:
                 at_work.discard((fact.benchmark, settled.unit))
                 failed += settled.state is State.FAILED
@@ -81,7 +81,7 @@ def _follow(
     return RunResult(failed, stopped=False)
 
 
-def _settled(fact: Fact) -> StateChanged | None:
+def _finished_row(fact: Fact) -> StateChanged | None:
     """The fact, if it ends a row of work. One that is only played still has to be judged."""
     if not isinstance(fact, StateChanged):
         return None
@@ -135,11 +135,11 @@ def by_engine_or_here(
             if time.monotonic() >= until:
                 raise
         if holder is not None and time.monotonic() >= until:
-            raise _busy(session, holder)
+            raise _busy_error(session, holder)
         time.sleep(STEP_SECONDS)
 
 
-def _busy(session: Session, holder: Holder) -> WorkspaceBusyError:
+def _busy_error(session: Session, holder: Holder) -> WorkspaceBusyError:
     held = f"{session.workspace.root} is held by {holder}"
     return WorkspaceBusyError(f"{held}, which takes nothing in: try again later")
 
@@ -159,7 +159,7 @@ async def _store(pipeline: Pipeline, request: LabelRequest, *, with_files: bool)
 def _write_by_engine(link: SocketLink, request: LabelRequest) -> str | None:
     """Labels that are stored already are accepted again, so a request may be repeated."""
     said: str | None = ""
-    for part in _parts(request):
+    for part in _split_request(request):
         said = asked_of_engine(link, Request(Command.LABEL, labels=part))
         if said is None:
             break
@@ -179,7 +179,7 @@ def asked_of_engine(link: SocketLink, request: Request) -> str | None:
     raise RefusedError(answer.text)
 
 
-def _parts(request: LabelRequest) -> Iterator[LabelRequest]:
+def _split_request(request: LabelRequest) -> Iterator[LabelRequest]:
     if not request.labels:
         yield request
     for first in range(0, len(request.labels), LABELS_AT_ONCE):

@@ -47,7 +47,7 @@ def export(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         selection = _selection(reader, arguments.names)
         counter: Counter[str] = Counter()
-        found = _counted(_conversations(session, reader, selection), counter)
+        found = _counting(_conversations(session, reader, selection), counter)
         if arguments.format in _LOGS:
             written = write_folder(
                 arguments.out, _logs(session, reader, selection, counter, arguments)
@@ -86,7 +86,11 @@ def _logs(
         mine = [
             take.key for take in reader.counting_takes(name) if keys is None or take.key in keys
         ]
-        failed = [key for key in _failed(reader, name) - {*mine} if keys is None or key in keys]
+        failed = [
+            key
+            for key in _failed_conversations(reader, name) - {*mine}
+            if keys is None or key in keys
+        ]
         for target in sorted({key.target_id for key in (*mine, *failed)}):
             about = LogOf(
                 benchmark=name,
@@ -97,7 +101,7 @@ def _logs(
                 used=used,
             )
             some = {name: frozenset(key for key in mine if key.target_id == target)}
-            found = _counted(_conversations(session, reader, some), counter)
+            found = _counting(_conversations(session, reader, some), counter)
             broken = (
                 next(takes(reader, name, key, session.config.jury))
                 for key in sorted(failed)
@@ -108,7 +112,7 @@ def _logs(
                 yield log
 
 
-def _failed(reader: Reader, benchmark: str) -> set[ConversationKey]:
+def _failed_conversations(reader: Reader, benchmark: str) -> set[ConversationKey]:
     """The conversations with a take that failed: a log has a place for errors."""
     return {
         take.key
@@ -161,7 +165,7 @@ def _metrics(session: Session, name: str) -> dict[str, Metric]:
     return {metric.id: metric for metric in metrics}
 
 
-def _counted(found: Iterable[Conversation], counter: Counter[str]) -> Iterator[Conversation]:
+def _counting(found: Iterable[Conversation], counter: Counter[str]) -> Iterator[Conversation]:
     for one in found:
         counter[one.benchmark] += 1
         yield one

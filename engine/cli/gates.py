@@ -26,7 +26,7 @@ class Gate:
     """0 to 1."""
 
     def __str__(self) -> str:
-        return f"{self.track} {_exact(self.bound)}"
+        return f"{self.track} {_exact_percent(self.bound)}"
 
 
 class Ruling(StrEnum):
@@ -51,11 +51,11 @@ class GateResult:
     def __str__(self) -> str:
         return (
             f"{self.benchmark}, {self.target}: {self.gate.track} {_rate(self.estimate)}, "
-            f"gate {_exact(self.gate.bound)}: {self.ruling}{self._why}"
+            f"gate {_exact_percent(self.gate.bound)}: {self.ruling}{self._reason}"
         )
 
     @property
-    def _why(self) -> str:
+    def _reason(self) -> str:
         if self.ruling is not Ruling.OPEN:
             return ""
         if not self.estimate.scored:
@@ -139,7 +139,7 @@ def judge_gates(
     A gate is met where the whole interval lies at or above the bound, missed where all of it lies
     below, and open otherwise, or where unscored conversations could change that.
     """
-    return GateOutcome(list(_judged(analysis, gates, targets)))
+    return GateOutcome(list(_gate_results(analysis, gates, targets)))
 
 
 def judge_all(
@@ -163,7 +163,7 @@ def judge_all(
     return sum((judge_gates(one, gates, targets) for one in analyses), GateOutcome(()))
 
 
-def _judged(
+def _gate_results(
     analysis: Analysis, gates: Sequence[Gate], targets: frozenset[str] | None
 ) -> Iterator[GateResult]:
     for gate in gates:
@@ -201,9 +201,10 @@ def _rate(estimate: Estimate) -> str:
     over = plural(estimate.base_scenarios, "scenario")
     if not isinstance(estimate, MeanEstimate):
         over = f"{estimate.passed}/{estimate.scored} in {over}"
-    return f"{percent(estimate.rate)} [{_exact(estimate.low)} to {_exact(estimate.high)}], {over}"
+    low, high = _exact_percent(estimate.low), _exact_percent(estimate.high)
+    return f"{percent(estimate.rate)} [{low} to {high}], {over}"
 
 
-def _exact(rate: float) -> str:
+def _exact_percent(rate: float) -> str:
     """To a tenth of a per cent, so that an end of an interval is not rounded onto the bound."""
     return f"{round(rate * 100, 1):g}%"

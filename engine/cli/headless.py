@@ -57,7 +57,7 @@ def run_headless(
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     with hosted(place, linger=0.0, processes=processes) as served:
         served.attended = lambda: asks
-        engine = EngineThread(served, partial(serve, served, place, order, _nothing))
+        engine = EngineThread(served, partial(serve, served, place, order, _do_nothing))
         watch = Watch.open(store, infos, engine)
         for noted in watch.progress.notes:
             if noted.at >= began:  # what was found when the store was opened
@@ -88,13 +88,13 @@ def _pass_on(fact: Fact, news: FailureNews) -> None:
         tell(failed)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
 def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
     news = FailureNews()
-    with _printer(plain=plain) as printer, _signals(engine):
+    with _printer(plain=plain) as printer, _stop_on_signals(engine):
         engine.start()
         asked: str | None = None
         # the engine has its own thread: a blocked terminal holds up this loop, but no call
@@ -119,7 +119,7 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
 
 
 @contextmanager
-def _signals(engine: EngineThread) -> Iterator[None]:
+def _stop_on_signals(engine: EngineThread) -> Iterator[None]:
     """SIGINT, SIGTERM and SIGHUP drain the run; a second signal stops it at once."""
     asked = 0
 

@@ -41,14 +41,14 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
 
     Raises `InputError` where there is none, with a suggestion, or more than one.
     """
-    begun = _beginning(reader, text, benchmark)
+    begun = _ids_with_prefix(reader, text, benchmark)
     exact = [one for one in begun if one.id == text]
     # an id may be a prefix of others, as a metric's id is of its scenarios' ids
     found = exact or begun
     if len(found) == 1:
         return found[0]
     if not found:
-        near = _nearest(reader, text, benchmark)
+        near = _nearest_id(reader, text, benchmark)
         hint = f"did you mean {near}?" if near else "`crosswind search` finds by words"
         raise InputError(Problem(f"there is nothing with the id {text!r}", hint=hint))
     if exact:
@@ -64,7 +64,7 @@ def conversations(
     `InputError` for an id that names nothing, or nothing that was played."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for text in texts:
-        matches = _played(reader, text, benchmark)
+        matches = _conversations_of(reader, text, benchmark)
         if not matches:
             named = find(reader, text, benchmark=benchmark)
             raise InputError(Problem(f"no conversation of {named.id} was played yet"))
@@ -90,11 +90,13 @@ def still_asked_for(
     return {name: of_benchmark for name, of_benchmark in found.items() if of_benchmark}
 
 
-def _played(reader: Reader, text: str, benchmark: str | None) -> dict[str, set[ConversationKey]]:
+def _conversations_of(
+    reader: Reader, text: str, benchmark: str | None
+) -> dict[str, set[ConversationKey]]:
     """By benchmark, the conversations of a conversation's, scenario's, base scenario's or metric's
     id. Raises `InputError` where several benchmarks have it."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
-    for one in _beginning(reader, text, benchmark):
+    for one in _ids_with_prefix(reader, text, benchmark):
         if one.kind != "conversation":
             continue
         key = ConversationKey.parse(one.id)
@@ -112,7 +114,9 @@ def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:
     return InputError(Problem(f"{text!r} is in several benchmarks: {names}", hint=hint))
 
 
-def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = ALL) -> list[IdMatch]:
+def _ids_with_prefix(
+    reader: Reader, text: str, benchmark: str | None, limit: int = ALL
+) -> list[IdMatch]:
     """Everything whose id begins with this text. A validation run shares the ids of its original,
     so it is searched only where `benchmark` names it."""
     try:
@@ -126,11 +130,11 @@ def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = AL
     return [IdMatch(*row) for row in rows if row[0] in looked_at]
 
 
-def _nearest(reader: Reader, text: str, benchmark: str | None) -> str | None:
+def _nearest_id(reader: Reader, text: str, benchmark: str | None) -> str | None:
     """The most similar id among all, or where those are too many, among those that begin alike."""
     ids: set[str] = set()
     for length in range(len(text) if len(text) <= LONGEST else 0):
-        found = {one.id for one in _beginning(reader, text[:length], benchmark, NEAR)}
+        found = {one.id for one in _ids_with_prefix(reader, text[:length], benchmark, NEAR)}
         ids = found or ids
         if len(found) < NEAR:
             break

@@ -31,7 +31,7 @@ def import_files(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     try:
         with (
-            _found(arguments) as (found, logs),
+            _find_sources(arguments) as (found, logs),
             # before the watcher, whose bar is drawn by a thread
             row_processes(() if arguments.dry_run else found.sources) as makers,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
@@ -54,7 +54,9 @@ def import_files(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _found(arguments: argparse.Namespace) -> Iterator[tuple[ImportableFolder, LogFolder | None]]:
+def _find_sources(
+    arguments: argparse.Namespace,
+) -> Iterator[tuple[ImportableFolder, LogFolder | None]]:
     """The folder to import, or a temporary one made from logs. Raises `InputError`."""
     places: list[Path] = arguments.place
     logs = [log for place in places for log in logs_in(place)]
@@ -105,7 +107,7 @@ def report_lines(report: ImportReport) -> Iterator[str]:
     """What was imported, as text."""
     yield f"{report.kind}: {plural(len(report.benchmarks), 'benchmark')}"
     for one in report.benchmarks:
-        yield f"{one.name}: {_done(one, dry=report.dry)}"
+        yield f"{one.name}: {_done_line(one, dry=report.dry)}"
         if one.mapped:
             listed = [f"{theirs} → {ours}" for theirs, ours in sorted(one.mapped.items())[:3]]
             more = f" and {len(one.mapped) - 3} more" if len(one.mapped) > 3 else ""
@@ -121,7 +123,7 @@ def report_lines(report: ImportReport) -> Iterator[str]:
             yield target.as_yaml()
 
 
-def _done(one: BenchmarkReport, *, dry: bool) -> str:
+def _done_line(one: BenchmarkReport, *, dry: bool) -> str:
     if one.refused:
         return "not taken"
     if one.unchanged is not None:

@@ -122,7 +122,7 @@ def _take_in(
         seen: dict[int, int] = {}
         for row in read_sheet(path):
             try:
-                number, said = _said(row, one, seen)
+                number, said = _label_of_row(row, one, seen)
                 verdict = label_verdict(
                     one,
                     number,
@@ -161,7 +161,7 @@ def _says_the_same(before: Verdict, now: Verdict) -> bool:
     )
 
 
-def _said(
+def _label_of_row(
     row: LabelSheetRow, one: LabellingProgress, seen: dict[int, int]
 ) -> tuple[int, GivenLabel]:
     """The number and label of a row. `seen` has the line of each number before it, and gains this
@@ -173,7 +173,7 @@ def _said(
                 hint=f"this table is not the sample that {one.sample.person} is labelling",
             )
         )
-    number = _whole(row.number, "number")
+    number = _whole_number(row.number, "number")
     one.item(number)
     if number in seen:
         raise InputError(Problem(f"number {number} is in line {seen[number]}, too"))
@@ -182,11 +182,11 @@ def _said(
     if answer is None:
         expected = ", ".join(f"`{known.value}`" for known in LabelAnswer)
         raise InputError(Problem(f"answer: found {shortened(row.answer)!r}, expected {expected}"))
-    confidence = _whole(row.confidence, "confidence") if row.confidence else None
+    confidence = _whole_number(row.confidence, "confidence") if row.confidence else None
     if confidence not in {None, 1, 2, 3}:
         raise InputError(Problem(f"confidence: found {confidence}, expected 1, 2 or 3"))
     words = row.replies.replace(",", " ").split()
-    replies = tuple(_whole(word, "replies") for word in words)
+    replies = tuple(_whole_number(word, "replies") for word in words)
     return number, GivenLabel(answer, replies, row.note, confidence)
 
 
@@ -194,7 +194,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def _whole(text: str, column: str) -> int:
+def _whole_number(text: str, column: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 7):
         raise InputError(Problem(f"{column}: found {shortened(text)!r}, expected a whole number"))
     return int(text)
@@ -323,7 +323,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         out_json([_calibration_as_json(one, labelled) for one in found])
     else:
-        _tell(labelled, found)
+        _print_calibrations(labelled, found)
     return DONE
 
 
@@ -336,7 +336,7 @@ def _page(labelled: LabelledJudges, found: Sequence[Calibration], compared: Sequ
     return calibration_page(labelled.title, found, notes, now, scripted=labelled.scripted)
 
 
-def _tell(labelled: LabelledJudges, found: Sequence[Calibration]) -> None:
+def _print_calibrations(labelled: LabelledJudges, found: Sequence[Calibration]) -> None:
     for one in found:
         for line in calibration_lines(one):
             out(line)

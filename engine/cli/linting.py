@@ -167,7 +167,7 @@ def _in_metrics(
     number = {metric.id: number for number, metric in enumerate(definition.metrics)}
     path = definition.path.relative_to(root)
     plain = lint_metrics(definition.metrics)
-    for one in [*plain, *_beyond(plain, [each for each in read if each.id in number])]:
+    for one in [*plain, *_not_found_by_rules(plain, [each for each in read if each.id in number])]:
         line = document.key_place((KEY, number[one.id], *one.key)).line
         yield _Placed(definition.name, one, path, line, _reason(definition, one))
 
@@ -183,12 +183,17 @@ def _in_scenarios(
     path = scenarios_path(bench)
     lines = _lines_of_ids(path) if path.exists() else {}
     plain = lint_scenarios(scenarios, turns=bench.config.generation.turns)
-    for one in [*plain, *_beyond(plain, [each for each in read if each.id not in bench.metrics])]:
+    for one in [
+        *plain,
+        *_not_found_by_rules(plain, [each for each in read if each.id not in bench.metrics]),
+    ]:
         line = lines.get(one.id)
         yield _Placed(bench.name, one, path.relative_to(root), line, _reason(bench.definition, one))
 
 
-def _beyond(plain: Sequence[LintFinding], read: Sequence[LintFinding]) -> Iterator[LintFinding]:
+def _not_found_by_rules(
+    plain: Sequence[LintFinding], read: Sequence[LintFinding]
+) -> Iterator[LintFinding]:
     """The model's findings that no plain rule has reported for the same row."""
     said = {(base_id(one.id), one.rule) for one in plain}
     yield from (one for one in read if (base_id(one.id), one.rule) not in said)

@@ -121,7 +121,7 @@ def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) ->
     if not sys.stdin.isatty():
         session.refuse_unread()
     tell(words)
-    match _chosen():
+    match _read_choice():
         case "r":
             repair_now(arguments)
         case "a":
@@ -131,7 +131,7 @@ def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) ->
     return session
 
 
-def _chosen() -> str:
+def _read_choice() -> str:
     tell("r rebuilds it from them and goes on · a asks everything again · Enter stops [r/a/-]")
     return sys.stdin.readline().strip().lower()[:1]
 

@@ -156,11 +156,11 @@ def _on_top(tried_again: float) -> str:
 
 
 def _tokens(amount: Range) -> str:
-    low, high = _rounded(amount.low), _rounded(amount.high)
+    low, high = _rounded_tokens(amount.low), _rounded_tokens(amount.high)
     return low if low == high else f"{low} to {high}"
 
 
-def _rounded(tokens: float) -> str:
+def _rounded_tokens(tokens: float) -> str:
     if tokens >= 1e6:
         return f"{tokens / 1e6:.1f} million"
     return f"{round(tokens, -3):,.0f}" if tokens >= 1e4 else f"{round(tokens, -2):,.0f}"
@@ -206,7 +206,7 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
             {
                 "stage": one.stage,
                 "target": one.target,
-                "rows": _whole(one.rows),
+                "rows": _range_json(one.rows),
                 **estimate_json(estimate),
             }
             for one, estimate in calls
@@ -220,17 +220,17 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
 
 def estimate_json(estimate: CostEstimate) -> dict[str, Any]:
     return {
-        "calls": _whole(estimate.calls),
-        "input_tokens": _whole(estimate.input_tokens),
-        "output_tokens": _whole(estimate.output_tokens),
+        "calls": _range_json(estimate.calls),
+        "input_tokens": _range_json(estimate.input_tokens),
+        "output_tokens": _range_json(estimate.output_tokens),
         "usd": asdict(estimate.usd),
-        "unpriced_calls": _whole(estimate.unpriced),
+        "unpriced_calls": _range_json(estimate.unpriced),
         "measured": estimate.measured,
         "tried_again": round(estimate.tried_again),
     }
 
 
-def _whole(amount: Range) -> dict[str, int]:
+def _range_json(amount: Range) -> dict[str, int]:
     return {name: round(value) for name, value in asdict(amount).items()}
 
 

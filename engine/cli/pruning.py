@@ -16,7 +16,7 @@ from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
 
 def run_prune(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
-    before = _before(arguments.older_than)
+    before = _cutoff(arguments.older_than)
     with session.reader() as reader:
         plan = plan_prune(reader, before)
     if plan.is_empty:
@@ -30,7 +30,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
     return _prune(session, before)
 
 
-def _before(days: int | None) -> datetime | None:
+def _cutoff(days: int | None) -> datetime | None:
     if days is None:
         return None
     if not 0 <= days <= 36_500:

@@ -40,7 +40,7 @@ def site(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         built = write_site(
             arguments.out,
-            _counted(session, reader, names),
+            _counted_benchmarks(session, reader, names),
             reader,
             session.config.jury,
             datetime.now(UTC),
@@ -51,7 +51,9 @@ def site(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _counted(session: Session, reader: Reader, names: Sequence[str]) -> Iterator[CountedBenchmark]:
+def _counted_benchmarks(
+    session: Session, reader: Reader, names: Sequence[str]
+) -> Iterator[CountedBenchmark]:
     for name in names:
         definition = load_definition(session.workspace.definition_path(name))
         found = counted_of(definition, session.config, reader)

@@ -44,7 +44,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
     if arguments.json:
         out_json(_as_json(found, done))
     else:
-        for line in _told(done):
+        for line in _report_lines(done):
             out(line)
     if done.filled is not None:
         for line in complaints(done.filled):
@@ -138,7 +138,7 @@ def _as_json(found: Examination, done: Repair) -> dict[str, object]:
     }
 
 
-def _told(done: Repair) -> Iterator[str]:
+def _report_lines(done: Repair) -> Iterator[str]:
     if done.aside is not None:
         yield f"the damaged store is kept as {done.aside}"
     if done.saved is not None:

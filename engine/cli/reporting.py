@@ -45,7 +45,7 @@ def results(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         found: dict[str, Analysis] = {}
         evidence: dict[str, Sequence[Evidence]] = {}
-        for name, one in _counted(
+        for name, one in _counted_results(
             session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
         ):
             found[name] = one.analysis
@@ -82,10 +82,10 @@ def results(arguments: argparse.Namespace) -> int:
 
 def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
     """The analysis of each benchmark, from the verdicts that are stored now."""
-    return {name: one.analysis for name, one in _counted(session, reader, names)}
+    return {name: one.analysis for name, one in _counted_results(session, reader, names)}
 
 
-def _counted(
+def _counted_results(
     session: Session,
     reader: Reader,
     names: Iterable[str],
@@ -225,10 +225,14 @@ def _write_csv(found: Mapping[str, Analysis]) -> None:
             for metric, cell in one.metrics.items():
                 if cell.scored:
                     about = metrics[metric]
-                    names = [_defused(name), _defused(one.target), _defused(metric)]
+                    names = [
+                        _without_formula(name),
+                        _without_formula(one.target),
+                        _without_formula(metric),
+                    ]
                     stale = one.staleness[metric].stale
-                    row = [*names, *_cells(cell), _defused(others), stale]
-                    row += [_defused(about.name), about.track.value, cell.of - cell.scored]
+                    row = [*names, *_cells(cell), _without_formula(others), stale]
+                    row += [_without_formula(about.name), about.track.value, cell.of - cell.scored]
                     row += [round(cell.effective_n, 3), cell.base_scenarios, *made_with]
                     writer.writerow(row)
 
@@ -255,12 +259,12 @@ def _write_csv_of_all(found: Overall) -> None:
             cell, like, rank = one.tracks[track], one.new_metrics[track], one.ranks.get(track)
             if cell.rate is None:
                 continue
-            row = [_defused(one.target), track.value, *_cells(cell), cell.of - cell.scored]
+            row = [_without_formula(one.target), track.value, *_cells(cell), cell.of - cell.scored]
             row += [round(cell.effective_n, 3), cell.base_scenarios, found.counted_in(one, track)]
-            row += [_defused(" ".join(found.lacks(one, track))), stale]
+            row += [_without_formula(" ".join(found.lacks(one, track))), stale]
             row += [None, None] if like is None else _cells(like)[1:3]
             row += [None, None] if rank is None else [rank.best, rank.worst]
-            writer.writerow([*row, _defused(others), *_made_with(found, one.target)])
+            writer.writerow([*row, _without_formula(others), *_made_with(found, one.target)])
 
 
 def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
@@ -271,9 +275,9 @@ def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
     models = (found.targets, found.user_models, found.judges)
     return [
         *(found.version, found.configuration, prompts),
-        *(_defused(served_words(served)) for served in models),
+        *(_without_formula(served_words(served)) for served in models),
         *(found.first_at, found.last_at, analysis.left_out.conversations),
-        _defused(served_words(found.checkers)),
+        _without_formula(served_words(found.checkers)),
         " ".join(found.stances),
     ]
 
@@ -283,7 +287,7 @@ def _cells(cell: Estimate) -> list[float | int | None]:
     return [cell.rate, *ends, cell.passed, cell.scored]
 
 
-def _defused(cell: str) -> str:
+def _without_formula(cell: str) -> str:
     """The cell as text that neither a spreadsheet takes for a formula nor a terminal for a control
     sequence."""
     cell = one_line(cell)

@@ -83,7 +83,7 @@ def results_table(
     for note in _notes(analysis):
         parts += _wrapped(note, page.width)
     if details:
-        for title, drawn in _details(analysis, page):
+        for title, drawn in _detail_sections(analysis, page):
             parts += ["", title, drawn]
     return "\n".join(parts)
 
@@ -114,8 +114,11 @@ def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
         head += ["AC1", "for new metrics"]
         right |= {5}
         for row, one in zip(body, analysis.targets, strict=True):
-            row += [_value(None if one.agreement is None else one.agreement.ac1), _new(one)]
-    return _fitting(head, body, right, page)
+            row += [
+                _value(None if one.agreement is None else one.agreement.ac1),
+                _new_metrics_cell(one),
+            ]
+    return _table_that_fits(head, body, right, page)
 
 
 def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
@@ -133,8 +136,8 @@ def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
     if wide and analysis.on_like:
         head.append("for benchmarks like these")
         for row, one in zip(body, analysis.targets, strict=True):
-            row.append(_new(one))
-    return _fitting(head, body, right, page)
+            row.append(_new_metrics_cell(one))
+    return _table_that_fits(head, body, right, page)
 
 
 def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -> str:
@@ -142,7 +145,7 @@ def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -
     if estimate.rate is None:
         return "—"
     over = f"{estimate.base_scenarios:,} in {analysis.counted_in(one, track)}"
-    place = _place(one, track) if ranked else ""
+    place = _rank_cell(one, track) if ranked else ""
     return f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} {over}{place}"
 
 
@@ -157,14 +160,14 @@ def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
     rows = [[name, *exposure_words(one)] for name, one in found.items()]
     head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
-    return [_fitting(head, rows, {1, 2, 3}, page)]
+    return [_table_that_fits(head, rows, {1, 2, 3}, page)]
 
 
 def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
-    return _estimate(one.tracks[track]) + (_place(one, track) if ranked else "")
+    return _estimate(one.tracks[track]) + (_rank_cell(one, track) if ranked else "")
 
 
-def _place(one: TargetResult, track: Track) -> str:
+def _rank_cell(one: TargetResult, track: Track) -> str:
     rank = one.ranks.get(track)
     return f" #{rank}" if rank is not None and rank.tells else ""
 
@@ -178,7 +181,7 @@ def _estimate(estimate: Estimate) -> str:
     )
 
 
-def _new(one: TargetResult) -> str:
+def _new_metrics_cell(one: TargetResult) -> str:
     said = [
         f"{'+' if track is Track.POSITIVE else '−'} {span(found.low, found.high)}"
         for track, found in one.new_metrics.items()
@@ -194,7 +197,7 @@ def _value(figure: Figure | None) -> str:
 # Details
 
 
-def _details(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]:
+def _detail_sections(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]:
     yield f"{analysis.part} by target", _metrics(analysis, page)
     if stale := {name: one for name, one in analysis.staleness.items() if one.stale}:
         yield f"stale by {analysis.part}", _stale(stale, analysis.part, page)
@@ -205,7 +208,7 @@ def _details(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]
     if analysis.axes:
         yield "metric by demographic group", _people(analysis, page)
     if concords := _all_concords(analysis):
-        yield "agreement", _concords(concords, page)
+        yield "agreement", _agreement_table(concords, page)
 
 
 def _metrics(analysis: Analysis, page: TableLayout) -> str:
@@ -219,7 +222,7 @@ def _metrics(analysis: Analysis, page: TableLayout) -> str:
         for metric in analysis.metrics
         for number, one in enumerate(analysis.targets)
     ]
-    return _fitting([analysis.part, "target", "passes"], rows, set(), page)
+    return _table_that_fits([analysis.part, "target", "passes"], rows, set(), page)
 
 
 def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
@@ -232,21 +235,23 @@ def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
         ]
         for name, one in found.items()
     ]
-    return _fitting([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
+    return _table_that_fits([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
 
 def _pairs(pairs: Sequence[Comparison], mark: str, page: TableLayout) -> str:
     rows = [
         [
             _order(pair),
-            _by(pair),
+            _difference_words(pair),
             str(pair.base_scenarios),
             chance(pair.p_adjusted),
             mark if pair.sure else "may be chance",
         ]
         for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference)))
     ]
-    return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page)
+    return _table_that_fits(
+        ["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page
+    )
 
 
 def _gaps(gaps: Sequence[Gap], page: TableLayout) -> str:
@@ -254,14 +259,14 @@ def _gaps(gaps: Sequence[Gap], page: TableLayout) -> str:
         [
             _order(gap),
             gap.target or "all",
-            _by(gap),
+            _difference_words(gap),
             "✓" if gap.sure else "·",
             f"{gap.base_scenarios:,} ({gap.rows:,})",
         ]
         for gap in gaps
     ]
     head = ["more often with > than", "target", "by", "", "over (rows)"]
-    return _fitting(head, rows, {4}, page)
+    return _table_that_fits(head, rows, {4}, page)
 
 
 def _people(analysis: Analysis, page: TableLayout) -> str:
@@ -277,7 +282,7 @@ def _people(analysis: Analysis, page: TableLayout) -> str:
         for axis, values in one.metrics_by_people.get(metric.id, {}).items()
         for value, estimate in values.items()
     ]
-    return _fitting(["metric", "target", "people", "passes"], rows, set(), page)
+    return _table_that_fits(["metric", "target", "people", "passes"], rows, set(), page)
 
 
 def _order(one: MarkedDifference) -> str:
@@ -286,7 +291,7 @@ def _order(one: MarkedDifference) -> str:
     return f"{first.left} {'>' if first.difference else '='} {first.right}"
 
 
-def _by(one: MarkedDifference) -> str:
+def _difference_words(one: MarkedDifference) -> str:
     first = one.greater_first
     return f"{points(first.difference)} {reach(first.low, first.high)}"
 
@@ -296,7 +301,7 @@ def _all_concords(analysis: Analysis) -> list[RepeatAgreement]:
     return [*of_targets, *analysis.agreement]
 
 
-def _concords(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
+def _agreement_table(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
     rows = [
         [
             whose(one),
@@ -310,13 +315,13 @@ def _concords(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
         for one in concords
     ]
     head = ["between", "agree", "unanimous", "AC1", "α", "κ", "over"]
-    drawn = _fitting(head, rows, {1, 2, 3, 4, 5, 6}, page)
+    drawn = _table_that_fits(head, rows, {1, 2, 3, 4, 5, 6}, page)
     if all(one.alpha and one.kappa for one in concords):
         return drawn
     return f"{drawn}\n{fill(NO_COEFFICIENT, page.width)}"
 
 
-def _fitting(
+def _table_that_fits(
     head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: TableLayout
 ) -> str:
     """The table. If it is too wide, the names in the first column are shortened, as far as they

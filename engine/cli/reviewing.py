@@ -70,7 +70,7 @@ def review(arguments: argparse.Namespace) -> int:
         action,
         person_named(arguments.by),
         this_account(),
-        tuple(_named(arguments.approve or arguments.reject or (), entries)),
+        tuple(_resolved_ids(arguments.approve or arguments.reject or (), entries)),
         arguments.reason or "",
     )
     said = have_reviewed(session, asked)
@@ -235,7 +235,7 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
         planner = Planner(session.workspace, session.config, reader)
         for name in order.benchmarks:
             bench = planner.context(load_definition(session.workspace.definition_path(name)))
-            if waiting := sorted(_held(bench, order, StoredConversations.of(reader, name))):
+            if waiting := sorted(_held_ids(bench, order, StoredConversations.of(reader, name))):
                 found[name] = waiting
     return found
 
@@ -251,7 +251,7 @@ def rejected_of(session: Session, order: Order) -> list[str]:
         return [bench.name for bench in contexts if rejected_metrics(bench)]
 
 
-def _held(bench: BenchmarkContext, order: Order, stored: StoredConversations) -> set[str]:
+def _held_ids(bench: BenchmarkContext, order: Order, stored: StoredConversations) -> set[str]:
     found: set[str] = set()
     if Stage.GEN_SCENARIOS in order.stages and order.generates(bench.name):
         found |= set(plan_scenarios(bench, order).waiting)
@@ -294,7 +294,7 @@ def _only_one(session: Session, name: str | None) -> str:
     return names[0]
 
 
-def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str]:
+def _resolved_ids(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str]:
     """The ids, with those that a word such as `m01*` stands for. Raises `InputError` where there
     are none."""
     for word in words:
@@ -318,9 +318,9 @@ def page_of(session: Session, name: str) -> ReviewPage:
 def page_lines(page: ReviewPage) -> Iterator[str]:
     """The rows that wait for review, and the commands to go on with."""
     if not page.waiting:
-        yield f"{page.benchmark}: nothing waits for a person{_done(page)}"
+        yield f"{page.benchmark}: nothing waits for a person{_done_line(page)}"
         return
-    yield f"{page.benchmark}: {plural(len(page.waiting), 'row')} to review{_done(page)}"
+    yield f"{page.benchmark}: {plural(len(page.waiting), 'row')} to review{_done_line(page)}"
     width = max(len(one.id) for one in page.waiting)
     for one in page.waiting:
         yield f"  {one.id.ljust(width)}  {one.word.ljust(13)}  {one_line(one.in_short, _SHOWN)}"
@@ -332,7 +332,7 @@ def page_lines(page: ReviewPage) -> Iterator[str]:
     yield "approves it, `--reject ID --reason TEXT` takes it out, `--undo` takes that back"
 
 
-def _done(page: ReviewPage) -> str:
+def _done_line(page: ReviewPage) -> str:
     states = [one.state for one in page.entries]
     counts = [(state, states.count(state)) for state in ReviewState]
     told = [f"{count:,} {state}" for state, count in counts if count and state != "waits"]

@@ -54,7 +54,7 @@ def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
     on = f" --workspace {shlex.quote(str(session.workspace.root))}"
     with session.reader_or_empty() as reader:
         yield f"stopped after {last}, as `--until` asked. Look at what it made:"
-        steps = list(_looks(session, reader, order.benchmarks, last, on))
+        steps = list(_files_to_look_at(session, reader, order.benchmarks, last, on))
     width = max((len(what) for what, _ in steps), default=0)
     for what, why in steps:
         yield f"  {what.ljust(width)}   {why}"
@@ -62,7 +62,7 @@ def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
         yield f"then `crosswind run{on}` goes on from there"
 
 
-def _looks(
+def _files_to_look_at(
     session: Session, reader: Reader, names: Sequence[str], last: Stage, on: str
 ) -> Iterator[tuple[str, str]]:
     files = {
@@ -81,7 +81,7 @@ def _looks(
                 if ahead.required:
                     words = f"{ahead.to_review:,} to approve before anything follows"
                 yield f"crosswind review {name}{on}", words
-    unit = _first(reader, names, last)
+    unit = _first_id(reader, names, last)
     if unit is not None:
         shown = {
             Stage.GEN_METRICS: "a metric",
@@ -95,7 +95,7 @@ def _looks(
         yield f"crosswind results{on}", "pass rates, and what is sure about them"
 
 
-def _first(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
+def _first_id(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
     """The id of a first metric, scenario or conversation to show."""
     for name in names:
         if last is Stage.GEN_METRICS:
@@ -207,8 +207,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
                 f"note: {judge} is not a judge of this configuration: its verdicts stand beside "
                 f"the others, and count only where {configured} has given none"
             )
-    keys = _asked(session, arguments)
-    return _again(session, arguments, Command.EVALUATE, keys)
+    keys = _asked_conversations(session, arguments)
+    return _redo(session, arguments, Command.EVALUATE, keys)
 
 
 def simulate(arguments: argparse.Namespace) -> int:
@@ -218,7 +218,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         if not keys:
             tell("no conversation is known in which the user model did not do its part")
             return DONE
-        return _again(session, arguments, Command.SIMULATE, keys)
+        return _redo(session, arguments, Command.SIMULATE, keys)
     if not arguments.ids:
         raise InputError(
             Problem(
@@ -227,7 +227,7 @@ def simulate(arguments: argparse.Namespace) -> int:
                 "do its part",
             )
         )
-    keys = _asked(session, arguments)
+    keys = _asked_conversations(session, arguments)
     gone = {key.target_id for found in keys.values() for key in found} - {
         target.id for target in session.config.targets
     }
@@ -240,7 +240,7 @@ def simulate(arguments: argparse.Namespace) -> int:
                 hint="a conversation can only be played again with a target that is there",
             )
         )
-    return _again(session, arguments, Command.SIMULATE, keys)
+    return _redo(session, arguments, Command.SIMULATE, keys)
 
 
 Keys = Mapping[str, frozenset[ConversationKey]]
@@ -270,13 +270,13 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
     return still_asked_for(session, found)
 
 
-def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
+def _asked_conversations(session: Session, arguments: argparse.Namespace) -> Keys:
     with session.reader() as reader:
         found = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
     return still_asked_for(session, found, named=arguments.ids) or found
 
 
-def _again(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
+def _redo(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
     """Have it done by the engine at work, or by one that is started for it."""
     rows = tuple(WorkRow.of(name, key) for name, found in keys.items() for key in sorted(found))
     request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))

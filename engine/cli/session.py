@@ -294,16 +294,16 @@ def offered_judges(config: Config) -> list[EvaluatorInfo]:
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:
     """The order of `run`. Raises `InputError` with every word that names nothing."""
     problems: list[Problem] = []
-    stages = _known(arguments.stage, [stage.value for stage in Stage], "stage", problems)
+    stages = _known_names(arguments.stage, [stage.value for stage in Stage], "stage", problems)
     ids = [target.id for target in session.config.targets]
-    targets = _known(arguments.target, ids, "target", problems)
+    targets = _known_names(arguments.target, ids, "target", problems)
     try:
         benchmarks = session.benchmarks(arguments.benchmarks)
     except InputError as error:
         problems += error.problems
         benchmarks = []
     until = [arguments.until] if arguments.until else []
-    last = _known(until, [stage.value for stage in Stage], "stage", problems)
+    last = _known_names(until, [stage.value for stage in Stage], "stage", problems)
     if problems:
         raise InputError(problems)
     asked = up_to(last[0] if last else None, [Stage(stage) for stage in stages])
@@ -335,7 +335,7 @@ def whole_order(session: Session) -> Order:
     return Order(benchmarks=tuple(session.benchmarks(())))
 
 
-def _known(
+def _known_names(
     given: Sequence[str], known: Sequence[str], kind: str, problems: list[Problem]
 ) -> list[str]:
     for word in given:

@@ -104,7 +104,7 @@ def _scenario(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]
         yield ""
         yield "conversations"
     for key in dict.fromkeys(take.key for take in takes):
-        yield f"  {key}  {_standing(reader, named.benchmark, key, session.config.jury)}"
+        yield f"  {key}  {_standing_words(reader, named.benchmark, key, session.config.jury)}"
 
 
 def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[st
         yield from _wrapped(mark.instruction + never, f"  turn {mark.turn}: ")
 
 
-def _standing(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) -> str:
+def _standing_words(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) -> str:
     take = reader.counting_take(benchmark, key)
     return "not played to its end" if take is None else _counts(reader.verdicts(take.seq), jury)
 

@@ -178,7 +178,7 @@ def _print(status: Status) -> None:
             )
     head = ["benchmark", "target", "played", "judged", "failed", "spent"]
     out(table(head, body, right=frozenset({2, 3, 4, 5})))
-    for text in _spent(status):
+    for text in _spending_lines(status):
         out(text)
     for info in status.watch.benchmarks:
         for target in info.targets:
@@ -213,7 +213,7 @@ def _usd(amount: float | None) -> str:
     return "<$0.01" if 0 < amount < CENT else f"${amount:.2f}"
 
 
-def _spent(status: Status) -> Iterator[str]:
+def _spending_lines(status: Status) -> Iterator[str]:
     """What all runs spent, by role. The table cannot tell: a target's line includes the user model
     and the evaluators, and none includes the generator."""
     reader = status.watch.reader

@@ -50,7 +50,7 @@ def validate(arguments: argparse.Namespace) -> int:
     session = open_with_workers(arguments)
     if arguments.report:
         return _show_again(session, arguments)
-    asked = _asked(session, arguments)
+    asked = _validation_asked_for(session, arguments)
     with planning(session) as planner:
         check_validation(asked, planner.reader)
         priced = plan_validation(asked, planner, stale=arguments.stale)
@@ -68,10 +68,10 @@ def validate(arguments: argparse.Namespace) -> int:
     order_agreed_to = answered(offer, arguments)
     if order_agreed_to is None:
         return STOPPED
-    return _run(session, asked, order_agreed_to, arguments)
+    return _run_validation(session, asked, order_agreed_to, arguments)
 
 
-def _asked(session: Session, arguments: argparse.Namespace) -> Validation:
+def _validation_asked_for(session: Session, arguments: argparse.Namespace) -> Validation:
     """The validation run that the options describe. Raises `InputError` with every option that is
     missing or names nothing."""
     problems = list(_options(arguments))
@@ -117,7 +117,9 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
     return Validation(workspace, config, arguments.benchmark, swap, arguments.model)
 
 
-def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
+def _run_validation(
+    session: Session, asked: Validation, order: Order, arguments: argparse.Namespace
+) -> int:
     # nothing is written before the price is agreed to
     place_branch(asked)
     with session.reader() as reader:
@@ -131,7 +133,7 @@ def _run(session: Session, asked: Validation, order: Order, arguments: argparse.
     with session.reader() as reader:
         report = report_of(asked, reader)
     path = write_report(asked, report)
-    _show([report], as_json=arguments.json)
+    _print_reports([report], as_json=arguments.json)
     tell(f"written to {path.relative_to(session.workspace.root)}")
     if result.failed:
         tell(f"{result.failed} rows failed; the same command tries them again")
@@ -157,7 +159,7 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
         reports, problems = _reports(begun, reader)
     if not reports:
         raise InputError(problems)
-    _show(reports, as_json=arguments.json)
+    _print_reports(reports, as_json=arguments.json)
     for problem in problems:
         tell(f"left out: {problem}")
     return DONE
@@ -213,7 +215,7 @@ def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iter
 # What came of it
 
 
-def _show(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
+def _print_reports(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
     if as_json:
         found = [json.loads(json.dumps(report_json(report))) for report in reports]
         out_json(found[0] if len(found) == 1 else found)

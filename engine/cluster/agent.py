@@ -77,40 +77,40 @@ class _Outbox:
     """The number of calls in the last report of text."""
     _sooner: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def _by(self, at: float) -> None:
+    def _report_by(self, at: float) -> None:
         if at < self._due:
             self._due = at
             self._sooner.set()
 
-    def _of(self, number: int) -> CallNews:
+    def _news_of(self, number: int) -> CallNews:
         return self._heard.setdefault(number, CallNews())
 
     def text(self, number: int, words: str | None) -> None:
-        heard = self._of(number)
+        heard = self._news_of(number)
         if words is None:
             heard.text, heard.voided = "", True
         else:
             heard.text += words
-        self._soon()
+        self._report_soon()
 
-    def _soon(self) -> None:
+    def _report_soon(self) -> None:
         if self._text_due == float("inf"):
             wait_s = max(TEXT_S, self._spoken / MOST_PIECES)
             self._text_due = asyncio.get_running_loop().time() + wait_s
-            self._by(self._text_due)
+            self._report_by(self._text_due)
 
     def accepted(self, number: int) -> None:
-        self._of(number).accepted = True
-        self._soon()
+        self._news_of(number).accepted = True
+        self._report_soon()
 
     def ended(self, number: int, outcome: CallOutcome) -> None:
-        self._of(number).outcome = outcome
+        self._news_of(number).outcome = outcome
         self._urgent.add(number)
-        self._by(asyncio.get_running_loop().time() + ENDS_S)
+        self._report_by(asyncio.get_running_loop().time() + ENDS_S)
 
     def probed(self, number: int, *, answers: bool) -> None:
         self._probes[number] = answers
-        self._by(asyncio.get_running_loop().time())
+        self._report_by(asyncio.get_running_loop().time())
 
     def forget(self, number: int) -> None:
         self._heard.pop(number, None)
@@ -205,7 +205,7 @@ class Agent:
         """Cancel all calls, and wait until every connection is closed."""
         if self._lease is not None:
             self._lease.cancel()
-        self._lapse()
+        self._end_when_unpolled()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for transport in self._transports.values():
             await transport.close()
@@ -215,16 +215,16 @@ class Agent:
         """Cancel all calls, because the engine can no longer reach this agent. From any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # its loop was closed, and with it everything
-                self._loop.call_soon_threadsafe(self._lapse)
+                self._loop.call_soon_threadsafe(self._end_when_unpolled)
 
     async def _watch_lease(self) -> None:
         loop = asyncio.get_running_loop()
         while not self._lapsed:
             await asyncio.sleep(self._lease_s / 4)
             if loop.time() - self._asked_at > self._lease_s:
-                self._lapse()
+                self._end_when_unpolled()
 
-    def _lapse(self) -> None:
+    def _end_when_unpolled(self) -> None:
         self._lapsed = True
         for number in list(self._tasks):
             self._cut_off(number)
@@ -265,7 +265,7 @@ class Agent:
             self._ended(number, CallOutcome(lacks=missing, why=words))
             return
         try:
-            filled = self._filled(request)
+            filled = self._with_variables(request)
         except InputError as error:
             words = f"on {_host()}: {error}"
             failure = None if named else SentFailure(Fault.BROKEN, words)
@@ -300,7 +300,7 @@ class Agent:
             self._transports.setdefault(name, ConnectionPool(where))
         return self._transports[name]
 
-    def _filled(self, request: RemoteRequest) -> _Filled:
+    def _with_variables(self, request: RemoteRequest) -> _Filled:
         """Look up the request's variables. Raises `InputError`, which shows no value."""
         where, environment = request.destination, self._environment
         url = environment.resolve(where.url, where="base_url").strip()

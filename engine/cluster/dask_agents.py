@@ -126,7 +126,7 @@ class DaskSource:
                 async for agent in self._workers(client):
                     yield agent
             except (OSError, CrosswindError, TimeoutError) as error:
-                self._why = _plain(error)
+                self._why = _error_text(error)
             await self._let_go()
             await asyncio.sleep(AGAIN_S)
 
@@ -135,7 +135,7 @@ class DaskSource:
         while True:
             workers = await _workers_of(client)
             self._held -= {agent for agent in self._held if agent.address not in workers}
-            for address in self._new(workers):
+            for address in self._new_workers(workers):
                 name = str(workers[address].get("name", address))
                 agent = DaskAgent(client, address, name, self._held.discard)
                 self._held.add(agent)
@@ -147,7 +147,7 @@ class DaskSource:
                     await self.came.wait()
             self.came.clear()
 
-    def _new(self, workers: dict[str, Any]) -> Collection[str]:
+    def _new_workers(self, workers: dict[str, Any]) -> Collection[str]:
         mine = [
             address
             for address, one in workers.items()
@@ -254,7 +254,7 @@ def _be_quiet(log: Path) -> None:
         logger.setLevel(logging.WARNING)
 
 
-def _plain(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, CrosswindError):
         return str(error)
     return f"its scheduler cannot be reached ({str(error)[:200] or type(error).__name__})"

@@ -89,7 +89,7 @@ def _no_address(path: Path) -> Problem:
 
 def checked_address(address: str, path: Path | None = None) -> str:
     """Return the address. Raises `ClusterError` unless it is one of an encrypted scheduler."""
-    parts = _parts(address)
+    parts = _split_address(address)
     if parts is not None and parts.scheme == "tcp":
         raise ClusterError(
             Problem(
@@ -103,7 +103,7 @@ def checked_address(address: str, path: Path | None = None) -> str:
     return address
 
 
-def _parts(address: str) -> SplitResult | None:
+def _split_address(address: str) -> SplitResult | None:
     """Split an address; None where it is invalid, as with a port out of range."""
     try:
         parts = urlsplit(address)

@@ -39,14 +39,14 @@ class LocalProcesses:
     def join(self, joining: Joining) -> None:
         """Let them make calls for this scheduler."""
         self._joining = joining
-        self._tell()
+        self._announce()
 
     def revive(self) -> None:
         """Start them again if the holding process has died, and the workers with it."""
         if self._holder.poll() is not None:
             self._let_go()
             self._holder = self._started()
-            self._tell()
+            self._announce()
 
     def close(self) -> None:
         self._let_go()
@@ -62,7 +62,7 @@ class LocalProcesses:
             env={**os.environ, "DASK_LOGGING__DISTRIBUTED": "critical"},
         )
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         if self._joining is not None and self._holder.stdin is not None:
             with suppress(BrokenPipeError):  # it has died, which `revive` will notice
                 self._holder.stdin.write(json.dumps(asdict(self._joining)).encode() + b"\n")

@@ -60,7 +60,7 @@ class _Holder:
                 self._begin(str(name))
             while not self._ends(None):
                 os.read(self._died, 4096)
-                if self._again():
+                if self._replace_dead_workers():
                     break
         finally:
             for process in self._living:
@@ -74,7 +74,7 @@ class _Holder:
         readable, _, _ = select.select(watched, [], [], wait_s)
         return sys.stdin in readable
 
-    def _again(self) -> bool:
+    def _replace_dead_workers(self) -> bool:
         """Restart workers that have died; return whether the engine has ended meanwhile."""
         for process in list(self._living):
             if os.waitpid(process, os.WNOHANG)[0]:
@@ -89,21 +89,21 @@ class _Holder:
         if process:
             self._living[process] = name, time.monotonic()
         else:
-            self._become(name)
+            self._become_worker(name)
 
-    def _become(self, name: str) -> NoReturn:
+    def _become_worker(self, name: str) -> NoReturn:
         code = 1
         try:
             os.close(self._held)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            asyncio.run(_work(name, self._joining, self._spool, self._alive))
+            asyncio.run(_run_worker(name, self._joining, self._spool, self._alive))
             code = 0
         finally:
             os._exit(code)
 
 
-async def _work(name: str, joining: Joining, spool: str, alive: int) -> None:
+async def _run_worker(name: str, joining: Joining, spool: str, alive: int) -> None:
     """Run a worker until the scheduler goes, or the process that forked it."""
     asyncio.get_running_loop().add_reader(alive, os._exit, 0)
     with dask.config.set({**QUIET, **NO_PAGES}):

@@ -275,7 +275,7 @@ class AgentPool:
 
     def start(self) -> None:
         """Begin to look for agents."""
-        self._do(self._receive())
+        self._start_task(self._receive())
         self._look_whether_any()
 
     async def close(self) -> None:
@@ -311,7 +311,7 @@ class AgentPool:
     @asynccontextmanager
     async def slot(self, destination: RequestDestination, held: SayWaiting) -> AsyncIterator[_Slot]:
         """As `Agents`."""
-        agent = await self._chosen(frozenset(destination.variables), held)
+        agent = await self._choose_agent(frozenset(destination.variables), held)
         try:
             yield _Slot(self, agent)
         finally:
@@ -335,9 +335,9 @@ class AgentPool:
     def has(self, agent: _Agent) -> bool:
         return agent in self._agents
 
-    async def _chosen(self, names: frozenset[str], held: SayWaiting) -> _Agent:
+    async def _choose_agent(self, names: frozenset[str], held: SayWaiting) -> _Agent:
         """Reserve a slot of an agent, waiting for one. Raises `NoVariableError`."""
-        if not self._waiting and (agent := self._fitting(names)) is not None:
+        if not self._waiting and (agent := self._agent_with_room(names)) is not None:
             agent.taken += 1
             return agent
         chosen: asyncio.Future[_Agent] = asyncio.get_running_loop().create_future()
@@ -356,7 +356,7 @@ class AgentPool:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
-    def _fitting(self, names: frozenset[str]) -> _Agent | None:
+    def _agent_with_room(self, names: frozenset[str]) -> _Agent | None:
         """The agent with the most free slots among those that have the variables; None where those
         are full, or may be about to arrive.
 
@@ -389,7 +389,7 @@ class AgentPool:
             if chosen.done():
                 continue
             try:
-                agent = self._fitting(names)
+                agent = self._agent_with_room(names)
             except NoVariableError as error:
                 chosen.set_exception(error)
                 continue
@@ -401,13 +401,13 @@ class AgentPool:
 
     async def _receive(self) -> None:
         async for handle in self._source.arriving():
-            self._do(self._attend(handle))
+            self._start_task(self._serve_agent(handle))
 
-    async def _attend(self, handle: AgentHandle) -> None:
+    async def _serve_agent(self, handle: AgentHandle) -> None:
         """Serve one agent from its greeting to its end."""
         self._greeted_now += 1
         try:
-            hello = await self._greeted(handle)
+            hello = await self._hello_of(handle)
         except AgentLostError:
             await self._let_go(handle)
             return
@@ -426,13 +426,13 @@ class AgentPool:
         self._agents.append(agent)
         self._look_whether_any()
         self._hand_out()
-        at_work = {self._do(self._send(agent)), self._do(self._listen(agent))}
+        at_work = {self._start_task(self._send(agent)), self._start_task(self._listen(agent))}
         try:
             await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in at_work:
                 task.cancel()
-        self._lose(agent)
+        self._drop_agent(agent)
         await self._let_go(handle)
 
     def _await_others(self) -> None:
@@ -446,7 +446,7 @@ class AgentPool:
         self._arrivals = None
         self._hand_out()
 
-    def _lose(self, agent: _Agent) -> None:
+    def _drop_agent(self, agent: _Agent) -> None:
         self._agents.remove(agent)
         if self._notes < MOST_NOTES:
             self._notes += 1
@@ -455,7 +455,7 @@ class AgentPool:
         agent.lose()
         self._look_whether_any()
 
-    async def _greeted(self, handle: AgentHandle) -> AgentHello:
+    async def _hello_of(self, handle: AgentHandle) -> AgentHello:
         greeting = Greeting(WIRE_VERSION, own_version(), self._times.lease, self._source.root)
         return decoded(await self._answered(handle.hello(encoded(greeting))), AgentHello)
 
@@ -502,7 +502,7 @@ class AgentPool:
         with suppress(AgentLostError):
             await self._answered(handle.close())
 
-    def _do(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -60,7 +60,7 @@ async def serve_scheduler(folder: ClusterFolder, listening: ListenAddress, say: 
             )
         await scheduler
     except (OSError, ValueError, RuntimeError) as error:
-        raise ClusterError(_why(error, listening)) from error
+        raise ClusterError(_bind_problem(error, listening)) from error
     try:
         scheduler.add_plugin(_Told(say))
         say(f"scheduler at {scheduler.address}, said to others by {folder.scheduler_file}")
@@ -79,7 +79,7 @@ def _file_to_write(folder: ClusterFolder) -> Path | None:
     return None
 
 
-def _why(error: Exception, listening: ListenAddress) -> Problem:
+def _bind_problem(error: Exception, listening: ListenAddress) -> Problem:
     cause = error.__cause__ if isinstance(error, RuntimeError) else error
     taken = isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE
     if taken:

@@ -159,14 +159,14 @@ def own_python() -> str:
     return platform.python_version()
 
 
-def _plain(value: object) -> Any:
+def _as_dict(value: object) -> Any:
     """Convert mappings that are not a `dict`."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} does not cross")
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_as_dict)
 
 
 def encoded(value: object) -> bytes:
@@ -174,17 +174,17 @@ def encoded(value: object) -> bytes:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
         # a lone surrogate, which would not be sent to any server either
-        return _ENCODER.encode(_whole(msgspec.to_builtins(value, enc_hook=_plain)))
+        return _ENCODER.encode(_encodable(msgspec.to_builtins(value, enc_hook=_as_dict)))
 
 
-def _whole(value: object) -> object:
+def _encodable(value: object) -> object:
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
         case dict():
-            return {_whole(key): _whole(inner) for key, inner in value.items()}
+            return {_encodable(key): _encodable(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_whole(inner) for inner in value]
+            return [_encodable(inner) for inner in value]
         case _:
             return value
 

@@ -106,7 +106,7 @@ async def _join(settings: WorkerSettings, address: str, spool: Path, say: SayLin
     """Work until the scheduler or the worker's process goes; False if that process ended before it
     began. Raises `ClusterError`."""
     try:
-        nanny = _nanny(settings, address, spool)
+        nanny = _make_nanny(settings, address, spool)
         await nanny
     except (OSError, ValueError, RuntimeError) as error:
         if not isinstance(error.__cause__ or error, OSError | ValueError):
@@ -136,7 +136,7 @@ async def _until_over(nanny: Nanny) -> bool:
     return not over.cancel()
 
 
-def _nanny(settings: WorkerSettings, address: str, spool: Path) -> Nanny:
+def _make_nanny(settings: WorkerSettings, address: str, spool: Path) -> Nanny:
     return Nanny(
         address,
         nthreads=1,

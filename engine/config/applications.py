@@ -53,11 +53,11 @@ def with_names(document: YamlDocument) -> YamlDocument:
     targets = document.data.get("targets")
     if not isinstance(targets, list):
         return document
-    named = [_named(target) for target in targets]
+    named = [_target_name(target) for target in targets]
     return replace(document, data={**document.data, "targets": named})
 
 
-def _named(target: Any) -> Any:
+def _target_name(target: Any) -> Any:
     if source_of(target) not in APPLICATIONS or "id" not in target:
         return target
     called = target.get("call") if source_of(target) == PYTHON else None
@@ -113,11 +113,11 @@ def _request_problems(
         return
     yield from json_problems(request, (*at, "request"), document)
     for place, name, is_known in misplaced(request):
-        yield _misplaced((*at, "request", *place), name, document, is_known=is_known)
+        yield _misplaced_key((*at, "request", *place), name, document, is_known=is_known)
     yield from _message_problems(at, keys, placeholders(request), document)
 
 
-def _misplaced(at: KeyPath, name: str, document: YamlDocument, *, is_known: bool) -> Problem:
+def _misplaced_key(at: KeyPath, name: str, document: YamlDocument, *, is_known: bool) -> Problem:
     if is_known:
         what = f"`${name}` is a list, and cannot stand within a text"
         return document.problem(at, what, hint="let it be the whole value")

@@ -190,7 +190,7 @@ def _slips(document: YamlDocument) -> Iterator[Problem]:
     """A problem for each unknown key that looks like a typo of a known one."""
     yield from _slips_in(document, (), set(BenchmarkShape.model_fields))
     yield from _slips_in(document, ("scenario",), set(SettingShape.model_fields))
-    for number, _ in enumerate(_listed(document)):
+    for number, _ in enumerate(_metric_list(document)):
         yield from _slips_in(document, ("metrics", number), set(MetricShape.model_fields))
 
 
@@ -206,12 +206,12 @@ def _slips_in(document: YamlDocument, at: KeyPath, known: set[str]) -> Iterator[
 
 
 def _ids(document: YamlDocument) -> Iterator[tuple[KeyPath, object]]:
-    for number, metric in enumerate(_listed(document)):
+    for number, metric in enumerate(_metric_list(document)):
         if isinstance(metric, dict):
             yield ("metrics", number, "id"), metric.get("id")
 
 
-def _listed(document: YamlDocument) -> list[Any]:
+def _metric_list(document: YamlDocument) -> list[Any]:
     metrics = document.data.get("metrics")
     return metrics if isinstance(metrics, list) else []
 
@@ -323,11 +323,11 @@ def _writable(metric: Metric) -> Metric:
     """The metric without lone surrogates, which a model's answer may hold and a file cannot."""
     return replace(
         metric,
-        name=_whole(metric.name),
-        definition=_whole(metric.definition),
-        examples=tuple(_whole(example) for example in metric.examples if example.strip()),
+        name=_join_surrogates(metric.name),
+        definition=_join_surrogates(metric.definition),
+        examples=tuple(_join_surrogates(example) for example in metric.examples if example.strip()),
     )
 
 
-def _whole(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

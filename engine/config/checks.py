@@ -56,21 +56,21 @@ def current_words(document: YamlDocument) -> YamlDocument:
             rest = {key: value for key, value in document.data.items() if key != old}
             document = replace(document, data=rest)
         elif old in document.data:
-            document = _renamed(document, old, new)
+            document = _with_key_renamed(document, old, new)
     return document
 
 
-def _renamed(document: YamlDocument, old: str, new: str) -> YamlDocument:
+def _with_key_renamed(document: YamlDocument, old: str, new: str) -> YamlDocument:
     return replace(
         document,
         data={new if key == old else key: value for key, value in document.data.items()},
-        positions=_moved(document.positions, old, new),
-        key_positions=_moved(document.key_positions, old, new),
-        written=_moved(document.written, old, new),
+        positions=_with_path_renamed(document.positions, old, new),
+        key_positions=_with_path_renamed(document.key_positions, old, new),
+        written=_with_path_renamed(document.written, old, new),
     )
 
 
-def _moved(table: Mapping[KeyPath, T], old: str, new: str) -> Mapping[KeyPath, T]:
+def _with_path_renamed(table: Mapping[KeyPath, T], old: str, new: str) -> Mapping[KeyPath, T]:
     return {(new, *at[1:]) if at[:1] == (old,) else at: entry for at, entry in table.items()}
 
 

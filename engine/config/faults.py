@@ -89,9 +89,9 @@ def kind_of(value: object) -> str:
 def _problem(fault: ErrorDetails, document: YamlDocument, shape: type[BaseModel]) -> Problem | None:
     at = fault["loc"]
     if at[-1:] == ("[key]",):
-        return document.problem(at[:-1], _said(fault), of_key=True)
+        return document.problem(at[:-1], _message_of(fault), of_key=True)
     value = document.value(at)
-    expected = _expected(at, shape) or _EXPECTED.get(fault["type"], "something else")
+    expected = _expected_words(at, shape) or _EXPECTED.get(fault["type"], "something else")
     match fault["type"]:
         case "extra_forbidden":
             return _unknown_key(at, document, shape)
@@ -101,28 +101,28 @@ def _problem(fault: ErrorDetails, document: YamlDocument, shape: type[BaseModel]
             # its members failed, and each has its own problem
             return None
         case "value_error":
-            return document.problem(at, _said(fault))
+            return document.problem(at, _message_of(fault))
         case "string_type" if value is not None and not isinstance(value, (list, dict)):
             return _not_text(at, document)
         case _:
-            what = f"found {_found(at, document)}, expected {expected}"
+            what = f"found {_found_words(at, document)}, expected {expected}"
             return document.problem(at, what, hint=_quotes_hint(value, fault["type"]))
 
 
-def _said(fault: ErrorDetails) -> str:
+def _message_of(fault: ErrorDetails) -> str:
     """The message of one of our own checks; without one, the fault is an empty key."""
     own = fault.get("ctx", {}).get("error")
     return str(own) if own is not None else "found an empty key, expected a name"
 
 
-def _expected(at: KeyPath, shape: type[BaseModel]) -> str | None:
+def _expected_words(at: KeyPath, shape: type[BaseModel]) -> str | None:
     """The description of the field there, which says what is expected."""
     around = _shape_at(at[:-1], shape)
     field = around.model_fields.get(str(at[-1])) if around is not None else None
     return field.description if field is not None else None
 
 
-def _found(at: KeyPath, document: YamlDocument) -> str:
+def _found_words(at: KeyPath, document: YamlDocument) -> str:
     """The value itself if it is a number or a boolean and no secret, else its kind."""
     value = document.value(at)
     if isinstance(value, (int, float)) and not _is_secret(at):

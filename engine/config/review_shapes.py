@@ -40,14 +40,14 @@ class ScenarioShape(Shape):
 def metric_from(text: str, before: Metric, path: Path) -> Metric:
     """The edited metric; faults name `path`. Raises `InputError` with all of them."""
     document = parse_yaml(text, path)
-    return metric_of_shape(_shaped(document, MetricShape, before.id))
+    return metric_of_shape(_validated(document, MetricShape, before.id))
 
 
 def scenario_from(text: str, before: Scenario, path: Path, *, turns: int) -> Scenario:
     """The edited scenario, for conversations of `turns` turns. Raises `InputError` with all
     faults."""
     document = parse_yaml(text, path)
-    found = _shaped(document, ScenarioShape, before.id)
+    found = _validated(document, ScenarioShape, before.id)
     landmarks = tuple(Landmark(one.turn, one.instruction) for one in found.landmarks)
     if problems := list(_out_of_order(document, landmarks, turns)):
         raise InputError(problems)
@@ -75,7 +75,7 @@ def _out_of_order(
     return problems
 
 
-def _shaped(document: YamlDocument, shape: type[T], name: str) -> T:
+def _validated(document: YamlDocument, shape: type[T], name: str) -> T:
     problems: list[Problem] = []
     given = document.data.get("id")
     if isinstance(given, str) and given != name:

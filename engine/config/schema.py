@@ -73,7 +73,7 @@ def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
     given = document.data.get(SEVERAL)
     if not isinstance(given, list):
         return document, []
-    problems = _both(document)
+    problems = _exclusive_keys(document)
     known = named_models(document)
     judges: list[Any] = []
     for number, written in enumerate(given):
@@ -83,7 +83,7 @@ def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
             judges.append(known.get(written, _STAND_IN))
         else:
             judges.append(written)
-    problems += _twice(document, judges)
+    problems += _duplicate_judges(document, judges)
     data = {**document.data, SEVERAL: judges}
     if judges:
         data.setdefault(ONE, judges[0])
@@ -103,7 +103,7 @@ def is_borrowed(problem: Problem, written: YamlDocument) -> bool:
     )
 
 
-def _both(document: YamlDocument) -> list[Problem]:
+def _exclusive_keys(document: YamlDocument) -> list[Problem]:
     if ONE not in document.data:
         return []
     what = f"this stands beside `{SEVERAL}`, expected one of the two"
@@ -111,7 +111,7 @@ def _both(document: YamlDocument) -> list[Problem]:
     return [document.problem((ONE,), what, hint=hint, of_key=True)]
 
 
-def _twice(document: YamlDocument, judges: list[Any]) -> list[Problem]:
+def _duplicate_judges(document: YamlDocument, judges: list[Any]) -> list[Problem]:
     """A problem for each judge whose model another has, as verdicts are told apart by the model."""
     first: dict[tuple[bool, str], int] = {}
     problems = []
@@ -619,13 +619,15 @@ def config_of(config: Config, benchmark: str) -> Config:
 def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS) -> Config:
     """Read and check a `config.yaml`. Raises `InputError` with every problem found."""
     # no variable of this frame may hold a key: tracebacks can show them
-    found = _checked(read_yaml(path), offline_models)
+    found = _validated_config(read_yaml(path), offline_models)
     if isinstance(found, Config):
         return found
     raise InputError(found)
 
 
-def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config | list[Problem]:
+def _validated_config(
+    written: YamlDocument, offline_models: Collection[str]
+) -> Config | list[Problem]:
     document, named = with_judges(with_names(current_words(written)))
     problems = [*contradictions(written, offline_models), *named]
     try:
@@ -635,11 +637,11 @@ def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config |
         problems += [problem for problem in found if not is_borrowed(problem, written)]
     else:
         if not problems:
-            return config.model_copy(update={"targets": tuple(_crossed(config))})
+            return config.model_copy(update={"targets": tuple(_targets_by_condition(config))})
     return in_file_order(problems)
 
 
-def _crossed(config: Config) -> Iterator[Target]:
+def _targets_by_condition(config: Config) -> Iterator[Target]:
     """Each target in each condition; without conditions, the targets unchanged."""
     for target in config.targets:
         for one in config.conditions:

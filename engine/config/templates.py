@@ -45,14 +45,14 @@ def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
     Raises `InputError` for an invalid or taken name, and then nothing has changed.
     """
     check_name(name)
-    twin = _twin(workspace, name)
+    twin = _existing_name(workspace, name)
     if twin is not None:
         what = "there is such a benchmark already; nothing was written"
         raise InputError(Problem(what, twin, hint="choose another name"))
     path = workspace.definition_path(name)
     title = name.replace("-", " ").replace("_", " ").strip() or name
     text = Template(_starter(BENCHMARK_FILE)).substitute(
-        title=_quoted(title[0].upper() + title[1:])
+        title=_quoted_title(title[0].upper() + title[1:])
     )
     return _write_new({path: text})
 
@@ -63,14 +63,14 @@ def is_template(path: Path) -> bool:
         text = read_regular(path).decode("utf-8")
     except (OSError, ValueError):
         return False
-    return _described(text) == _described(_starter(BENCHMARK_FILE))
+    return _description_lines(text) == _description_lines(_starter(BENCHMARK_FILE))
 
 
-def _described(text: str) -> list[str]:
+def _description_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("name:")]
 
 
-def _twin(workspace: Workspace, name: str) -> Path | None:
+def _existing_name(workspace: Workspace, name: str) -> Path | None:
     """An existing file or folder of this name, ignoring case, as many file systems do."""
     try:
         there = list(workspace.benchmarks_dir.iterdir())
@@ -79,7 +79,7 @@ def _twin(workspace: Workspace, name: str) -> Path | None:
     return next((path for path in there if path.name.casefold() == name.casefold()), None)
 
 
-def _quoted(title: str) -> str:
+def _quoted_title(title: str) -> str:
     """The title, in quotes unless YAML is sure to read it as text."""
     return title if title.replace(" ", "").isalpha() and len(title) > 5 else f'"{title}"'
 

@@ -63,7 +63,7 @@ class Workspace:
         if Branch.parse(name) is None:
             check_name(name)
         path = self.root / folder_of(name) / BENCHMARK_FILE
-        if not self._holds(path):
+        if not self._is_inside(path):
             what = "this is a link that leads out of the workspace"
             raise InputError(Problem(what, path, hint="put the folder itself there, not a link"))
         return path
@@ -160,7 +160,7 @@ class Workspace:
         if fault is not None:
             return f"this folder cannot be a benchmark: {fault}"
         path = self.benchmarks_dir / name / BENCHMARK_FILE
-        if not self._holds(path):
+        if not self._is_inside(path):
             if not path.is_file() and not path.is_dir():
                 return f"its {BENCHMARK_FILE} leads to a pipe or a device, and is not read"
             return "this benchmark is a link that leads out of the workspace"
@@ -170,7 +170,7 @@ class Workspace:
             return f"the names `{twin}` and `{name}` differ in case only, which is not enough"
         return None
 
-    def _holds(self, path: Path) -> bool:
+    def _is_inside(self, path: Path) -> bool:
         try:
             # both resolved, as the workspace itself may be reached through a link
             return path.resolve().is_relative_to(self.root.resolve())

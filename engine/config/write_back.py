@@ -89,7 +89,7 @@ def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metri
     layout = _layout(text, root, standing)
     known = {entry.metric.id: entry for entry in layout.entries}
     pieces = [
-        _piece(metric, known.get(metric.id), layout, is_first=number == 0)
+        _metric_text(metric, known.get(metric.id), layout, is_first=number == 0)
         for number, metric in enumerate(metrics)
     ]
     return layout.head + "".join(pieces) + layout.tail
@@ -99,16 +99,16 @@ def _dumped_whole(text: str, metrics: Sequence[Metric]) -> str:
     """The whole file dumped again, for one in braces, which has no lines to keep."""
     whole = round_trip(_STEP)
     data = whole.load(text)
-    data[KEY] = [_fresh(metric, DoubleQuotedScalarString) for metric in metrics]
+    data[KEY] = [_new_node(metric, DoubleQuotedScalarString) for metric in metrics]
     written = io.StringIO()
     whole.dump(data, written)
     return written.getvalue()
 
 
-def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: bool) -> str:
+def _metric_text(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: bool) -> str:
     if before is None or not _is_edit(before.metric, metric):
-        return ("" if is_first else layout.line_end) + _rendered(
-            _fresh(metric, scalar_text), layout
+        return ("" if is_first else layout.line_end) + _node_text(
+            _new_node(metric, scalar_text), layout
         )
     # the blank line between two metrics belongs above the second
     lead = before.lead.lstrip("\r\n") if is_first else before.lead
@@ -117,7 +117,7 @@ def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: 
         return lead + before.lines
     [node] = round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
     _update(node, before.metric, metric)
-    return lead + _rendered(node, layout)
+    return lead + _node_text(node, layout)
 
 
 def _is_edit(before: Metric, after: Metric) -> bool:
@@ -243,7 +243,7 @@ def round_trip(offset: int) -> YAML:
     return yaml_library
 
 
-def _rendered(node: Any, layout: _Layout) -> str:
+def _node_text(node: Any, layout: _Layout) -> str:
     written = io.StringIO()
     round_trip(layout.offset).dump({KEY: [node]}, written)
     # ruamel.yaml indents a list only below a key, so it gets one, whose line is dropped here, as is
@@ -253,7 +253,7 @@ def _rendered(node: Any, layout: _Layout) -> str:
     return "".join((margin + line if line else "") + layout.line_end for line in lines)
 
 
-def _fresh(metric: Metric, style: Style) -> dict[str, Any]:
+def _new_node(metric: Metric, style: Style) -> dict[str, Any]:
     node: dict[str, Any] = {
         "id": scalar_text(metric.id),
         "name": style(metric.name),
@@ -298,7 +298,7 @@ def scalar_text(text: str) -> Any:
         return LiteralScalarString(text) if is_plain else DoubleQuotedScalarString(text)
     if len(text) <= _LINE_LENGTH or text != " ".join(text.split()):
         return text
-    return _folded(text)
+    return _folded_scalar(text)
 
 
 def _is_no_text(text: str) -> bool:
@@ -307,7 +307,7 @@ def _is_no_text(text: str) -> bool:
     return tag != "tag:yaml.org,2002:str"
 
 
-def _folded(text: str) -> Any:
+def _folded_scalar(text: str) -> Any:
     """One long line, folded at spaces; reading joins it again."""
     folded = FoldedScalarString(text)
     breaks, begin = [], 0
@@ -323,7 +323,7 @@ def _folded(text: str) -> Any:
 
 def metric_text(metric: Metric) -> str:
     """The parts of a metric that a person may change, below its id, as YAML."""
-    return _dumped(
+    return _yaml_text(
         {
             "id": scalar_text(metric.id),
             "name": scalar_text(metric.name),
@@ -352,10 +352,10 @@ def scenario_text(scenario: Scenario) -> str:
         values["target_system_prompt"] = scalar_text(scenario.target_system_prompt)
     # on one line each: a line end in a value would end the comment
     said = (" ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items())
-    return "".join(f"# {line}\n" for line in said) + _dumped(values)
+    return "".join(f"# {line}\n" for line in said) + _yaml_text(values)
 
 
-def _dumped(values: dict[str, Any]) -> str:
+def _yaml_text(values: dict[str, Any]) -> str:
     written = io.StringIO()
     round_trip(2).dump(values, written)
     return written.getvalue()

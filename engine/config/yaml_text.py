@@ -109,7 +109,7 @@ def dotted(at: KeyPath) -> str:
 def read_yaml(path: Path) -> YamlDocument:
     """Read one mapping from a file. Raises `InputError` with every problem found."""
     # no variable of this frame holds the text: it may contain a key, and tracebacks show variables
-    found = _parsed(_text_of(path), path)
+    found = _parse_document(_text_of(path), path)
     if isinstance(found, YamlDocument):
         return found
     raise InputError(found)
@@ -117,7 +117,7 @@ def read_yaml(path: Path) -> YamlDocument:
 
 def parse_yaml(text: str, path: Path) -> YamlDocument:
     """Read one mapping from the content, or the future content, of `path`. Raises `InputError`."""
-    found = _parsed(text, path)
+    found = _parse_document(text, path)
     if isinstance(found, YamlDocument):
         return found
     # a traceback that shows variables would show the file
@@ -175,7 +175,7 @@ def _line_and_column(before: str) -> tuple[int, int]:
     return len(lines), len(lines[-1]) + 1
 
 
-def _parsed(text: str | list[Problem], path: Path) -> YamlDocument | list[Problem]:
+def _parse_document(text: str | list[Problem], path: Path) -> YamlDocument | list[Problem]:
     if isinstance(text, list):
         return text
     unreadable = _UNREADABLE.search(text)
@@ -202,7 +202,9 @@ def _parsed(text: str | list[Problem], path: Path) -> YamlDocument | list[Proble
         return [Problem("this file is empty, expected keys and values", path)]
     if not isinstance(data, dict):
         return [
-            Problem(f"found {_kind(data)}, expected keys and values (`key: value`)", path, 1, 1)
+            Problem(
+                f"found {_kind_name(data)}, expected keys and values (`key: value`)", path, 1, 1
+            )
         ]
     return YamlDocument(
         path,
@@ -213,7 +215,7 @@ def _parsed(text: str | list[Problem], path: Path) -> YamlDocument | list[Proble
     )
 
 
-def _kind(data: object) -> str:
+def _kind_name(data: object) -> str:
     return "a list" if isinstance(data, list) else "a single value"
 
 
@@ -255,7 +257,7 @@ class _Builder:
         if len(self.positions) >= MAX_VALUES:
             self._stop(event, at, f"the file holds more than {MAX_VALUES:,} values")
         # also for what is refused below, so that every problem has a position
-        self.positions[at] = _place(event)
+        self.positions[at] = _position(event)
         if isinstance(event, yaml.AliasEvent):
             what = f"`*{shown(str(event.anchor))}` is an alias, and aliases are not taken here"
             self._refuse(event, at, what, hint="write the value out")
@@ -285,8 +287,8 @@ class _Builder:
                 # read and dropped, so that problems inside it are reported as well
                 self._node(self.loader.get_event(), here)
                 continue
-            self.key_positions[here] = _place(event)
-            first_line[key], _ = _place(event)
+            self.key_positions[here] = _position(event)
+            first_line[key], _ = _position(event)
             found[key] = self._node(self.loader.get_event(), here)
         return found
 
@@ -332,18 +334,18 @@ class _Builder:
             self._refuse(event, at, what, hint="delete it and write the plain value")
 
     def _refuse(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> None:
-        line, column = _place(event)
+        line, column = _position(event)
         self.problems.append(Problem(what, self.path, line, column, dotted(at) or None, hint))
         # a file of another kind has a fault on each line, and nobody reads them all
         if len(self.problems) >= 100:
             self._stop(event, (), "there are more problems; reading stopped here")
 
     def _stop(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> NoReturn:
-        line, column = _place(event)
+        line, column = _position(event)
         raise _StopReadingError(Problem(what, self.path, line, column, dotted(at) or None, hint))
 
 
-def _place(event: Any) -> tuple[int, int]:
+def _position(event: Any) -> tuple[int, int]:
     return event.start_mark.line + 1, event.start_mark.column + 1
 
 

@@ -128,7 +128,7 @@ def key_findings(
     for (kind, secret), labels in _users(models).items():
         users = ", ".join(dict.fromkeys(labels))
         problems = _problems(kind, secret, users, environment)
-        findings += problems or [_standing(kind, secret, users, environ, dotenv)]
+        findings += problems or [_key_diagnostic(kind, secret, users, environ, dotenv)]
     return findings
 
 
@@ -184,7 +184,7 @@ def _problems(kind: str, secret: Secret, users: str, environment: Environment) -
     return []
 
 
-def _standing(
+def _key_diagnostic(
     kind: str, secret: Secret, users: str, environ: Mapping[str, str], dotenv: Environment
 ) -> Diagnostic:
     subject = _subject(kind, secret)

@@ -66,12 +66,12 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
     findings = [
         *key_findings(models, asked.environ, root),
         *model_findings(models, config),
-        *_reached(asked, models, config, environment),
+        *_reach_diagnostics(asked, models, config, environment),
     ]
     return redacted(findings, secrets_of(models, environment))
 
 
-def _reached(
+def _reach_diagnostics(
     asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
 ) -> list[Diagnostic]:
     """Findings that take the network, or processes for Python functions."""

@@ -217,10 +217,10 @@ def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redact
         if model.fault is not None:
             names = VARIABLE.findall(written_address(model.spec))
             templates += [f"${{{name}}}" for name in names]
-    return Redactor(_resolved(templates, environment))
+    return Redactor(_resolved_templates(templates, environment))
 
 
-def _resolved(templates: Sequence[str], environment: Environment) -> Iterator[str]:
+def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
     for template in templates:
         try:
             yield environment.resolve(template, where="doctor").strip()
@@ -283,7 +283,7 @@ async def _call(
     except CrosswindError as error:
         sentence = in_use.without_path(str(error).removeprefix(f"{label}: "))
     else:
-        other = _other(attempts, endpoint.model)
+        other = _other_model_words(attempts, endpoint.model)
         told = [_answer(attempts), *other[:1], *(note.removeprefix(f"{label} ") for note in notes)]
         if cut:
             told.append("its one-word reply was cut, by max_tokens or a limit of the server")
@@ -302,7 +302,7 @@ async def _answered(model: Model, roles: Sequence[str]) -> bool:
     return False
 
 
-def _other(attempts: Sequence[Attempt], asked: str) -> tuple[str, ...]:
+def _other_model_words(attempts: Sequence[Attempt], asked: str) -> tuple[str, ...]:
     """A sentence and a remedy if another model answered; else empty."""
     last = attempts[-1]
     if not last.is_other or last.served is None:
@@ -341,14 +341,16 @@ async def look_at_functions(
             sentence, remedy = f"cannot be called: {why}", "see `call` in config.yaml"
             found.append(Diagnostic(Area.MODELS, target.label, Severity.PROBLEM, sentence, remedy))
         elif call:
-            found.append(await _called(target, environment, longest_s))
+            found.append(await _call_diagnostic(target, environment, longest_s))
         else:
             sentence = "was imported; `crosswind doctor --call` calls it"
             found.append(Diagnostic(Area.MODELS, target.label, Severity.OK, sentence))
     return found
 
 
-async def _called(target: Target, environment: Environment, longest_s: float) -> Diagnostic:
+async def _call_diagnostic(
+    target: Target, environment: Environment, longest_s: float
+) -> Diagnostic:
     accounts = Accounts()
     model = ModelOpener(environment, accounts, lambda _note: None)(target)
     if isinstance(model, TakesSession):

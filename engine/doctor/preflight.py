@@ -129,13 +129,13 @@ async def preflight(
     seconds."""
     problems = [problem for model in models for problem in _missing(model)]
     warnings: list[str] = []
-    wanted = _wanted(models)
+    wanted = _names_by_destination(models)
     kept.read()
     # accounts without problems lately are not asked again, as every paid run begins with this
     new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
     asked = await _ask(list(new), LONGEST_S)
     for (place, names), said in zip(new.items(), asked, strict=True):
-        wrong, doubts = _judged(place, names, said, config_path)
+        wrong, doubts = _listing_problems(place, names, said, config_path)
         problems += wrong
         warnings += doubts
         if not wrong and not doubts and said.status is not None and said.status < 300:
@@ -215,7 +215,7 @@ def _missing(model: ModelInUse) -> Iterator[Problem]:
             yield from error.problems
 
 
-def _wanted(models: Sequence[ModelInUse]) -> dict[Destination, list[str]]:
+def _names_by_destination(models: Sequence[ModelInUse]) -> dict[Destination, list[str]]:
     """The accounts whose keys are set, each with the names of the models wanted from it."""
     wanted: dict[Destination, list[str]] = {}
     for model in models:
@@ -243,7 +243,7 @@ async def _ask(places: Sequence[Destination], longest_s: float) -> list[ModelLis
     return list(await asyncio.gather(*map(one, places)))
 
 
-def _judged(
+def _listing_problems(
     place: Destination, names: Sequence[str], said: ModelListing, config_path: Path
 ) -> tuple[list[Problem], list[str]]:
     """What is certainly wrong, and what a person should know but only the run can tell."""
@@ -276,7 +276,7 @@ def _judged(
         ]
         return wrong, []
     return [], [
-        f"{host} does not list a model {name!r}; it lists {_some(known)}" for name in unknown
+        f"{host} does not list a model {name!r}; it lists {_some_names(known)}" for name in unknown
     ]
 
 
@@ -288,7 +288,7 @@ _CERTIFICATES: Final[Mapping[Cause | Fault, str]] = {
 }
 
 
-def _some(known: Collection[str]) -> str:
+def _some_names(known: Collection[str]) -> str:
     first = sorted(known)[:3]
     more = f" and {len(known) - len(first)} more" if len(known) > len(first) else ""
     return ", ".join(one_line(name, 80) for name in first) + more

@@ -163,7 +163,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         sentence = f"{way.silence} within {longest_s:g} s"
         remedy = _remedy(Fault.NO_CONNECTION, place, proxy)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        sentence, cause = _failed(error, way)
+        sentence, cause = _failure_words(error, way)
         remedy = _remedy(cause, place, proxy)
     return _finding(place, Severity.PROBLEM, redact(sentence), remedy)
 
@@ -201,7 +201,7 @@ def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx
     return client
 
 
-def _failed(error: Exception, way: _Way) -> tuple[str, Cause | Fault]:
+def _failure_words(error: Exception, way: _Way) -> tuple[str, Cause | Fault]:
     """The failure in words that contain nothing of the request, and its cause."""
     failure = _failure(error, way)
     return (_NO_TLS, Fault.TLS) if failure is None else (describe(failure), failure.cause)
@@ -211,7 +211,7 @@ def _failure(error: Exception, way: _Way) -> Failure | None:
     """None where the two sides could not agree on TLS."""
     if isinstance(error, httpx.ProxyError):
         return Failure(Fault.PROXY, status=way.status)
-    beneath = list(_beneath(error))
+    beneath = list(_causes(error))
     for fault in beneath:
         match fault:
             case ssl.SSLCertVerificationError():
@@ -227,28 +227,28 @@ def _failure(error: Exception, way: _Way) -> Failure | None:
                 again = fault.errno == socket.EAI_AGAIN
                 return Failure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
     if not isinstance(error, httpx.ConnectError):
-        return Failure(Fault.BROKEN, _broken(error, beneath))
+        return Failure(Fault.BROKEN, _connection_failure(error, beneath))
     numbers = _numbers(beneath)
     no_way = bool(numbers) and _NO_WAY.issuperset(numbers)
-    return Failure(Fault.NETWORK if no_way else Fault.NO_CONNECTION, _word(numbers))
+    return Failure(Fault.NETWORK if no_way else Fault.NO_CONNECTION, _errno_word(numbers))
 
 
-def _beneath(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """The error and all its causes, including one for each address that was tried."""
     yield error
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
-            yield from _beneath(part)
+            yield from _causes(part)
     earlier = error.__cause__ or error.__context__
     if earlier is not None:
-        yield from _beneath(earlier)
+        yield from _causes(earlier)
 
 
-def _broken(error: Exception, beneath: Sequence[BaseException]) -> str:
+def _connection_failure(error: Exception, beneath: Sequence[BaseException]) -> str:
     # this error has no other cause, unless the answer was not HTTP
     if isinstance(error, httpx.RemoteProtocolError) and len(beneath) <= 2:
         return "the server closed it"
-    return _word(_numbers(beneath))
+    return _errno_word(_numbers(beneath))
 
 
 def _numbers(beneath: Sequence[BaseException]) -> list[int]:
@@ -262,7 +262,7 @@ def _numbers(beneath: Sequence[BaseException]) -> list[int]:
     ]
 
 
-def _word(numbers: Sequence[int]) -> str:
+def _errno_word(numbers: Sequence[int]) -> str:
     """The name of an error number; of several, one that shows that a host was reached."""
     # a host may have several addresses, and one without a route says nothing about the others
     met = [number for number in numbers if number not in _NO_WAY] or numbers

@@ -42,9 +42,9 @@ def store_findings(
     """All findings. `mounts` and `free` (bytes) default to the system's own."""
     return [
         *(_unread(path, root) or _store(path, root)),
-        *_place(path, mounts_text() if mounts is None else mounts),
+        *_filesystem_diagnostics(path, mounts_text() if mounts is None else mounts),
         *_space(path, free),
-        _holder(root),
+        _holder_diagnostic(root),
     ]
 
 
@@ -63,7 +63,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
         yield _finding("store", Severity.PROBLEM, str(error))
         return
     if not path.exists():
-        yield _absent(path, root)
+        yield _absent_diagnostic(path, root)
         return
     try:
         damage = quick_check(path)
@@ -92,7 +92,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
             "put the log back beside it; or `crosswind repair` fills in what the files under "
             "benchmarks/ hold",
         )
-    elif lost := _lost(path, root):
+    elif lost := _lost_rows(path, root):
         remedy = "`crosswind repair` has it back from there"
         yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {lost}", remedy)
     else:
@@ -100,7 +100,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
     yield from _log(log_of(path))
 
 
-def _lost(path: Path, root: Path) -> str | None:
+def _lost_rows(path: Path, root: Path) -> str | None:
     """In words, what unedited files hold and the store does not; None where there is nothing."""
     # an older store is not checked; a file that cannot be read is reported elsewhere
     with (
@@ -114,7 +114,7 @@ def _lost(path: Path, root: Path) -> str | None:
     return None
 
 
-def _absent(path: Path, root: Path) -> Diagnostic:
+def _absent_diagnostic(path: Path, root: Path) -> Diagnostic:
     """A problem where traces of earlier runs are left."""
     log = log_of(path)
     # files of conversations are copies from a store, so there was one
@@ -147,7 +147,7 @@ def _log(path: Path) -> Iterator[Diagnostic]:
     )
 
 
-def _place(path: Path, mounts: str) -> Iterator[Diagnostic]:
+def _filesystem_diagnostics(path: Path, mounts: str) -> Iterator[Diagnostic]:
     try:
         refuse_network(path, mounts)
     except StoreError as error:
@@ -193,7 +193,7 @@ def _space(path: Path, free: int | None) -> Iterator[Diagnostic]:
     yield _finding("space", state, f"only {sentence}", remedy)
 
 
-def _holder(root: Path) -> Diagnostic:
+def _holder_diagnostic(root: Path) -> Diagnostic:
     holder = workspace_holder(root)
     if holder is None:
         return _finding("engine", Severity.OK, "nobody works on this workspace now")

@@ -75,7 +75,7 @@ def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
     """Findings about the terminal's abilities that the app needs."""
     environ = terminal.environ
     return [
-        _kind(environ.get("TERM", "")),
+        _terminal_diagnostic(environ.get("TERM", "")),
         _colours(environ),
         _dimensions(terminal.size),
         _letters(terminal.encoding, environ),
@@ -84,7 +84,7 @@ def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
     ]
 
 
-def _kind(term: str) -> Diagnostic:
+def _terminal_diagnostic(term: str) -> Diagnostic:
     if term in {"", "dumb"}:
         found = "is not set" if not term else "is dumb"
         return _finding(
@@ -175,7 +175,7 @@ def _tmux(terminal: Terminal) -> Iterator[Diagnostic]:
             yield _finding("tmux", Severity.NOTE, f"{option} is {value}: {sentence}", remedy)
 
 
-def _short(value: str) -> bool:
+def _is_short(value: str) -> bool:
     return value.isdecimal() and int(value) <= LONGEST_ESCAPE_MS
 
 
@@ -186,7 +186,7 @@ _TMUX_OPTIONS: Final[Sequence[tuple[str, Callable[[str], bool], str, str]]] = (
         "what is copied in the app stays inside tmux",
         "on",
     ),
-    ("escape-time", _short, "the Escape key is late by so many milliseconds", "10"),
+    ("escape-time", _is_short, "the Escape key is late by so many milliseconds", "10"),
     (
         "focus-events",
         lambda value: value == "on",

@@ -140,7 +140,7 @@ _METRIC: Final = """\
 
 def place_definition(source: Path, path: Path) -> list[Path]:
     """Copy their definition, which our reader has accepted already."""
-    return _placed(path, read_regular(source).decode("utf-8"))
+    return _write_file(path, read_regular(source).decode("utf-8"))
 
 
 def place_draft(path: Path, title: str, metrics: Mapping[str, str]) -> list[Path]:
@@ -149,12 +149,12 @@ def place_draft(path: Path, title: str, metrics: Mapping[str, str]) -> list[Path
     if draft.exists() or path.exists() or not metrics:
         return []
     listed = "".join(
-        _METRIC.format(id=name, name=_quoted(title)) for name, title in sorted(metrics.items())
+        _METRIC.format(id=name, name=_quoted_text(title)) for name, title in sorted(metrics.items())
     )
-    return _placed(draft, _DRAFT.format(title=_quoted(title), metrics=listed))
+    return _write_file(draft, _DRAFT.format(title=_quoted_text(title), metrics=listed))
 
 
-def _placed(path: Path, text: str) -> list[Path]:
+def _write_file(path: Path, text: str) -> list[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode())
@@ -163,7 +163,7 @@ def _placed(path: Path, text: str) -> list[Path]:
     return [path]
 
 
-def _quoted(text: str) -> str:
+def _quoted_text(text: str) -> str:
     escaped = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

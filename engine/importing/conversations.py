@@ -440,7 +440,7 @@ class Conversations:
         for (scenario, theirs, sample), scores in self.scores.left():
             ours = self.context.names.ours(theirs)
             key = None if ours is None else ConversationKey(scenario, ours, sample)
-            finished = [] if key is None else self._finished(key)
+            finished = [] if key is None else self._finished_takes(key)
             if not finished:
                 self.has_waiting = True
                 what = f"{scenario} of {theirs}, sample {sample}: no file has this conversation"
@@ -455,5 +455,5 @@ class Conversations:
             if key is not None:
                 yield from self.work.judged_since(key, added)
 
-    def _finished(self, key: ConversationKey) -> list[KnownTake]:
+    def _finished_takes(self, key: ConversationKey) -> list[KnownTake]:
         return [take for take in self.context.known.takes(key) if take.finished]

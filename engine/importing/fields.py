@@ -241,10 +241,10 @@ class Names:
     def ours(self, theirs: str) -> str | None:
         """Return our name; None if there is no valid one, or another name has it."""
         if theirs not in self._known:
-            self._known[theirs] = self._fitting(theirs)
+            self._known[theirs] = self._free_name(theirs)
         return self._known[theirs]
 
-    def _fitting(self, theirs: str) -> str | None:
+    def _free_name(self, theirs: str) -> str | None:
         fitting = fitting_name(theirs)
         if fitting is None or self._theirs.setdefault(fitting.casefold(), theirs) != theirs:
             return None

@@ -67,11 +67,11 @@ class RowHistories:
         for row in rows:
             location = RowLocation(file, row.index, row.line)
             try:
-                self._keep(row.value, location)
+                self._keep_row(row.value, location)
             except UnfitError as error:
                 location.drop(error)
 
-    def _keep(self, value: object, location: RowLocation) -> None:
+    def _keep_row(self, value: object, location: RowLocation) -> None:
         if not isinstance(value, dict):
             raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
         if (scenario := text(value, "scenario")) is not None:
@@ -230,10 +230,12 @@ class RowHistory:
             for one in objects(self.row.get("takes"))
             if isinstance(one.get("take"), int)
         }
-        return [_dated(take, told[take.number]) if take.number in told else take for take in takes]
+        return [
+            _with_times(take, told[take.number]) if take.number in told else take for take in takes
+        ]
 
 
-def _dated(take: FileTake, told: ForeignObject) -> FileTake:
+def _with_times(take: FileTake, told: ForeignObject) -> FileTake:
     """Add times and inputs. Times of messages are used only if there are as many as messages."""
     messages = list(take.transcript.messages)
     times = told.get("messages")

@@ -85,9 +85,9 @@ class Importer:
         report = ImportReport(found.kind, dry=self.store is None)
         targets: dict[str, UnknownTarget] = {}
         models = _models(found, report)
-        chosen = _chosen(found.sources, names)
-        begun = self._begun(chosen, found, models, report)
-        for one in begun if self.makers is None else _ahead(begun, self.makers.count):
+        chosen = _chosen_sources(found.sources, names)
+        begun = self._started_benchmarks(chosen, found, models, report)
+        for one in begun if self.makers is None else _started_ahead(begun, self.makers.count):
             try:
                 targets |= await self._finish(one, report)
             except InputError as error:
@@ -96,7 +96,7 @@ class Importer:
         report.unknown_targets = [one for name, one in sorted(targets.items()) if name not in known]
         return report
 
-    def _begun(
+    def _started_benchmarks(
         self,
         sources: Iterable[Source],
         found: ImportableFolder,
@@ -132,9 +132,11 @@ class Importer:
             one.mapped[source.name] = name
         one.name = name
         metrics = None if definition is None else definition.metrics
-        of = made_from(source, metrics, models, self.config.jury, self._written(source, name))
+        of = made_from(
+            source, metrics, models, self.config.jury, self._edited_scenarios_digest(source, name)
+        )
         result: UnchangedFiles | BenchmarkRows | ProcessRows | None
-        result = self._unchanged(source, found, name, of, one)
+        result = self._unchanged_files(source, found, name, of, one)
         if result is None:
             context = self._context(source, found, models, one, definition, of)
             if self.makers is None or self.store is None:
@@ -152,7 +154,9 @@ class Importer:
             self.watcher.read(result.size)
         else:
             await self._write(result.rows())
-        report.placed += await self._place(source, name, begun.definition, result.metrics_named)
+        report.placed += await self._write_definition(
+            source, name, begun.definition, result.metrics_named
+        )
         return result.targets
 
     async def _write(self, rows: Iterator[BulkRow | NumberedRows]) -> None:
@@ -162,7 +166,7 @@ class Importer:
         for _ in rows:
             pass
 
-    def _unchanged(
+    def _unchanged_files(
         self,
         source: Source,
         found: ImportableFolder,
@@ -178,7 +182,7 @@ class Importer:
         except OSError:
             return None  # reported when the files are read
 
-    def _written(self, source: Source, name: str) -> str | None:
+    def _edited_scenarios_digest(self, source: Source, name: str) -> str | None:
         """Return the digest of the workspace's `scenarios.json` if a person wrote or edited it."""
         path = self.workspace.definition_path(name).with_name("scenarios.json")
         if not path.is_file() or _same_file(path, source.folder / "scenarios.json"):
@@ -264,7 +268,7 @@ class Importer:
             found |= {one.id: one for one in written if one.id not in found}
         return found
 
-    async def _place(
+    async def _write_definition(
         self,
         source: Source,
         name: str,
@@ -291,7 +295,7 @@ def _refuse(report: BenchmarkReport, error: InputError) -> None:
     report.added.clear()
 
 
-def _ahead(begun: Iterator[_Begun], count: int) -> Iterator[_Begun]:
+def _started_ahead(begun: Iterator[_Begun], count: int) -> Iterator[_Begun]:
     """Yield each benchmark once the next `count` are begun, so that rows are made while others are
     written."""
     waiting = deque(islice(begun, count))
@@ -305,7 +309,7 @@ def _tracks(definition: Definition | None) -> dict[str, Track]:
     return {metric.id: metric.track for metric in metrics}
 
 
-def _chosen(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
+def _chosen_sources(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
     if not names:
         return list(sources)
     known = [source.name for source in sources]

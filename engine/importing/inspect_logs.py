@@ -88,7 +88,7 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
     made = [one for one in benchmarks.values() if one.metrics.taken]
     told = {problem.path for problem in problems}
     empty = [one for one in benchmarks.values() if one not in made and told.isdisjoint(one.logs)]
-    problems += map(_nothing, empty)
+    problems += map(_nothing_problem, empty)
     if not made:
         raise InputError(problems)
     sources = []
@@ -100,7 +100,7 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
     return LogFolder(found, problems, {one.name: one for one in made})
 
 
-def _nothing(benchmark: LoggedBenchmark) -> Problem:
+def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:
     found = [f"{times} {kind}" for kind, times in sorted(benchmark.notes.items())]
     told = "; ".join(found) or "it has no samples"
     return Problem(f"there is nothing to take in it: {told}", benchmark.logs[0])

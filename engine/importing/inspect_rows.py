@@ -150,7 +150,9 @@ def _rows(
     usage = {"_usage": kept["_usage"]}
     if "judged" in kept:
         about = {"id": kept["id"], "metric_id": kept["metric_id"]}
-        yield _ConversationRows({**about, **scenario}, {**about, **played, **usage}, _judged(kept))
+        yield _ConversationRows(
+            {**about, **scenario}, {**about, **played, **usage}, _verdict_rows(kept)
+        )
         return
     for score in kept["scores"]:
         metric = measured[score["metric"]]
@@ -163,7 +165,7 @@ def _rows(
         usage = {}
 
 
-def _judged(kept: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _verdict_rows(kept: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not kept["judged"] or PARTIAL in kept:
         return []
     last = kept["judged"][-1]

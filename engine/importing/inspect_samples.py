@@ -111,7 +111,7 @@ def kept_of(
         "sample": number,
         "transcript": said.transcript,
         "_usage": _usage(sample, target["label"]),
-        OURS: _told(sample, about, target["label"], said),
+        OURS: _conversation_fields(sample, about, target["label"], said),
     }
     if sample.error is not None:
         row[PARTIAL] = True
@@ -119,8 +119,8 @@ def kept_of(
         notes[f"{kind}, not shown as speech"] += times
     metric = sample.metadata.get("metric")
     if _EXPORTER in about.packages and isinstance(metric, dict):
-        return {**row, **_ours(sample, metric, benchmark)}
-    scored = _theirs(sample, about, benchmark, said, choice)
+        return {**row, **_own_sample(sample, metric, benchmark)}
+    scored = _foreign_sample(sample, about, benchmark, said, choice)
     return None if scored is None else {**row, **scored}
 
 
@@ -134,7 +134,7 @@ def _usage(sample: InspectSample, model: str) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written} if used else {}
 
 
-def _told(
+def _conversation_fields(
     sample: InspectSample, about: InspectResults, model: str, said: AlternatingTurns
 ) -> dict[str, Any]:
     ours = sample.metadata if _EXPORTER in about.packages else {}
@@ -158,7 +158,7 @@ def _told(
     return told
 
 
-def _ours(
+def _own_sample(
     sample: InspectSample, metric: Mapping[str, Any], benchmark: LoggedBenchmark
 ) -> dict[str, Any]:
     """Convert a sample of our own export: its scenario and verdicts as they were."""
@@ -189,7 +189,7 @@ def _ours(
     return {"id": str(sample.id), "metric_id": name, "scenario": scenario, "judged": judged}
 
 
-def _theirs(
+def _foreign_sample(
     sample: InspectSample,
     about: InspectResults,
     benchmark: LoggedBenchmark,
@@ -221,10 +221,10 @@ def _theirs(
         "demographic": {},
         "target_system_prompt": system,
     }
-    return {"id": _fitting(benchmark, str(sample.id)), "scenario": scenario, "scores": scores}
+    return {"id": _free_id(benchmark, str(sample.id)), "scenario": scenario, "scores": scores}
 
 
-def _fitting(benchmark: LoggedBenchmark, theirs: str) -> str:
+def _free_id(benchmark: LoggedBenchmark, theirs: str) -> str:
     """Return our id for a sample: unique, and not like that of a variant."""
     if theirs not in benchmark.ids:
         fitting = fitting_name(theirs[:1_000]) or "sample"

@@ -44,10 +44,10 @@ def given(sample: InspectSample) -> Iterator[ScorerValue]:
     for scorer, score in (sample.scores or {}).items():
         parts = score.value if isinstance(score.value, dict) else {None: score.value}
         for part, value in parts.items():
-            yield ScorerValue(scorer, part, value, _said(score))
+            yield ScorerValue(scorer, part, value, _explanation(score))
 
 
-def _said(score: InspectScore) -> str:
+def _explanation(score: InspectScore) -> str:
     answer = score.answer if isinstance(score.answer, str) else None
     told = [] if answer is None else [f"Answer: {answer}"]
     return "\n\n".join([*told, *([score.explanation] if score.explanation else [])])
@@ -73,7 +73,7 @@ class PresenceRule:
             return _WORDS.get(value)
         if isinstance(value, bool):
             return value
-        number = _number(value)
+        number = _as_number(value)
         return None if number is None or self.present_from is None else number >= self.present_from
 
     @property
@@ -90,7 +90,7 @@ class PresenceRule:
         return f"from {self.present_from:g}{most} on it counts as present"
 
 
-def _number(value: object) -> float | None:
+def _as_number(value: object) -> float | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         found = float(value) if fits and isinstance(value, int | float) else math.nan
@@ -123,7 +123,7 @@ class LoggedMetric:
         return self.scorer if self.part is None else self.part
 
     def see(self, value: object) -> None:
-        if (number := _number(value)) is not None:
+        if (number := _as_number(value)) is not None:
             self.low, self.high = min(self.low, number), max(self.high, number)
 
     def rule(self, present_from: float | None) -> PresenceRule:
@@ -134,14 +134,14 @@ class LoggedMetric:
         scale = self.scale or (_TEN if self.audited else None)
         if scale is None and self.low >= 0 and self.high <= 1:
             scale = _SHARE
-        middle = None if scale is None else _middle(scale)
+        middle = None if scale is None else _middle_of_scale(scale)
         guess = Track.NEGATIVE if self.audited else Track.POSITIVE
         threshold = middle if present_from is None else present_from
         assumed = told is None and scale != _SHARE and threshold is not None
         return PresenceRule(told or guess, threshold, scale, (self.low, self.high), assumed)
 
 
-def _middle(scale: tuple[float, float]) -> float:
+def _middle_of_scale(scale: tuple[float, float]) -> float:
     """The middle of a scale; on one of integers the next integer from there."""
     low, high = scale
     return (low + high) / 2 if high - low <= 1 else float(math.ceil((low + high) / 2))
@@ -159,7 +159,7 @@ class LoggedMetrics:
         """Return the metric of a value, adding a new one; None if there are too many."""
         key = (one.scorer, one.part)
         if key not in self.by_key and len(self.by_key) < MOST:
-            self.by_key[key] = self._new(one, about)
+            self.by_key[key] = self._new_metric(one, about)
         return self.by_key.get(key)
 
     @property
@@ -172,7 +172,7 @@ class LoggedMetrics:
         told: dict[str, Any] = {
             name: one for name in _TOLD if isinstance(one := metric.get(name), str) and one
         }
-        if examples := [one for one in _listed(metric.get("examples")) if isinstance(one, str)]:
+        if examples := [one for one in _as_list(metric.get("examples")) if isinstance(one, str)]:
             told["examples"] = examples
         name = str(metric.get("id"))
         found = LoggedMetric(name, name, None, taken=True, about=told)
@@ -180,7 +180,7 @@ class LoggedMetrics:
         self._ids.add(name.casefold())
         return name
 
-    def _new(self, one: ScorerValue, about: InspectResults) -> LoggedMetric:
+    def _new_metric(self, one: ScorerValue, about: InspectResults) -> LoggedMetric:
         wished = [one.name, f"{one.scorer}-{one.name}"]
         wished += [f"score-{number}" for number in range(1, len(self._ids) + 2)]
         fitting = (fitting_name(name[:38]) for name in wished)
@@ -188,7 +188,7 @@ class LoggedMetrics:
         self._ids.add(name.casefold())
         found = LoggedMetric(name, one.scorer, one.part)
         found.audited = AUDITOR in (about.model_roles or {})
-        _look(found, about)
+        _read_display_settings(found, about)
         return found
 
 
@@ -196,7 +196,7 @@ def _member(value: Any, name: str) -> object:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -210,7 +210,7 @@ def behaviour_of(about: InspectResults) -> tuple[str | None, str | None]:
     return name, described if isinstance(described, str) else None
 
 
-def _look(metric: LoggedMetric, about: InspectResults) -> None:
+def _read_display_settings(metric: LoggedMetric, about: InspectResults) -> None:
     """Read what the log's settings say of a score: viewer colours, labels and dimensions."""
     behaviour, described = behaviour_of(about)
     if metric.name == behaviour:
@@ -226,14 +226,14 @@ def _look(metric: LoggedMetric, about: InspectResults) -> None:
                 metric.palette = palette
             case {"palette": str(palette), **ends}:
                 metric.palette = palette
-                low, high = _number(ends.get("min")), _number(ends.get("max"))
+                low, high = _as_number(ends.get("min")), _as_number(ends.get("max"))
                 if low is not None and high is not None and low < high:
                     metric.scale = (low, high)
             case _:
                 pass
     for scorer in about.scorers or ():
         dimensions = (scorer.options or {}).get("dimensions")
-        for one in _listed(dimensions):
+        for one in _as_list(dimensions):
             if isinstance(one, dict) and one.get("name") == metric.name:
                 told = one.get("description")
                 metric.described = told if isinstance(told, str) else None

@@ -262,10 +262,10 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     told = [one for start, end in last.input_refs or () for one in pooled[start:end]]
     answer = last.output.choices[0].message
     said = [*last.input, *told, *([] if answer is None else [answer])]
-    return [_attached(one, texts) for one in said]
+    return [_with_attachments(one, texts) for one in said]
 
 
-def _attached(message: LoggedMessage, texts: dict[str, str]) -> LoggedMessage:
+def _with_attachments(message: LoggedMessage, texts: dict[str, str]) -> LoggedMessage:
     """Insert long texts, which the log stores separately."""
 
     def whole(text: str) -> str:

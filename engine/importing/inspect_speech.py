@@ -58,7 +58,7 @@ def spoken(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
     said, result = sample.messages, AlternatingTurns()
     if TARGET in roles:
         last = last_target_call(sample)
-        if last and not _holds(said, last[-1]):
+        if last and not _contains(said, last[-1]):
             said = last  # the sample's messages are the auditor's own
         result.asides[_BRANCHES] += target_branches(sample)
     for message in said:
@@ -67,7 +67,7 @@ def spoken(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
     return result
 
 
-def _holds(messages: list[LoggedMessage], reply: LoggedMessage) -> bool:
+def _contains(messages: list[LoggedMessage], reply: LoggedMessage) -> bool:
     """Whether a reply is among these messages."""
     text = _text(reply)
     return any(
@@ -90,7 +90,7 @@ def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
         case "tool":
             asides["tool results"] += 1
         case "user":
-            _say(result, _USER, message)
+            _add_speech(result, _USER, message)
         case "assistant" if (message.metadata or {}).get("prefill") is True:
             # written by the auditor in the target's name
             asides["beginnings of replies that were written for the target"] += 1
@@ -99,12 +99,12 @@ def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
             asides["tool calls"] += len(calls)
             result.tools.update(one.function[:80] for one in calls)
             if not calls or _text(message).strip():
-                _say(result, _TARGET, message)
+                _add_speech(result, _TARGET, message)
         case _:
             asides["messages of other roles"] += 1
 
 
-def _say(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
+def _add_speech(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
     text = _text(message)
     if not result.transcript and role == _TARGET:
         result.asides["replies before the user's first message"] += 1
@@ -115,10 +115,10 @@ def _say(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
         result.asides["messages that follow one of the same side, joined with it"] += 1
     else:
         result.transcript.append({"role": role, "content": text})
-    _tell(result, role, message)
+    _add_metadata(result, role, message)
 
 
-def _tell(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
+def _add_metadata(result: AlternatingTurns, role: str, message: LoggedMessage) -> None:
     """Add what our own export keeps in metadata, and a model's reasoning."""
     number = (len(result.transcript) + 1) // 2
     there = bool(result.turns) and result.turns[-1]["turn"] == number
@@ -134,14 +134,14 @@ def _add_to(turn: dict[str, Any], role: str, message: LoggedMessage) -> None:
     if role == _USER:
         turn |= {key: told[key] for key in ("landmark", "thought") if told.get(key) is not None}
         return
-    thought = [one.reasoning for one in _parts(message) if one.type == "reasoning"]
+    thought = [one.reasoning for one in _message_parts(message) if one.type == "reasoning"]
     if thought:
         turn["reasoning"] = "\n\n".join(filter(None, [turn.get("reasoning"), *thought]))
     if isinstance(told.get("served_by"), str):
         turn["served_by"] = {_TARGET: told["served_by"]}
 
 
-def _parts(message: LoggedMessage) -> list[MessagePart]:
+def _message_parts(message: LoggedMessage) -> list[MessagePart]:
     return message.content if isinstance(message.content, list) else []
 
 

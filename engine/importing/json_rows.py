@@ -113,7 +113,7 @@ class _Rows:
 
     def _begin(self) -> None:
         while self.at == len(self.text) and not self.ended:
-            self._more()
+            self._read_more()
             self._skip_space()
         if self.at == len(self.text):
             self._fail("is empty; expected a JSON array, [...]")
@@ -131,7 +131,7 @@ class _Rows:
                 self._fail("expected the end of the file after the array, found more")
             if self.ended:
                 return
-            self._more()
+            self._read_more()
 
     def _next_character(self) -> str:
         """Return the next character that is not white space, without consuming it."""
@@ -141,7 +141,7 @@ class _Rows:
                 return self.text[self.at]
             if self.ended:
                 self._fail("the file ends in the middle of the array", cut_off=True)
-            self._more()
+            self._read_more()
 
     def _skip_space(self) -> None:
         found = _SPACE.match(self.text, self.at)
@@ -159,7 +159,7 @@ class _Rows:
                     self._not_json(error)
                 # the row is decoded again from its beginning: as pieces double, all attempts
                 # together cost at most twice the last one
-                self._more(size)
+                self._read_more(size)
                 size *= 2
             except _NotANumberError as error:
                 self._fail(str(error))
@@ -169,7 +169,7 @@ class _Rows:
                 self._fail(f"a number cannot be read: {error}")
             else:
                 if end == len(self.text) and not self.ended:
-                    self._more()  # a number may continue
+                    self._read_more()  # a number may continue
                     continue
                 self.line += self.text.count("\n", self.at, end)
                 self.at = end
@@ -185,7 +185,7 @@ class _Rows:
         what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
         self._fail(what, cut_off=cut_off and self.ended)
 
-    def _more(self, size: int = CHUNK) -> None:
+    def _read_more(self, size: int = CHUNK) -> None:
         if len(self.text) - self.at > LONGEST_ROW:
             self._fail(f"a row has more than {LONGEST_ROW >> 20} million characters")
         if self.broken is not None:
@@ -195,7 +195,7 @@ class _Rows:
         self.ended = not raw
         if self.on_read is not None:
             self.on_read(raw)
-        text = self._decoded(raw if self.bytes_read else self._without_mark(raw))
+        text = self._decode_chunk(raw if self.bytes_read else self._without_mark(raw))
         self.bytes_read += len(raw)
         self.text = self.text[self.at :] + text
         self.at = 0
@@ -206,7 +206,7 @@ class _Rows:
             raise InputError(Problem("this is UTF-16, expected UTF-8", path=self.path, hint=hint))
         return raw.removeprefix(codecs.BOM_UTF8)
 
-    def _decoded(self, raw: bytes) -> str:
+    def _decode_chunk(self, raw: bytes) -> str:
         """Decode a piece. The text before a wrong byte is still used."""
         try:
             return self.decoder.decode(raw, final=self.ended)
@@ -247,7 +247,7 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
 def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = None) -> object:
     """Return the value of a small file, given its pieces. Raises `InputError`."""
     try:
-        raw = _whole(pieces)
+        raw = _read_whole(pieces)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     if on_read is not None:
@@ -258,7 +258,7 @@ def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = No
     return problem[0]
 
 
-def _whole(pieces: Iterable[bytes]) -> bytes:
+def _read_whole(pieces: Iterable[bytes]) -> bytes:
     """Join the pieces, or enough of them to exceed the limit."""
     found: list[bytes] = []
     left = LONGEST_ROW

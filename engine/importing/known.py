@@ -116,10 +116,10 @@ def note_of(
         "metrics": dict(metrics),
     }
     digest = f"{made_from} {files.digest}"
-    return ImportNote(benchmark=benchmark, source=_kind(source), digest=digest, found=found)
+    return ImportNote(benchmark=benchmark, source=_source_kind(source), digest=digest, found=found)
 
 
-def _kind(source: Source) -> str:
+def _source_kind(source: Source) -> str:
     return f"{'published' if source.published else 'files'}/{source.name}"
 
 
@@ -159,7 +159,7 @@ def unchanged(
 ) -> UnchangedFiles | None:
     """Complete the report of unchanged files; None if anything may have changed, and then the
     report is left alone. Raises `OSError` if a folder cannot be read."""
-    noted = reader.imported(benchmark, _kind(source))
+    noted = reader.imported(benchmark, _source_kind(source))
     if noted is None or not noted.digest.startswith(made_from):
         return None
     files = FilesRead(source)

@@ -91,11 +91,11 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
     unread = exists and not found and bool(unread_results(workspace.benchmarks_dir, path))
     lacks: tuple[str, ...] = ()
     if config is not None and path.exists() and files is not None and not (found or unread):
-        lacks = tuple(_lacking(workspace, config, path, files))
+        lacks = tuple(_missing_benchmarks(workspace, config, path, files))
     return Examination(path, exists, found, files, unread, lacks)
 
 
-def _lacking(
+def _missing_benchmarks(
     workspace: Workspace, config: Config, path: Path, files: ImportableFolder
 ) -> Iterator[str]:
     """Say what the files have and the store has not; nothing for a store of an older version, which
@@ -172,12 +172,14 @@ async def _know_again(workspace: Workspace, store: Store, filled: ImportReport) 
     """Register files whose rows are all in the store, so that the mirror may overwrite them."""
     digests: dict[str, str] = {}
     for benchmark in filled.benchmarks:
-        digests |= _known(workspace, store, benchmark)
+        digests |= _known_models(workspace, store, benchmark)
     if digests:
         await store.set_mirrored(digests)
 
 
-def _known(workspace: Workspace, store: Store, benchmark: BenchmarkReport) -> Mapping[str, str]:
+def _known_models(
+    workspace: Workspace, store: Store, benchmark: BenchmarkReport
+) -> Mapping[str, str]:
     found: dict[str, str] = {}
     ours = [one for one in benchmark.files if one.path.is_relative_to(workspace.benchmarks_dir)]
     whole = [one.path for one in ours if not one.dropped and not one.problems]

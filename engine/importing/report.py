@@ -153,14 +153,18 @@ class UnknownTarget:
         scripted = self.model.startswith(OFFLINE_LABEL)
         source = "offline" if scripted else self.source or "openai"
         model = self.model.removeprefix(OFFLINE_LABEL)
-        parts = [f"id: {_quoted(self.id)}", f"model: {_quoted(model)}", f"source: {source}"]
+        parts = [
+            f"id: {_yaml_quoted(self.id)}",
+            f"model: {_yaml_quoted(model)}",
+            f"source: {source}",
+        ]
         if self.base_url is not None:
-            parts.append(f"base_url: {_quoted(self.base_url)}")
+            parts.append(f"base_url: {_yaml_quoted(self.base_url)}")
         check = "   # a guess: who serves it?" if self.source is None and not scripted else ""
         return f"  - {{{', '.join(parts)}}}{check}"
 
 
-def _quoted(text: str) -> str:
+def _yaml_quoted(text: str) -> str:
     """Quote for a YAML flow mapping."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -213,7 +213,7 @@ def _serve(orders: Connection, outgoing: Connection, parent_ends: Sequence[Conne
             while True:
                 order: _Order = orders.recv()
                 with closing(open_reader(order.store)) as reader:
-                    _make(order, reader, outbox)
+                    _make_rows(order, reader, outbox)
     finally:
         outbox.end()  # so that earlier benchmarks are complete, whatever this one raised
 
@@ -245,7 +245,7 @@ class _Outbox:
             os._exit(0)  # the parent is gone, and the other thread may wait for this one
 
 
-def _make(order: _Order, reader: Reader, send: Callable[[_RowsMade | _AllMade], None]) -> None:
+def _make_rows(order: _Order, reader: Reader, send: Callable[[_RowsMade | _AllMade], None]) -> None:
     read: list[int] = []
     known = KnownRows(reader, order.context.name)
     made = BenchmarkRows(replace(order.context, known=known, on_read=read.append))

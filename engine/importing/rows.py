@@ -172,7 +172,7 @@ class BenchmarkRows:
         """Yield all rows. Raises `InputError` if a folder cannot be read."""
         report = self._context.report
         try:
-            for row in self._all():
+            for row in self._all_rows():
                 self._count(row)
                 yield row
         except OSError as error:
@@ -197,7 +197,7 @@ class BenchmarkRows:
             self.metrics_named,
         )
 
-    def _all(self) -> Iterator[BulkRow]:
+    def _all_rows(self) -> Iterator[BulkRow]:
         source = self._context.source
         if source.published:
             yield from PublishedSite(self._context, self._conversations, self._scores).rows(
@@ -217,7 +217,7 @@ class BenchmarkRows:
         runs = source.folder / "runs"
         for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
             if folder.is_dir():
-                yield from self._run(folder)
+                yield from self._run_rows(folder)
         if source.cache is not None:
             cache = CacheImport(
                 self._context, self._scenario_import, self._conversations, self._scores
@@ -228,7 +228,7 @@ class BenchmarkRows:
         yield from self._work.of_stages(source.folder, self._history)
         yield from self._work.costs(source.folder / "cost.json", None)
 
-    def _run(self, folder: Path) -> Iterator[BulkRow]:
+    def _run_rows(self, folder: Path) -> Iterator[BulkRow]:
         """Import a target's folder. Scores are read first, and wait for their conversations."""
         self._scores.read(folder / "scores.json", folder.name)
         target = self._context.names.ours(folder.name)

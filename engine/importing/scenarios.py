@@ -47,7 +47,7 @@ def scenario_of(
     row: ForeignObject, *, path: Path, index: int, metrics: Collection[str]
 ) -> tuple[Scenario | None, list[Problem]]:
     """Read the scenario in a row; None if our reader refuses it, with everything wrong in it."""
-    fields = _plain(row)
+    fields = _without_conversation_keys(row)
     known = metrics or {str(fields.get("metric_id"))}
     scenario, problems = read_scenario(fields, path=path, index=index, metrics=known)
     if scenario is None or "user_persona" not in row:
@@ -56,7 +56,7 @@ def scenario_of(
     return replace(scenario, extra={**scenario.extra, PERSONA_USED: used}), problems
 
 
-def _plain(row: ForeignObject) -> dict[str, object]:
+def _without_conversation_keys(row: ForeignObject) -> dict[str, object]:
     """Drop what belongs to a conversation, and keys and headers."""
     fields: dict[str, object] = {
         name: without_secrets(value)
@@ -158,12 +158,12 @@ class ScenarioImport:
             self.by_id[scenario.id] = scenario
             self._gone.append((scenario, source))
             # stored first, so that takes can refer to it; its removal follows them
-            yield self._stored(scenario, source)
+            yield self._scenario_row(scenario, source)
 
     def forgotten(self) -> Iterator[BulkRow]:
         """Yield the removals of the scenarios that `removed` gave."""
         for scenario, source in self._gone:
-            yield replace(self._stored(scenario, source), removed=True)
+            yield replace(self._scenario_row(scenario, source), removed=True)
 
     def _row(self, value: ForeignObject, location: RowLocation) -> Iterator[BulkRow]:
         file = location.file
@@ -176,12 +176,12 @@ class ScenarioImport:
             self.context.report.notes[note] += 1
         elif scenario.id not in self.by_id:
             file.taken += 1
-            yield from self._new(scenario, value, location)
+            yield from self._new_scenario_rows(scenario, value, location)
         elif self._is_newer(scenario):
             file.taken += 1
             yield from self._base(scenario, value, location)
             self.by_id[scenario.id] = scenario
-            yield self._stored(scenario, source_of(value))
+            yield self._scenario_row(scenario, source_of(value))
         elif differ(scenario, self.by_id[scenario.id]):
             self._conflicts.add(scenario.id)
             location.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
@@ -198,14 +198,14 @@ class ScenarioImport:
         location.file.tell_all(problems)
         return scenario
 
-    def _new(
+    def _new_scenario_rows(
         self, scenario: Scenario, value: ForeignObject, location: RowLocation
     ) -> Iterator[BulkRow]:
         source = source_of(value)
         yield from self._base(scenario, value, location)
         if scenario.id not in self.by_id:
             self.by_id[scenario.id] = scenario
-            yield self._stored(scenario, source)
+            yield self._scenario_row(scenario, source)
         if source == "model" and not self.history.is_there:
             for unit in (scenario.metric_id, scenario.id):
                 yield from self.work.state(Stage.GEN_SCENARIOS, unit)
@@ -220,7 +220,7 @@ class ScenarioImport:
         base = told_base(value, variant, path=location.file.path, index=location.index)
         if base is not None and (base.id not in self.by_id or self._is_newer(base)):
             self.by_id[base.id] = base
-            yield self._stored(base, source_of(value))
+            yield self._scenario_row(base, source_of(value))
 
     def _is_newer(self, scenario: Scenario) -> bool:
         """Say whether the store lost this row and has an older one of the same id left."""
@@ -228,7 +228,7 @@ class ScenarioImport:
         is_lost = scenario.id in self.context.lost
         return is_lost and stored is not None and differ(scenario, stored)
 
-    def _stored(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
+    def _scenario_row(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
         at, depends = self.history.scenario(scenario.id)
         if scenario.base_id not in self.by_id:
             depends = without_base(depends)
@@ -265,7 +265,7 @@ class ScenarioImport:
                 self.context.report.notes[note] += 1
             return [], []
         if today is None:
-            return list(self._new(played, value, location)), []
+            return list(self._new_scenario_rows(played, value, location)), []
         if not differ(played, today):
             self._told[scenario_id] = told
             return [], []
@@ -273,7 +273,7 @@ class ScenarioImport:
             raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
         note = "conversations that were played from an older version of their scenario"
         self.context.report.notes[note] += 1
-        return [self._stored(played)], [self._stored(today)]
+        return [self._scenario_row(played)], [self._scenario_row(today)]
 
     def played(self, before: Iterable[BulkRow], scenario_id: str) -> Scenario | None:
         """Return the scenario that a conversation was played from, given the rows before it."""

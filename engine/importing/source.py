@@ -59,7 +59,7 @@ class ImportableFolder:
 def look_through(folder: Path) -> ImportableFolder:
     """Find the benchmarks in a folder. Raises `InputError` if there is nothing to import."""
     try:
-        found = _found(folder)
+        found = _find_folder(folder)
     except OSError as error:
         where = Path(error.filename) if error.filename else folder
         raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
@@ -74,7 +74,7 @@ def look_through(folder: Path) -> ImportableFolder:
     return found
 
 
-def _found(folder: Path) -> ImportableFolder | None:
+def _find_folder(folder: Path) -> ImportableFolder | None:
     if not folder.exists():
         raise InputError(Problem("there is no such folder", folder))
     if not folder.is_dir():
@@ -161,10 +161,10 @@ def _is_published(file: Path) -> bool:
 
 
 def _folders(place: Path) -> list[Path]:
-    return list(_listed(place)) if place.is_dir() else []
+    return list(_list_folder(place)) if place.is_dir() else []
 
 
-def _listed(place: Path) -> Iterator[Path]:
+def _list_folder(place: Path) -> Iterator[Path]:
     for one in sorted(place.iterdir()):
         if one.is_dir() and (not one.name.startswith(".")):
             yield one

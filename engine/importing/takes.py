@@ -79,7 +79,7 @@ class SharedTranscript:
         """Of a list of messages. Raises `UnfitError`."""
         if value != self._value or secrets != self._secrets:
             contents = [_content(one, index, key) for index, one in enumerate(value)]
-            texts = [_encoded(one or "", secrets) for one in contents]
+            texts = [_encode_without_secrets(one or "", secrets) for one in contents]
             finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
             self._value, self._secrets = value, secrets
             self._plain = PlainMessages(texts, finishes)
@@ -101,7 +101,11 @@ def read_transcript(
         raise UnfitError(key, f"expected a list of messages, found {kind_of(value)}")
     plain = (shared or SharedTranscript()).plain(value, key, secrets)
     turns = _turns(ours)
-    told = [_told(one, turns.get(one.turn, _NOTHING)) for one in plain] if turns else plain
+    told = (
+        [_with_turn_details(one, turns.get(one.turn, _NOTHING)) for one in plain]
+        if turns
+        else plain
+    )
     return ParsedTranscript(told)
 
 
@@ -117,7 +121,7 @@ def _content(value: object, index: int, key: str) -> str | None:
     return content
 
 
-def _encoded(text: str, secrets: frozenset[str]) -> bytes:
+def _encode_without_secrets(text: str, secrets: frozenset[str]) -> bytes:
     if secrets:
         text = cleaned(text, secrets)
     try:
@@ -126,7 +130,7 @@ def _encoded(text: str, secrets: frozenset[str]) -> bytes:
         return storable(text).encode()
 
 
-def _told(message: MessageRow, said: Mapping[str, Any]) -> MessageRow:
+def _with_turn_details(message: MessageRow, said: Mapping[str, Any]) -> MessageRow:
     """Add what is known of its turn to a message."""
     role, is_user = message.speaker.value, message.speaker is Speaker.USER
     return replace(
@@ -134,9 +138,9 @@ def _told(message: MessageRow, said: Mapping[str, Any]) -> MessageRow:
         thought=_text(said.get("thought")) if is_user else None,
         landmark=_text(said.get("landmark")) if is_user else None,
         done=is_user and said.get("done") is True,
-        finish=_of(said.get("finish"), role) or message.finish,
+        finish=_for_role(said.get("finish"), role) or message.finish,
         reasoning=None if is_user else _text(said.get("reasoning")),
-        served_by=_of(said.get("served_by"), role),
+        served_by=_for_role(said.get("served_by"), role),
     )
 
 
@@ -148,7 +152,7 @@ def _unfit(value: object, role: str, at: str) -> UnfitError:
     return UnfitError(f"{at}.role", what, hint)
 
 
-def _of(told: object, role: str) -> str | None:
+def _for_role(told: object, role: str) -> str | None:
     """Return one side's value from an object with values for both."""
     return _text(told.get(role)) if isinstance(told, dict) else None
 
@@ -281,7 +285,7 @@ def _counting(
     if row.get(PARTIAL) is True or not transcript.messages:
         reason = None
     return FileTake(
-        number=_number(told),
+        number=_take_number(told),
         transcript=transcript,
         stop_reason=reason,
         detail=_detail(told, secrets),
@@ -301,7 +305,7 @@ def listed_takes(
     for one in objects(listed):
         transcript = read_transcript(one.get("transcript"), ours=one, secrets=secrets)
         take = FileTake(
-            number=_number(one),
+            number=_take_number(one),
             transcript=transcript,
             stop_reason=_reason(one, transcript),
             detail=_detail(one, secrets),
@@ -316,7 +320,7 @@ def listed_takes(
         yield take
 
 
-def _number(told: Mapping[str, Any]) -> int:
+def _take_number(told: Mapping[str, Any]) -> int:
     number = told.get("take")
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31:
         return number

@@ -65,11 +65,11 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
     if not history:
         return ParsedVerdicts((said,))
     # the row's own result is that of one of its verdicts, unless a person edited it
-    is_edited = track is not None and not any(_tells(one, said) for one in history)
+    is_edited = track is not None and not any(_is_same_verdict(one, said) for one in history)
     return ParsedVerdicts((*history, said) if is_edited else history)
 
 
-def _tells(one: Verdict, said: Verdict) -> bool:
+def _is_same_verdict(one: Verdict, said: Verdict) -> bool:
     """Whether a row's own result is that of this verdict of its history; a row without a result
     says no more than its history."""
     answers = said.passed is None or one.passed is said.passed
@@ -115,14 +115,14 @@ def _justification(row: ForeignObject) -> str:
     return storable(value) if isinstance(value, str) else ""
 
 
-def _listed(row: ForeignObject) -> list[dict[str, Any]]:
+def _history_of(row: ForeignObject) -> list[dict[str, Any]]:
     ours = row.get(OURS)
     return objects(ours.get("verdicts")) if isinstance(ours, dict) else []
 
 
 def _history(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
     """Yield every verdict on the take that our own file lists, oldest first."""
-    yield from verdicts_of(_listed(row), metric_id, rules)
+    yield from verdicts_of(_history_of(row), metric_id, rules)
 
 
 def verdicts_of(
@@ -190,19 +190,19 @@ def _label(one: Mapping[str, Any]) -> _Label:
     found = _Label()
     if not isinstance(said, dict) or one.get("source") != "human":
         return found
-    if (inclusion := _number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
+    if (inclusion := _bounded_number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
         found["inclusion"] = inclusion
         found["stratum"] = storable(text(said, "stratum") or "")
     if type(confidence := said.get("confidence")) is int and confidence in {1, 2, 3}:
         found["confidence"] = confidence
-    if (seconds := _number(said.get("seconds"), 1e6)) is not None:
+    if (seconds := _bounded_number(said.get("seconds"), 1e6)) is not None:
         found["seconds"] = seconds
     if said.get("adjudicates") is True:
         found["adjudicates"] = True
     return found
 
 
-def _number(value: object, most: float) -> float | None:
+def _bounded_number(value: object, most: float) -> float | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
     return float(value) if fits and isinstance(value, int | float) else None
 

@@ -69,15 +69,15 @@ class KnownUsage:
             cost = 0.0 if cost < _NOISE_USD else cost
         left = Usage(
             1,
-            _beyond(told.input_tokens, known.input_tokens),
+            _excess(told.input_tokens, known.input_tokens),
             None,
-            _beyond(told.output_tokens, known.output_tokens),
+            _excess(told.output_tokens, known.output_tokens),
             cost,
         )
         return left if any((left.input_tokens, left.output_tokens, left.cost_usd)) else None
 
 
-def _beyond(told: int | None, known: int | None) -> int | None:
+def _excess(told: int | None, known: int | None) -> int | None:
     return None if told is None else max(told - (known or 0), 0)
 
 

@@ -106,7 +106,7 @@ class LabelledJudges:
     def _comparisons(self) -> Iterator[str]:
         """Compare the first judge of the configuration with up to `_COMPARED` others."""
         first, *_ = [name for name in self.judges if name != COUNTING] or [COUNTING]
-        for name in sorted(self._known - {first})[:_COMPARED]:
+        for name in sorted(self._known_judges - {first})[:_COMPARED]:
             for line in comparison_lines(first, name, self.compared(first, name)):
                 yield f"{first} and {name} on the same labels, {line}"
 
@@ -130,7 +130,7 @@ class LabelledJudges:
         yield self.people.rule
 
     @property
-    def _known(self) -> set[str]:
+    def _known_judges(self) -> set[str]:
         """All models that have judged any of these conversations."""
         return {
             verdict.judge
@@ -140,7 +140,7 @@ class LabelledJudges:
         }
 
     def _rows(self, judge: str) -> dict[tuple[int, str], JudgedRow]:
-        known = self._known
+        known = self._known_judges
         if judge not in known | {COUNTING}:
             shown = judge if len(judge) <= 40 else f"{judge[:39]}…"
             named = ", ".join(sorted(known)) or "nobody"
@@ -162,11 +162,13 @@ class LabelledJudges:
             place,
             one.metric.track,
             one.present,
-            one.present if judge == COUNTING else self._says(one, given, judge),
+            one.present if judge == COUNTING else self._majority_vote(one, given, judge),
             first_turn(newest(given)),
         )
 
-    def _says(self, one: JudgedConversation, given: Sequence[Verdict], judge: str) -> bool | None:
+    def _majority_vote(
+        self, one: JudgedConversation, given: Sequence[Verdict], judge: str
+    ) -> bool | None:
         """Whether this judge finds the behaviour present, by the majority of its passes."""
         passed = what_counts(newest(given), replace(self.jury, judges=(judge,)))
         return None if passed is None else passed is one.metric.track.passes(present=True)

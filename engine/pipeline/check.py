@@ -91,7 +91,7 @@ class CheckPlanner:
     def changed(self, one: WantedConversation, take: int) -> str | None:
         """What has changed since a check was made, in words; None where nothing did."""
         for asking in self._askings(one):
-            newest = _newest(asking.kind, self._done.get(take, ()))
+            newest = _newest_usable(asking.kind, self._done.get(take, ()))
             if newest and (changed := what_changed(newest.depends, asking.made_from)):
                 return changed
         return None
@@ -113,14 +113,14 @@ class CheckPlanner:
     def _is_due(self, asking: CheckAsking, rows: Sequence[CheckRow]) -> bool:
         if self._order.force:
             return True
-        newest = _newest(asking.kind, rows)
+        newest = _newest_usable(asking.kind, rows)
         if newest is not None:
             changed = what_changed(newest.depends, asking.made_from)
             return self._order.stale and changed is not None
         return not _was_asked_often(asking, rows)
 
 
-def _newest(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
+def _newest_usable(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
     """The newest usable row of this kind."""
     found = [row for row in rows if row.kind is kind and row.unusable is None]
     return found[-1] if found else None

@@ -195,20 +195,20 @@ class RunContext(BenchmarkContext):
             self.store.tell(self.state_row(stage, unit, State.QUEUED, target=target))
             raise
         except (ModelError, DamagedError) as error:
-            return await self._failed(stage, unit, target, str(error))
+            return await self._row_failed(stage, unit, target, str(error))
         # concerns every row, such as a store that cannot be written: ends the run, blames no row
         except CrosswindError:
             raise
         except Exception as error:  # noqa: BLE001  (one row's failure is not the others')
             self.faults.keep(f"{stage} of {unit}", error)
             reason = f"a bug in Crosswind: {type(error).__name__}; {LOG_FILE} says where"
-            return await self._failed(stage, unit, target, reason)
+            return await self._row_failed(stage, unit, target, reason)
         reached(KillPoint.CHANGING_STATE)
         await self.store.write(self.state_row(stage, unit, State.DONE, target=target))
         reached(KillPoint.CHANGED_STATE)
         return True
 
-    async def _failed(self, stage: Stage, unit: str, target: str | None, reason: str) -> bool:
+    async def _row_failed(self, stage: Stage, unit: str, target: str | None, reason: str) -> bool:
         await self.store.write(
             self.state_row(stage, unit, State.FAILED, target=target, reason=reason)
         )

@@ -265,10 +265,10 @@ async def side_by_side() -> AsyncIterator[asyncio.TaskGroup]:
             yield group
     except BaseExceptionGroup as errors:
         # callers expect the error, not a group; the other errors are cancellations that it caused
-        raise _first(errors) from None
+        raise _first_error(errors) from None
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -91,8 +91,8 @@ def measured(reader: Reader) -> MeasuredUsage:
         # an attempt without token counts would pull the mean towards zero
         if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
-    seen = {key: _seen(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
-    return MeasuredUsage(seen, _lengths(used), _again(used, reader), reader.faults())
+    seen = {key: _measured_usage(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
+    return MeasuredUsage(seen, _lengths(used), _retries_by_role(used, reader), reader.faults())
 
 
 def _writes_several(call: AttemptRow) -> bool:
@@ -102,7 +102,7 @@ def _writes_several(call: AttemptRow) -> bool:
     return call.stage is Stage.GEN_METRICS or not _VARIANT.search(call.unit)
 
 
-def _seen(calls: Sequence[AttemptRow]) -> CallUsage:
+def _measured_usage(calls: Sequence[AttemptRow]) -> CallUsage:
     costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
     told = sum(call.usage.input_tokens or 0 for call in calls)
     kept = sum(call.usage.cached_tokens or 0 for call in calls)
@@ -141,7 +141,7 @@ def _lengths(used: Iterable[AttemptRow]) -> dict[str, Range]:
     return found
 
 
-def _again(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, Range]:
+def _retries_by_role(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, Range]:
     """Calls for each usable answer: a target's reply answers one message of the user model, so
     further user model calls were repetitions; verdicts are counted in the store."""
     if not used:
@@ -250,9 +250,9 @@ class Estimator:
     measured: MeasuredUsage = field(default_factory=MeasuredUsage)
 
     def estimate(self, parts: Iterable[Calls]) -> CostEstimate:
-        return sum(map(self._of, parts), NOTHING)
+        return sum(map(self._cost_of, parts), NOTHING)
 
-    def _of(self, asked: Calls) -> CostEstimate:
+    def _cost_of(self, asked: Calls) -> CostEstimate:
         calls = self.calls(asked)
         if asked.spec.is_offline:
             # scripts cost nothing, and their tokens are not counted
@@ -293,15 +293,15 @@ class Estimator:
         spec, role = asked.spec, asked.role
         seen = self.measured.calls(role, spec.label, asked.items)
         if seen is None:
-            return self._assumed(asked)
-        used = seen.stretched(*self._longer(asked))
+            return self._assumed_call(asked)
+        used = seen.stretched(*self._length_factors(asked))
         # a configured price may have changed since; a reported cost does not depend on it
         usd = used.usd if spec.price is None or used.reported else None
         if usd is None:
             usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
         return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
 
-    def _longer(self, asked: Calls) -> tuple[float, float]:
+    def _length_factors(self, asked: Calls) -> tuple[float, float]:
         """The factors by which conversations may be shorter or longer than the measured ones."""
         length = None if asked.target is None else self.measured.length(asked.target.label)
         if length is None:
@@ -310,7 +310,7 @@ class Estimator:
         by = self.turns / max(length.high, 1.0)
         return min(1.0, by), max(1.0, by)
 
-    def _assumed(self, asked: Calls) -> OneCall:
+    def _assumed_call(self, asked: Calls) -> OneCall:
         spec, role = asked.spec, asked.role
         told, said = TOLD[role], self._answer(spec, role, asked.items)
         target = asked.target
@@ -366,7 +366,7 @@ class Estimator:
             return 0.0
         target = spec if role is Role.TARGET else None
         calls = Calls(role, spec, Range.exactly(1), target=target)
-        usd, seen = self._assumed(calls).usd, self.one_call(calls).usd
+        usd, seen = self._assumed_call(calls).usd, self.one_call(calls).usd
         if usd is None or seen is None:
             return None
         return max(usd.high, seen.high)
@@ -381,7 +381,7 @@ class Estimator:
         seen = self.one_call(calls)
         if seen.measured and seen.usd is not None:
             return 2 * seen.usd.high
-        told = self._assumed(calls).input_tokens
+        told = self._assumed_call(calls).input_tokens
         return self._cost(spec, told.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
 
     def require_prices(self, config: Config, key: str) -> None:

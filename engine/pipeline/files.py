@@ -56,16 +56,16 @@ async def _remember(bench: RunContext, report: MirrorReport) -> None:
         await store.set_kept(report.accepted)
     remembering = asyncio.ensure_future(store.set_mirrored(report.digests, through=report.through))
     # otherwise asyncio complains of an unretrieved exception where the disk stays full
-    remembering.add_done_callback(_heard)
+    remembering.add_done_callback(_retrieve_exception)
     while store.trouble is None:
         done, _ = await asyncio.wait([remembering], timeout=_LOOK_S)
         if done:
             remembering.result()
-            await asyncio.to_thread(_settle, bench)
+            await asyncio.to_thread(_settle_files, bench)
             return
 
 
-def _heard(remembering: asyncio.Future[None]) -> None:
+def _retrieve_exception(remembering: asyncio.Future[None]) -> None:
     """Retrieve the exception; the next awaited write reports the problem."""
     if not remembering.cancelled():
         remembering.exception()
@@ -85,7 +85,7 @@ def _mirror(bench: RunContext, edits: EditPolicy, only: Container[str] | None) -
         return mirror.write_benchmark(bench.name, _sources(bench, reader), edits=edits, only=only)
 
 
-def _settle(bench: RunContext) -> None:
+def _settle_files(bench: RunContext) -> None:
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         Mirror(bench.workspace.root, reader).settle(bench.name)
 
@@ -168,7 +168,7 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
         [
             one
             for one in scenarios
-            if _differs(one, stored.get(one.id)) and _differs(one, then.get(one.id))
+            if _is_edited(one, stored.get(one.id)) and _is_edited(one, then.get(one.id))
         ],
         [
             row.scenario
@@ -221,7 +221,7 @@ def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
     return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))
 
 
-def _differs(given: Scenario, stored: ScenarioRow | None) -> bool:
+def _is_edited(given: Scenario, stored: ScenarioRow | None) -> bool:
     return stored is None or differ(given, stored.scenario)
 
 

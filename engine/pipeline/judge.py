@@ -88,9 +88,11 @@ class VerdictInputs:
         if then.depends is None:
             return []
         # a finished transcript never changes, so its digest need not be computed again
-        return changed_inputs({**then.depends, "transcript": ""}, self._now(metric, judge))
+        return changed_inputs(
+            {**then.depends, "transcript": ""}, self._present_inputs(metric, judge)
+        )
 
-    def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
+    def _present_inputs(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
         key = (metric, judge.label)
         if key not in self._depends:
             now = depends(metric, model_digest(judge), ())
@@ -129,7 +131,7 @@ class JudgingPlanner:
         """Plan the judging of takes that this run does not replace; new takes come later."""
         found = []
         for one, verdicts in self._takes(wanted):
-            if one.key not in replayed and self._asked(one.key):
+            if one.key not in replayed and self._is_asked_for(one.key):
                 take, _ = self._counting[one.key]
                 judging = self._judging(one, take.seq, verdicts)
                 if judging is not None:
@@ -139,7 +141,7 @@ class JudgingPlanner:
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         found = []
         for one, verdicts in self._takes(wanted):
-            changed = self._changed(one, verdicts)
+            changed = self._changed_since(one, verdicts)
             if changed and any(map(_is_answer, verdicts)):
                 found.append(self._reason(one.key, WorkReason.STALE, next(iter(changed.values()))))
             elif words := self.checks.changed(one, self._counting[one.key][0].seq):
@@ -154,7 +156,7 @@ class JudgingPlanner:
 
     def of_take(self, one: WantedConversation, take: int) -> PlannedJudging:
         """Plan the judging of a take that has just been played."""
-        return self._all(one, take, WorkReason.MISSING, self.checks.of_take(one))
+        return self._all_judges(one, take, WorkReason.MISSING, self.checks.of_take(one))
 
     def _takes(
         self, wanted: Iterable[WantedConversation]
@@ -163,19 +165,19 @@ class JudgingPlanner:
             if one.key in self._counting:
                 yield one, self._counting[one.key][1]
 
-    def _asked(self, key: ConversationKey) -> bool:
+    def _is_asked_for(self, key: ConversationKey) -> bool:
         return self._order.asks(self._benchmark, key)
 
     def _judging(
         self, one: WantedConversation, take: int, verdicts: Sequence[Verdict]
     ) -> PlannedJudging | None:
         if self._again:
-            return self._all(one, take, WorkReason.ASKED)
+            return self._all_judges(one, take, WorkReason.ASKED)
         checks = self.checks.due(one, take)
         if self._order.force:
-            return self._all(one, take, WorkReason.FORCED, checks)
+            return self._all_judges(one, take, WorkReason.FORCED, checks)
         missing = self._missing(one, verdicts)
-        changed = self._changed(one, verdicts) if self._order.stale else {}
+        changed = self._changed_since(one, verdicts) if self._order.stale else {}
         askings = tuple(one for one in self.askings if one.voter in {*missing, *changed})
         if not askings and not checks:
             return None
@@ -188,7 +190,7 @@ class JudgingPlanner:
         work = self._reason(one.key, why, detail)
         return PlannedJudging(one.key, one.metric, take, askings, work, checks)
 
-    def _all(
+    def _all_judges(
         self,
         one: WantedConversation,
         take: int,
@@ -221,7 +223,9 @@ class JudgingPlanner:
         ]
         return len(same) >= MOST_RUNS
 
-    def _changed(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
+    def _changed_since(
+        self, one: WantedConversation, verdicts: Sequence[Verdict]
+    ) -> dict[Voter, str]:
         """What has changed since each asking's newest valid verdict. Where no configured judge has
         judged, all askings are compared with the newest verdict of anybody; not for a named judge
         or a replay, to which other verdicts do not matter."""
@@ -290,7 +294,7 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
         if index or judging.checks:
             left = len(judging.askings) - index
             await bench.control.next_call(Stage.EVALUATE, target, left)
-        fault = await _give(bench, judging, asking, transcript, pressed)
+        fault = await _give_verdict(bench, judging, asking, transcript, pressed)
         if fault is not None:
             faults.append((asking, fault))
     if faults or unchecked:
@@ -299,7 +303,7 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
         raise AnswerError("; ".join([*words, *unchecked]))
 
 
-async def _give(
+async def _give_verdict(
     bench: RunContext,
     judging: PlannedJudging,
     asking: Asking,

@@ -60,17 +60,17 @@ def _rows(pipeline: Pipeline, request: LabelRequest) -> tuple[Sequence[StoredRow
     # runs on a thread of its own, so it opens its own reader
     with closing(open_reader(pipeline.store.path)) as reader:
         if request.draw is not None:
-            drawn = _drawn(definition, config, reader, request.draw)
+            drawn = _sample_row(definition, config, reader, request.draw)
             return [drawn], f"{plural(len(drawn.items), 'conversation')} drawn"
         if request.decision is not None:
-            row = _decided(definition, config, reader, request.decision)
+            row = _adjudicated_verdict(definition, config, reader, request.decision)
             back = request.decision.present is None
             return [row], f"taken back by {row.judge}" if back else f"decided by {row.judge}"
         rows = _labelled(definition, config, reader, request)
         return rows, f"{plural(len(rows), 'label')} stored"
 
 
-def _drawn(
+def _sample_row(
     definition: Definition, config: Config, reader: Reader, draw: SampleDraw
 ) -> LabelSampleRow:
     check_person(reader.label_samples(definition.name), draw.person, draw.account)
@@ -114,7 +114,9 @@ def _labelled(
     return rows
 
 
-def _decided(definition: Definition, config: Config, reader: Reader, decision: Decision) -> Verdict:
+def _adjudicated_verdict(
+    definition: Definition, config: Config, reader: Reader, decision: Decision
+) -> Verdict:
     judged = judged_conversations(definition, config, reader)
     if decision.present is None:
         return _taken_back(judged, config, reader, definition, decision)

@@ -224,7 +224,7 @@ def label_verdict(
         raise InputError(Problem(f"number {number} has {there}, and no reply {strange[0]}"))
     marks = tuple(turn in said.replies for turn in sorted(replies))
     pressed = pressed_from(messages, reader.turns_without_pressure(item.take))
-    present, unscored = _present(said, metric, marks, pressed, number)
+    present, unscored = _presence_of_label(said, metric, marks, pressed, number)
     return Verdict(
         take=item.take,
         metric_id=metric.id,
@@ -264,7 +264,7 @@ def withdrawn(label: Verdict, jury: Jury) -> Verdict:
     )
 
 
-def _present(
+def _presence_of_label(
     said: GivenLabel,
     metric: Metric,
     marks: Sequence[bool],
@@ -367,7 +367,7 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
         else:
             [present] = answers
             first = own[0]
-            today = _defined(current[item].metric)
+            today = _definition_text(current[item].metric)
             earlier += all(one.definition != today for one in own)
             settled.append(
                 SettledLabel(
@@ -411,7 +411,7 @@ def disputes(
     return sorted(numbered, key=lambda one: one.number)
 
 
-def _defined(metric: Metric) -> str:
+def _definition_text(metric: Metric) -> str:
     return depends(metric, "", ())["metric definition"]
 
 

@@ -47,14 +47,14 @@ async def read_by_model(
         await together(
             work
             for one in benches
-            for work in _readings(reading, pipeline.bench(one.definition), spec)
+            for work in _reading_jobs(reading, pipeline.bench(one.definition), spec)
         )
     finally:
         await pipeline.close()
     return reading
 
 
-def _readings(
+def _reading_jobs(
     reading: LintReading, bench: RunContext, spec: ModelSpec
 ) -> list[Coroutine[Any, Any, None]]:
     def of_metric(metric: Metric) -> Callable[[], Awaitable[list[LintFinding]]]:

@@ -348,7 +348,7 @@ class RecordedModel:
 
             def keep(attempt: Attempt) -> None:
                 spend(attempt.usage.cost_usd)
-                self._keep(attempt)
+                self._keep_attempt(attempt)
 
             model: Model = self.model
             if isinstance(model, RealModel):
@@ -363,9 +363,9 @@ class RecordedModel:
                 self.served_by = reply.served_by
                 self.session = reply.session or self.session
                 return reply
-            return await self._timed(model, keep, messages, schema, seed, on_text)
+            return await self._timed_reply(model, keep, messages, schema, seed, on_text)
 
-    async def _timed(
+    async def _timed_reply(
         self,
         model: Model,
         keep: Callable[[Attempt], None],
@@ -389,7 +389,7 @@ class RecordedModel:
             took = round((self.clock() - began) * 1000)
             keep(Attempt(outcome, None, took, None, usage, detail))
 
-    def _keep(self, attempt: Attempt) -> None:
+    def _keep_attempt(self, attempt: Attempt) -> None:
         self.tell(
             AttemptRow(
                 benchmark=self.benchmark,

@@ -158,15 +158,17 @@ def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.
     most = config.run.budget
     if most is not None:
         words = f"a run stops before it has cost more than ${most:.2f} (`run.budget`)"
-        yield words + _short(most, needed_usd)
+        yield words + _shortage_words(most, needed_usd)
     most = config.workspace_budget
     if most is not None:
         words = f"all runs together stop before ${most:.2f} (`workspace_budget`)"
         if spent_usd is None:
             yield words
         else:
-            yield f"{words}, ${spent_usd:.2f} are spent" + _short(most - spent_usd, needed_usd)
+            yield f"{words}, ${spent_usd:.2f} are spent" + _shortage_words(
+                most - spent_usd, needed_usd
+            )
 
 
-def _short(left_usd: float, needed_usd: float) -> str:
+def _shortage_words(left_usd: float, needed_usd: float) -> str:
     return ": too little for all of it" if left_usd < needed_usd else ""

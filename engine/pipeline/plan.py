@@ -131,7 +131,7 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         found = _following(bench, order, evaluator, stored)
         work = _with_failures(bench, [*metrics, *found.work])
         calls = [*_metrics_calls(bench, metrics), *found.calls]
-        assumed = _assumed(bench, metrics, found, found)
+        assumed = _assumptions(bench, metrics, found, found)
         rejected = rejected_metrics(bench) if generates and not metrics else []
         return RunPlan(bench.name, work, found.stale, calls, assumed, found.waiting, rejected)
     # the number of metrics a model will write is unknown and everything depends on it: plan with
@@ -140,8 +140,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         _following(one, order, evaluator, stored) for one in _with_new_metrics(bench, metrics[0])
     )
     stale = [] if order.stale else _stale(bench, *_planners(bench, order, evaluator, stored))
-    calls = [*_metrics_calls(bench, metrics), *_between(few.calls, many.calls)]
-    assumed = _assumed(bench, metrics, few, many)
+    calls = [*_metrics_calls(bench, metrics), *_ranges_between(few.calls, many.calls)]
+    assumed = _assumptions(bench, metrics, few, many)
     work = _with_failures(bench, metrics)
     return RunPlan(bench.name, work, stale, calls, assumed, few.waiting)
 
@@ -225,13 +225,13 @@ def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[Bench
         yield bench.with_definition(replace(bench.definition, metrics=metrics))
 
 
-def _between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[StageCalls]:
+def _ranges_between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[StageCalls]:
     """Merge the calls of two plans into ranges from the smaller to the larger."""
     before = {(one.stage, one.target): one for one in few}
     for most in many:
         least = before.get((most.stage, most.target))
         rows = NONE if least is None else least.rows
-        parts = {} if least is None else dict(zip(_kinds(least), least.parts, strict=True))
+        parts = {} if least is None else dict(zip(_kinds_of_calls(least), least.parts, strict=True))
         yield replace(
             most,
             rows=rows.up_to(most.rows),
@@ -239,12 +239,12 @@ def _between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[
             variants=(NONE if least is None else least.variants).up_to(most.variants),
             parts=[
                 part if kind not in parts else parts[kind].up_to(part)
-                for kind, part in zip(_kinds(most), most.parts, strict=True)
+                for kind, part in zip(_kinds_of_calls(most), most.parts, strict=True)
             ],
         )
 
 
-def _kinds(calls: StageCalls) -> list[tuple[str, int]]:
+def _kinds_of_calls(calls: StageCalls) -> list[tuple[str, int]]:
     """Keys of the parts; a generator's calls for bases and variants differ by position."""
     places = calls.stage is Stage.GEN_SCENARIOS
     return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
@@ -283,7 +283,7 @@ def _pilot(
     return left, replace(unwritten, keys=unwritten.keys & chosen)
 
 
-def _assumed(
+def _assumptions(
     bench: BenchmarkContext, metrics: Sequence[WorkItem], few: _Following, many: _Following
 ) -> list[str]:
     if metrics and many.unwritten.variants:

@@ -89,12 +89,12 @@ class Planner:
             roles = config.helpers
             for spec in (*roles, *config.targets, *others):
                 self.models.open(spec)
-            for key in self._limited:
+            for key in self._budget_keys:
                 self.estimator(*roles).require_prices(config, key)
         return found
 
     @property
-    def _limited(self) -> list[str]:
+    def _budget_keys(self) -> list[str]:
         """The keys of the budgets that are set."""
         usd = {RUN_BUDGET: self.config.run.budget, WORKSPACE_BUDGET: self.config.workspace_budget}
         return [key for key, most in usd.items() if most is not None]

@@ -176,7 +176,7 @@ class ConversationPlanner:
         found = (
             self._plan_one(one, self._newest.get(one.key))
             for one in wanted
-            if self._asked(one.key) and one.key.scenario_id not in self._held
+            if self._is_asked_for(one.key) and one.key.scenario_id not in self._held
         )
         return [playing for playing in found if playing is not None]
 
@@ -185,7 +185,7 @@ class ConversationPlanner:
         return {
             name
             for one in wanted
-            if self._asked(one.key)
+            if self._is_asked_for(one.key)
             for name in self._held.get(one.key.scenario_id, ())
             if self._plan_one(one, self._newest.get(one.key)) is not None
         }
@@ -197,36 +197,38 @@ class ConversationPlanner:
             take = self._newest.get(one.key)
             changed = what_changed(take.depends, self.depends(one)) if take else None
             if take is not None and take.finished and changed:
-                found.append(self._work(one.key, WorkReason.STALE, changed))
+                found.append(self._work_item(one.key, WorkReason.STALE, changed))
         return found
 
-    def _asked(self, key: ConversationKey) -> bool:
+    def _is_asked_for(self, key: ConversationKey) -> bool:
         return self._order.asks(self._bench.name, key)
 
-    def _work(self, key: ConversationKey, why: WorkReason, detail: str | None = None) -> WorkItem:
+    def _work_item(
+        self, key: ConversationKey, why: WorkReason, detail: str | None = None
+    ) -> WorkItem:
         return WorkItem(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
 
     def _plan_one(
         self, one: WantedConversation, take: StoredTake | None
     ) -> PlannedConversation | None:
         if take is None:
-            return PlannedConversation(one, self._work(one.key, WorkReason.MISSING), None, 0)
+            return PlannedConversation(one, self._work_item(one.key, WorkReason.MISSING), None, 0)
         changed = what_changed(take.depends, self.depends(one))
         # a new take even if one is open: a repetition begins at the beginning
         if self._again or self._order.force:
             why = WorkReason.ASKED if self._again else WorkReason.FORCED
-            return PlannedConversation(one, self._work(one.key, why), None, take.number + 1)
+            return PlannedConversation(one, self._work_item(one.key, why), None, take.number + 1)
         if not take.finished:
             why = WorkReason.INTERRUPTED if take.stop_reason is None else WorkReason.FAILED
             # a conversation that began under other inputs cannot be finished under these
             resumable = None if changed else take
             number = take.number if resumable else take.number + 1
             return PlannedConversation(
-                one, self._work(one.key, why, take.detail), resumable, number
+                one, self._work_item(one.key, why, take.detail), resumable, number
             )
         if changed and self._order.stale:
             return PlannedConversation(
-                one, self._work(one.key, WorkReason.STALE, changed), None, take.number + 1
+                one, self._work_item(one.key, WorkReason.STALE, changed), None, take.number + 1
             )
         return None
 
@@ -424,7 +426,7 @@ class _Player:
             if self._setup.perfunctory:
                 # with the same seed as the streamed text, so that both are the same words
                 text = roughen(text, rough_seed)
-            await self._keep(
+            await self._keep_message(
                 turn,
                 Utterance(Speaker.USER, text),
                 Finish.STOP,
@@ -452,12 +454,12 @@ class _Player:
                     raise TurnFailedError(StopReason.CONTEXT_FULL, full)
                 return False
             said = Utterance(Speaker.TARGET, reply.text)
-            await self._keep(
+            await self._keep_message(
                 turn, said, reply.finish, served_by=reply.served_by, reasoning=reply.reasoning
             )
         return True
 
-    async def _keep(
+    async def _keep_message(
         self,
         turn: int,
         said: Utterance,

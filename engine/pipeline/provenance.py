@@ -48,18 +48,18 @@ class _Found:
         self.targets.add(take.model)
         self.user_models.add(take.user_model)
         self.stances.add(take.stance.value)
-        self._made(Stage.SIMULATE, take.depends)
+        self._count_made(Stage.SIMULATE, take.depends)
         self.first_at = min(filter(None, (self.first_at, take.at)), default=None)
         for verdict in verdicts:
             self.judges.add(verdict.judge)
-            self._made(Stage.EVALUATE, verdict.depends)
+            self._count_made(Stage.EVALUATE, verdict.depends)
             self.last_at = max(filter(None, (self.last_at, verdict.at)), default=None)
 
         for check in checks:
             self.checkers.add(check.model)
-            self._made(f"checks.{check.kind}", check.depends)
+            self._count_made(f"checks.{check.kind}", check.depends)
 
-    def _made(self, what: str, depends: Depends | None) -> None:
+    def _count_made(self, what: str, depends: Depends | None) -> None:
         if depends is not None and "prompt" in depends:
             self.prompts[what].add(depends["prompt"])
 
@@ -143,17 +143,17 @@ def served_by_others(
     """Count answers by substitute models in these conversations: replies of each target, then
     messages of the user model, then verdicts of each judge. Empty where there are none."""
     counted = [found for key, found in stored.counting.items() if key in asked]
-    return [*_said(reader, benchmark, counted), *_judged(counted)]
+    return [*_served_speakers(reader, benchmark, counted), *_served_judges(counted)]
 
 
-def _said(reader: Reader, benchmark: str, counted: _Counted) -> Iterator[ServedByOthers]:
+def _served_speakers(reader: Reader, benchmark: str, counted: _Counted) -> Iterator[ServedByOthers]:
     by_others = reader.messages_by_others(benchmark)
     if not by_others:
         return
     for speaker in (Speaker.TARGET, Speaker.USER):
         asked_of: defaultdict[tuple[str | None, str], list[StoredTake]] = defaultdict(list)
         for take, _ in counted:
-            asked_of[_asked(take, speaker)].append(take)
+            asked_of[_asked_model(take, speaker)].append(take)
         for (target, model), takes in sorted(asked_of.items(), key=lambda one: str(one[0])):
             served: Counter[str] = Counter()
             for take in takes:
@@ -164,14 +164,14 @@ def _said(reader: Reader, benchmark: str, counted: _Counted) -> Iterator[ServedB
                 yield ServedByOthers(what, target, model, dict(served), of)
 
 
-def _asked(take: StoredTake, speaker: Speaker) -> tuple[str | None, str]:
+def _asked_model(take: StoredTake, speaker: Speaker) -> tuple[str | None, str]:
     """The target, None for the user model, and the label of the requested model."""
     if speaker is Speaker.USER:
         return None, take.user_model
     return take.key.target_id, take.model
 
 
-def _judged(counted: _Counted) -> Iterator[ServedByOthers]:
+def _served_judges(counted: _Counted) -> Iterator[ServedByOthers]:
     served: defaultdict[str, Counter[str]] = defaultdict(Counter)
     given: Counter[str] = Counter()
     for _, verdicts in counted:

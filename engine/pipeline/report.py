@@ -62,7 +62,7 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
     with closing(open_reader(store)) as reader:
         wanted = list(wanted_conversations(definition, own, reader))
         stored = StoredConversations.of(reader, benchmark)
-        sightings = _sightings(wanted, stored, own.jury, reader)
+        sightings = _onset_observations(wanted, stored, own.jury, reader)
         labelled = LabelledJudges.of(definition, own, reader)
         return Report(
             counted_of(definition, own, reader, wanted, stored).analysis,
@@ -81,7 +81,7 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
         return Report(overall([counted_of(one, config, reader).analysis for one in definitions]))
 
 
-def _sightings(
+def _onset_observations(
     wanted: Sequence[WantedConversation], stored: StoredConversations, jury: Jury, reader: Reader
 ) -> Iterator[OnsetObservation]:
     """Yield when the behaviour was seen, according to the votes that agree with what counts."""

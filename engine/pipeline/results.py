@@ -90,7 +90,7 @@ def counted_of(
     look, jury = _Look(definition, config, reader, fresh=fresh), config.jury
     found = (_outcome(one, stored, jury, look) for one in wanted)
     outcomes = [_unless_invalid(one, stored, config) for one in found]
-    about = replace(_about(definition, config, reader, stored, outcomes), fresh=fresh)
+    about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
     return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
 
 
@@ -207,7 +207,7 @@ def _unscored(take: StoredTake | None, verdicts: Sequence[Verdict], jury: Jury) 
     return _WORDS.get(take.stop_reason, "not judged yet")
 
 
-def _about(
+def _analysis_context(
     definition: Definition,
     config: Config,
     reader: Reader,

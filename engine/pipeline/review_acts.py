@@ -90,19 +90,19 @@ def change_for(reviews: Reviews, asked: ReviewRequest, *, turns: int) -> ReviewC
     if len(asked.reason) > LONGEST_REASON:
         raise InputError(Problem(f"the reason is longer than {LONGEST_REASON:,} characters"))
     if asked.action == ReviewAction.UNDO:
-        return _undone(reviews, asked)
-    entries = _named(reviews, asked)
+        return _undo(reviews, asked)
+    entries = _entries_named(reviews, asked)
     match asked.action:
         case ReviewAction.APPROVE:
-            return _approved(reviews, asked, entries)
+            return _approve(reviews, asked, entries)
         case ReviewAction.REJECT:
             return _rejected(reviews, asked, entries)
         case ReviewAction.EDIT:
-            return _edited(reviews, asked, entries, turns)
+            return _edit(reviews, asked, entries, turns)
     raise InputError(Problem(f"there is no {asked.action!r} in a review"))
 
 
-def _named(reviews: Reviews, asked: ReviewRequest) -> list[ReviewEntry]:
+def _entries_named(reviews: Reviews, asked: ReviewRequest) -> list[ReviewEntry]:
     """The named entries. Raises `InputError` for any that is unknown or changed since `seen`."""
     by_id = {entry.id: entry for entry in reviews.entries()}
     problems: list[Problem] = []
@@ -140,7 +140,7 @@ def _unknown(name: str, known: Mapping[str, ReviewEntry], reviews: Reviews) -> P
 # Approve
 
 
-def _approved(
+def _approve(
     reviews: Reviews, asked: ReviewRequest, entries: Sequence[ReviewEntry]
 ) -> ReviewChange:
     rows: list[StoredRow] = []
@@ -151,7 +151,7 @@ def _approved(
     for entry in entries:
         if entry.state is ReviewState.REJECTED:
             _refuse_below_rejected(reviews, entry, named)
-            rows += _back(reviews, entry)
+            rows += _restored_scenarios(reviews, entry)
             if not isinstance(entry.content, ScenarioRow):
                 metrics = _with_metric(metrics, entry.content.metric)
             who = "" if entry.act is None else f" (rejected by {entry.act.person})"
@@ -181,7 +181,7 @@ def _refuse_below_rejected(reviews: Reviews, entry: ReviewEntry, named: Iterable
             raise InputError(Problem(what, hint=f"approve {above} first"))
 
 
-def _back(reviews: Reviews, entry: ReviewEntry) -> Iterator[ScenarioRow]:
+def _restored_scenarios(reviews: Reviews, entry: ReviewEntry) -> Iterator[ScenarioRow]:
     """Rows that restore the scenarios that this entry's rejection removed."""
     for item in () if entry.act is None else entry.act.items:
         row = reviews.gone.get(item.id)
@@ -211,7 +211,7 @@ def _rejected(
         raise InputError(Problem(f"{', '.join(again)} {verb} rejected already"))
     gone = {row.scenario.id: row for entry in entries for row in reviews.below(entry)}
     lost = {entry.id for entry in entries if entry.kind is ReviewKind.METRIC}
-    rows: list[StoredRow] = [*_kept(reviews, lost)]
+    rows: list[StoredRow] = [*_metrics_to_keep(reviews, lost)]
     # facts never change, so the removal is a new row
     rows += [replace(row, seq=0, at=None, removed=True) for row in gone.values()]
     items = [item_of(entry) for entry in entries]
@@ -228,7 +228,7 @@ def _rejected(
     return ReviewChange(words, rows, left if lost else None)
 
 
-def _kept(reviews: Reviews, metrics: Iterable[str]) -> Iterator[MetricRow]:
+def _metrics_to_keep(reviews: Reviews, metrics: Iterable[str]) -> Iterator[MetricRow]:
     """Rows for metrics that leave the file and are not in the store in their current form."""
     for name in metrics:
         one = reviews.metrics[name]
@@ -241,7 +241,7 @@ def _kept(reviews: Reviews, metrics: Iterable[str]) -> Iterator[MetricRow]:
 # Edit
 
 
-def _edited(
+def _edit(
     reviews: Reviews, asked: ReviewRequest, entries: Sequence[ReviewEntry], turns: int
 ) -> ReviewChange:
     if len(entries) != 1 or asked.text is None:
@@ -331,7 +331,7 @@ def scenario_was(row: ScenarioRow) -> dict[str, Any]:
 # Undo
 
 
-def _undone(reviews: Reviews, asked: ReviewRequest) -> ReviewChange:
+def _undo(reviews: Reviews, asked: ReviewRequest) -> ReviewChange:
     act = newest_of(reviews.acts, asked.person, asked.account)
     if act is None:
         raise InputError(Problem(f"there is nothing of {asked.person}'s to undo"))
@@ -375,7 +375,9 @@ def _undone_approval(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewCha
             if before.newest_act(key) != earlier:
                 continue
             if lost.kind == ReviewKind.METRIC:
-                rows += _kept(now, [lost.id] if any(m.id == lost.id for m in metrics) else [])
+                rows += _metrics_to_keep(
+                    now, [lost.id] if any(m.id == lost.id for m in metrics) else []
+                )
                 metrics = [one for one in metrics if one.id != lost.id]
             elif (row := now.rows.get(lost.id)) is not None:
                 rows.append(replace(row, seq=0, at=None, removed=True))

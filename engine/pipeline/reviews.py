@@ -171,7 +171,7 @@ class Reviews:
     def entries(self) -> list[ReviewEntry]:
         """Everything to review: each metric, followed by its base scenarios and their variants. A
         variant that repeats its base word for word is part of it."""
-        newest = self._newest()
+        newest = self._newest_reviews()
         found: list[ReviewEntry] = []
         below: dict[str, list[ReviewEntry]] = {}
         for row in sorted(
@@ -192,7 +192,7 @@ class Reviews:
 
     def newest_act(self, key: ItemKey) -> ReviewRow | None:
         """The newest action on a key that was not undone."""
-        return self._newest().get(key)
+        return self._newest_reviews().get(key)
 
     def below(self, entry: ReviewEntry) -> list[ScenarioRow]:
         """The current scenarios that a rejection removes, the entry itself included."""
@@ -227,7 +227,7 @@ class Reviews:
                 found[name] = first
         return found
 
-    def _newest(self) -> dict[ItemKey, ReviewRow]:
+    def _newest_reviews(self) -> dict[ItemKey, ReviewRow]:
         return {(ReviewKind(one.kind), one.id): act for act in self.acts for one in act.items}
 
     def _metric(
@@ -356,9 +356,9 @@ class ReviewPage:
     def neighbours(self, entry: ReviewEntry) -> list[Neighbour]:
         """The most similar entries of the same kind: metrics, base scenarios of the same metric, or
         variants of the same base."""
-        mine = _words(entry)
+        mine = _entry_words(entry)
         near = [
-            Neighbour(one.id, resemblance(mine, _words(one)))
+            Neighbour(one.id, resemblance(mine, _entry_words(one)))
             for one in self.entries
             if one.id != entry.id and _group(one) == _group(entry)
         ]
@@ -385,7 +385,7 @@ def _group(entry: ReviewEntry) -> tuple[str, str]:
     return entry.metric_id, "" if entry.is_base else base_id(entry.id)
 
 
-def _words(entry: ReviewEntry) -> frozenset[str]:
+def _entry_words(entry: ReviewEntry) -> frozenset[str]:
     if isinstance(entry.content, ScenarioRow):
         return words_told(entry.content.scenario)
     return words_of(entry.content.metric.name, entry.content.metric.definition)

@@ -78,7 +78,7 @@ class BudgetQuestion:
         return cls(agreed, budget.spent_usd, budget.rest_usd, budget.more_usd)
 
     @property
-    def _stands(self) -> str:
+    def _status_words(self) -> str:
         return (
             f"this run will cost more than it was quoted at: at most ${self.agreed_usd:.2f} were "
             f"agreed to, ${self.spent_usd:.2f} are spent, and the rest is expected to cost about "
@@ -88,16 +88,16 @@ class BudgetQuestion:
     @property
     def words(self) -> str:
         return (
-            f"{self._stands}. It waits for an answer: `crosswind resume` lets it cost up to "
+            f"{self._status_words}. It waits for an answer: `crosswind resume` lets it cost up to "
             f"${self.more_usd:.2f}, `crosswind stop` ends it"
         )
 
     @property
     def stopped_words(self) -> str:
         return (
-            f"{self._stands}. Nobody is there to be asked, so it stops; the next `crosswind run` "
-            "quotes the rest and goes on from there, and `--yes` or `run.budget` lets it go on "
-            "unasked"
+            f"{self._status_words}. Nobody is there to be asked, so it stops; the next "
+            "`crosswind run` quotes the rest and goes on from there, and `--yes` or `run.budget` "
+            "lets it go on unasked"
         )
 
 
@@ -163,8 +163,8 @@ class Pipeline:
         self.budget = Budget(
             self._limits(),
             first_usd=self._first_usd,
-            on_spent=self._spent,
-            on_beyond=self._beyond,
+            on_spent=self._budget_spent,
+            on_beyond=self._ask_to_go_beyond,
             may_begin=self.control.may_begin,
         )
 
@@ -181,7 +181,7 @@ class Pipeline:
         """Store a warning about a model."""
         self._note(NoteKind.WARNING, "", text)
 
-    def _spent(self, limit: BudgetLimit) -> None:
+    def _budget_spent(self, limit: BudgetLimit) -> None:
         if not self.control.draining:
             spent = limit.before_usd + self.budget.spent_usd
             self._note(
@@ -192,7 +192,7 @@ class Pipeline:
             )
             self.drain()
 
-    async def _beyond(self) -> bool:
+    async def _ask_to_go_beyond(self) -> bool:
         """Ask whether the run may cost more than was agreed to, and wait for the answer. Stop the
         run if nobody can be asked."""
         if self.control.draining:

@@ -191,7 +191,7 @@ class BenchmarkRun:
         return bool(plan.work)
 
     async def _talk_and_judge(self) -> None:
-        wanted = self._wanted()
+        wanted = self._wanted_conversations()
         stored = StoredConversations.of(self.bench.reader, self.bench.name)
         if not self.beside:
             self.bench.store.tell(*recounted(stored, self.bench.config.jury))
@@ -205,14 +205,14 @@ class BenchmarkRun:
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
         judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
-        self._settle(Stage.SIMULATE, wanted, replayed, stored.counting)
+        self._settle_rows(Stage.SIMULATE, wanted, replayed, stored.counting)
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
             # claimed now, judged later: no other order may judge a take about to be replaced
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
         usual = self.evaluator is None and not self.order.replay
         complete = judging.complete(wanted) if usual else ()
-        self._settle(Stage.EVALUATE, wanted, to_judge, stored.judged, complete)
+        self._settle_rows(Stage.EVALUATE, wanted, to_judge, stored.judged, complete)
         if not playings and not judgings:
             return
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
@@ -242,7 +242,7 @@ class BenchmarkRun:
         self.bench.claims.release(self.bench.name, stage, unit)
         self._taken.discard((stage, unit))
 
-    def _settle(
+    def _settle_rows(
         self,
         stage: Stage,
         wanted: Iterable[WantedConversation],
@@ -343,7 +343,7 @@ class BenchmarkRun:
         finally:
             self.release(Stage.EVALUATE, unit)
 
-    def _wanted(self) -> list[WantedConversation]:
+    def _wanted_conversations(self) -> list[WantedConversation]:
         return asked_conversations(self.bench, self.order)
 
     async def _write_files(self) -> None:

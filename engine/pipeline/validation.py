@@ -221,16 +221,16 @@ def place_branch(asked: Validation) -> None:
         if not scenarios.exists():
             hint = f"`crosswind mirror {asked.benchmark}` writes it"
             raise InputError(Problem("the scenarios are not in their file", scenarios, hint=hint))
-        _put(asked.folder / original.path.name, read_regular(original.path))
+        _put_file(asked.folder / original.path.name, read_regular(original.path))
         if _rows(scenarios) != _rows(asked.folder / SCENARIOS_FILE):
-            _put(asked.folder / SCENARIOS_FILE, read_regular(scenarios))
+            _put_file(asked.folder / SCENARIOS_FILE, read_regular(scenarios))
     else:
         path = asked.folder / original.path.name
         if not path.exists() or _text(load_definition(path)) != _text(original):
-            _put(path, _without_metrics(original, path).encode())
+            _put_file(path, _without_metrics(original, path).encode())
 
 
-def _put(path: Path, content: bytes) -> None:
+def _put_file(path: Path, content: bytes) -> None:
     """Write a file unless it already has this content. Raises `InputError`."""
     try:
         if path.exists() and read_regular(path) == content:
@@ -288,7 +288,7 @@ def state_bound(asked: Validation, reader: Reader) -> None:
     if path.exists() or any(one.passed is not None for one in _results_after(asked, reader)):
         return
     stated = {"equivalence_points": asked.config.validation.equivalence_points}
-    _put(path, (json.dumps(stated) + "\n").encode())
+    _put_file(path, (json.dumps(stated) + "\n").encode())
 
 
 def stated_bound(asked: Validation) -> float | None:
@@ -331,7 +331,7 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
         metrics = max(1, len(definition.metrics))
         each = config.generation.scenarios_per_metric
         variants = metrics * each * len(combinations(config.demographics))
-        calls += _written(asked, config.generator, metrics, each, variants)
+        calls += _generation_calls(asked, config.generator, metrics, each, variants)
         assumed.append(f"counted as {metrics} metrics, as many as there are now")
         count = variants * config.generation.num_samples
         conversations = {target.id: count for target in config.targets}
@@ -354,7 +354,7 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
     return RunPlan(asked.played, (), (), calls, assumed)
 
 
-def _written(
+def _generation_calls(
     asked: Validation, generator: ModelSpec, metrics: int, each: int, variants: int
 ) -> Iterator[StageCalls]:
     def answers(count: int, items: int) -> Calls:
@@ -473,7 +473,7 @@ def write_report(asked: Validation, report: ValidationReport) -> Path:
     """Write it into the branch's folder. Raises `InputError`."""
     path = asked.folder / REPORT_FILE
     text = json.dumps(report_json(report), ensure_ascii=False, indent=2) + "\n"
-    _put(path, text.encode("utf-8", "replace"))
+    _put_file(path, text.encode("utf-8", "replace"))
     return path
 
 

@@ -41,7 +41,10 @@ def written_endpoint(
     url, body = _address_and_body(spec)
     if not VARIABLE.search(url):
         url = found.base_url
-    sent = {name: _told(name, secret, spec, given) for name, secret in _secrets(spec).items()}
+    sent = {
+        name: _header_for_agent(name, secret, spec, given)
+        for name, secret in _secrets(spec).items()
+    }
     key = sent.pop(_KEY, None)
     names = variables_in([url, key or "", sent, body])
     if given.forwards:
@@ -68,7 +71,7 @@ def _secrets(spec: ModelSpec) -> Mapping[str, Secret]:
     return headers if spec.apikey is None else {**headers, _KEY: spec.apikey}
 
 
-def _told(name: str, secret: Secret, spec: ModelSpec, given: GivenValues) -> str:
+def _header_for_agent(name: str, secret: Secret, spec: ModelSpec, given: GivenValues) -> str:
     """The value of a key or header as it is sent to an agent."""
     if secret.variables or not (name == _KEY or SECRET_HEADER.search(name)):
         return secret.template

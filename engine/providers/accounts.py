@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.providers.http.pool import ConnectionPool
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -38,7 +38,7 @@ class Clock:
 
     monotonic: Callable[[], float] = time.monotonic
     """Seconds from an arbitrary start."""
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = _utc_now
     """The time in UTC, aware; for dates that servers send."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = field(default_factory=lambda: random.Random().random)
@@ -88,14 +88,14 @@ class Reachability:
 
     def worked(self, host_port: HostPort) -> None:
         """Note any response from a host: the network is up, and the host exists."""
-        known = self._of(host_port)
+        known = self._host_state(host_port)
         known.worked_at, known.strikes, known.gone = self._clock(), 0, False
         if not host_port.local:
             self._down, self._network_worked_at = None, self._clock()
 
     def failed(self, host_port: HostPort, cause: Cause | Fault) -> int:
         """Note a failed connection, and return how many failed in a row."""
-        known = self._of(host_port)
+        known = self._host_state(host_port)
         if not known.strikes:
             known.first_strike_at = self._clock()
         known.strikes += 1
@@ -112,13 +112,17 @@ class Reachability:
         return known.strikes
 
     def has_worked(self, host_port: HostPort) -> bool:
-        return self._of(host_port).has_worked
+        return self._host_state(host_port).has_worked
 
     def trouble(self, host_port: HostPort) -> str | None:
         """Say why calls to this host wait; None if they do not."""
         if self._down is not None and not host_port.local:
             return "network down, probing"
-        return f"{host_port.host} does not answer, probing" if self._of(host_port).gone else None
+        return (
+            f"{host_port.host} does not answer, probing"
+            if self._host_state(host_port).gone
+            else None
+        )
 
     async def wait(self, host_port: HostPort, *, longest_s: float) -> bool:
         """Wait until the host can be reached; return False if it cannot for `longest_s` seconds."""
@@ -127,7 +131,7 @@ class Reachability:
             # one probe for all that wait: a thousand calls would be a thousand probes. If the
             # network is down, the host that showed it is probed; a local host is probed itself
             witness = host_port if self._down is None or host_port.local else self._down
-            async with self._of(witness).probing:
+            async with self._host_state(witness).probing:
                 if not await self._probe_until(witness, host_port, deadline):
                     return False
         return True
@@ -144,12 +148,12 @@ class Reachability:
         return True
 
     def _answered(self, host_port: HostPort) -> None:
-        known = self._of(host_port)
+        known = self._host_state(host_port)
         known.strikes, known.gone = 0, False
         if self._down == host_port:
             self._down = None
 
-    def _of(self, host_port: HostPort) -> _Host:
+    def _host_state(self, host_port: HostPort) -> _Host:
         return self._hosts.setdefault((host_port.host, host_port.port), _Host())
 
 
@@ -208,7 +212,7 @@ class Account:
 
 
 @cache
-def _settle() -> None:
+def _tune_garbage_collector() -> None:
     """Exclude imported objects from garbage collection, and run it less often: walking through all
     of them would block the event loop for a tenth of a second, several times a minute."""
     gc.collect()
@@ -282,7 +286,7 @@ class Accounts:
         """Do what is slow the first time because of its imports; runs on a thread."""
         self.prices.load()
         found = address(wire, base_url, key)
-        _settle()
+        _tune_garbage_collector()
         return found
 
     def at(self, wire: Wire, base_url: str) -> list[Account]:

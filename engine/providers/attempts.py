@@ -208,7 +208,7 @@ def _by_words(failure: Failure) -> FailureKind | None:
     # first: providers say this with the status of a rate limit, and waiting would be in vain
     if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
         return FailureKind.FATAL_TARGET
-    if _says(failure) is not None:
+    if _model_refusal(failure) is not None:
         return FailureKind.FATAL_TARGET
     # by the message only for a bad request, as a message about an outage may mention the context
     if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
@@ -236,7 +236,7 @@ def _by_words(failure: Failure) -> FailureKind | None:
     return None
 
 
-def _says(failure: Failure) -> str | None:
+def _model_refusal(failure: Failure) -> str | None:
     """Explain a generic refusal that concerns the whole model; None for any other."""
     if failure.status in _REFUSED:
         if failure.words & _WRONG_KEY_CODES or _WRONG_KEY.search(failure.message):
@@ -256,7 +256,7 @@ def refuses_key(status: int | None, raw: bytes) -> bool:
     body: object = text
     with suppress(ValueError, RecursionError):
         body = json.loads(text)
-    return _says(failure_in(body, Cause.STATUS, status)) == _STATUS_WORDS[401]
+    return _model_refusal(failure_in(body, Cause.STATUS, status)) == _STATUS_WORDS[401]
 
 
 def _by_status(status: int | None) -> FailureKind:
@@ -306,7 +306,7 @@ def status_failure(
     cause = Fault.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
     failure = failure_in(body, cause, status)
     # the body of a redirect is for people: its destination is in a header
-    where = _place(headers.get("location", "")) if 300 <= status < 400 else ""
+    where = _redirect_words(headers.get("location", "")) if 300 <= status < 400 else ""
     return Failure(
         cause,
         where or failure.message,
@@ -318,7 +318,7 @@ def status_failure(
     )
 
 
-def _place(location: str) -> str:
+def _redirect_words(location: str) -> str:
     """Return a redirect's destination without the parts that may be secret."""
     try:
         parts = urlsplit(location[:_LONGEST_LOCATION])
@@ -340,7 +340,7 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
         inner = {**body, "message": inner}
     if not isinstance(inner, Mapping):
         inner = body
-    code = _word(inner.get("code"))
+    code = _as_word(inner.get("code"))
     # in a stream the status was 200: some gateways put the actual one into the event
     if status is None and _STATUS_CODE.fullmatch(code):
         status = int(code)
@@ -348,48 +348,50 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
         cause,
         _message(inner),
         status,
-        _word(inner.get("type")) or _word(inner.get("status")),
+        _as_word(inner.get("type")) or _as_word(inner.get("status")),
         code,
-        _word(inner.get("param")),
+        _as_word(inner.get("param")),
     )
 
 
 def _message(inner: Mapping[str, Any]) -> str:
     for name in ("message", "detail", "error", "msg"):
         value = inner.get(name)
-        said = _fault(value[0]) if isinstance(value, list) and value else _bounded(value)
+        said = _first_fault(value[0]) if isinstance(value, list) and value else _bounded_text(value)
         if said:
             return said
     return ""
 
 
-def _fault(first: object) -> str:
+def _first_fault(first: object) -> str:
     """Describe the first item of a list: a sentence, or a location and what is wrong there."""
     if not isinstance(first, Mapping):
-        return _bounded(first)
+        return _bounded_text(first)
     parts = first.get("loc")
-    place = ".".join(map(_word, parts)) if isinstance(parts, list) else _word(parts)
-    return _bounded(f"{place} {_bounded(first.get('msg'))}")
+    place = ".".join(map(_as_word, parts)) if isinstance(parts, list) else _as_word(parts)
+    return _bounded_text(f"{place} {_bounded_text(first.get('msg'))}")
 
 
-def _word(value: object) -> str:
-    return _bounded(str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+def _as_word(value: object) -> str:
+    return _bounded_text(
+        str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    )
 
 
-def _bounded(value: object) -> str:
+def _bounded_text(value: object) -> str:
     return value.strip()[:LONGEST_MESSAGE] if isinstance(value, str) else ""
 
 
 def _page_title(text: str) -> str:
     found = _TITLE.search(text)
-    return _bounded(f"a web page, {found[1].strip()!r}" if found else _TAG.sub(" ", text))
+    return _bounded_text(f"a web page, {found[1].strip()!r}" if found else _TAG.sub(" ", text))
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """Return how many seconds the server asks to wait; None if it does not, or makes no sense."""
     # a gateway passes on its provider's header under another name
     for prefix in ("", "llm_provider-"):
-        millis = _number(headers.get(f"{prefix}retry-after-ms", ""))
+        millis = _as_number(headers.get(f"{prefix}retry-after-ms", ""))
         if millis is not None:
             return _sane_wait(millis / 1000)
         wait = _wait_in(headers.get(f"{prefix}retry-after", "").strip(), now)
@@ -400,7 +402,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
 
 def _wait_in(text: str, now: datetime) -> float | None:
     """Parse seconds, or a date."""
-    seconds = _number(text)
+    seconds = _as_number(text)
     if seconds is not None:
         return _sane_wait(seconds)
     try:
@@ -413,7 +415,7 @@ def _wait_in(text: str, now: datetime) -> float | None:
     return _sane_wait(max(0.0, (moment - now).total_seconds()))
 
 
-def _number(text: str) -> float | None:
+def _as_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -476,13 +478,13 @@ def describe(failure: Failure) -> str:
     if failure.words & _OUT_OF_MONEY:
         plain = "the account has no credit"
     else:
-        plain = _says(failure) or _plain(failure.cause, failure.status)
+        plain = _model_refusal(failure) or _cause_words(failure.cause, failure.status)
     status = "" if failure.status is None else f"{failure.status}: "
     said = failure.message or failure.type or failure.code
     return f"{status}{plain}" + (f" ({said})" if said else "")
 
 
-def _plain(cause: Cause | Fault, status: int | None) -> str:
+def _cause_words(cause: Cause | Fault, status: int | None) -> str:
     if cause is Fault.PROXY:
         if (status or 0) >= 500:
             return "the proxy found no way to the server"

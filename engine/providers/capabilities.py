@@ -160,10 +160,10 @@ def lesson(
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = bool(_ABOUT_SHAPE.search(text))
     # what was left out already cannot be the reason
-    name = None if broke_on_form else _named(failure, set(sent) - learned.dropped)
+    name = None if broke_on_form else _refused_parameter(failure, set(sent) - learned.dropped)
     # a message about a schema may mention parameters: only one in `param` counts then
     if name is not None and not (about_shape and shaped and not failure.param):
-        return _without(name, learned)
+        return _leave_out(name, learned)
     if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:
         dropped = learned.dropped | {FOLDED_SYSTEM}
         note = "has no system role: the system prompt goes into the first message"
@@ -208,7 +208,7 @@ def next_step(step: Step, steps: tuple[Step, ...]) -> Step | None:
     return next((lower for lower in order[order.index(step) + 1 :] if lower in steps), None)
 
 
-def _without(name: str, learned: ModelCapabilities) -> Adaptation:
+def _leave_out(name: str, learned: ModelCapabilities) -> Adaptation:
     dropped = learned.dropped | {name}
     return Adaptation(
         replace(learned, dropped=dropped),
@@ -217,7 +217,7 @@ def _without(name: str, learned: ModelCapabilities) -> Adaptation:
     )
 
 
-def _named(failure: Failure, sent: Collection[str]) -> str | None:
+def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     """Return the sent parameter that is refused as such. A value out of range is a fault of the
     configuration, which a person must learn of, so it is not simply left out."""
     # "max_tokens must be at most 4096" names a parameter without refusing it
@@ -249,19 +249,19 @@ def form_in_words(schema: Mapping[str, Any]) -> str:
 
 def _fields(part: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     fields: Mapping[str, Any] = part.get("properties", {})
-    return ", ".join(f"{name} ({_kind(field, root)})" for name, field in fields.items())
+    return ", ".join(f"{name} ({_field_type(field, root)})" for name, field in fields.items())
 
 
-def _kind(field: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _field_type(field: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     if "$ref" in field:
         field = root["$defs"][field["$ref"].removeprefix("#/$defs/")]
     if "anyOf" in field:
-        return " or ".join(_kind(one, root) for one in field["anyOf"])
+        return " or ".join(_field_type(one, root) for one in field["anyOf"])
     if "enum" in field:
         return " or ".join(json.dumps(value, ensure_ascii=False) for value in field["enum"])
     match field.get("type"):
         case "array":
-            return f"a list, each: {_kind(field.get('items', {}), root)}"
+            return f"a list, each: {_field_type(field.get('items', {}), root)}"
         case "object":
             return f"an object with the fields {_fields(field, root)}"
         case kind:
@@ -327,15 +327,15 @@ def room_in(message: str) -> TokenLimits | None:
     numbers."""
     # the text is cut, so that no server's message can make the patterns slow
     text = message[:_LOOKED_AT]
-    context = _number(_SUM, text) or _number(_CONTEXT, text)
+    context = _matched_number(_SUM, text) or _matched_number(_CONTEXT, text)
     if context is None:
-        most = _number(_MOST, text) if _OF_A_REPLY.search(text) else None
+        most = _matched_number(_MOST, text) if _OF_A_REPLY.search(text) else None
         return None if most is None else TokenLimits(most, most, None)
-    asked = None if _ABOUT.search(text) else _number(_ASKED, text)
+    asked = None if _ABOUT.search(text) else _matched_number(_ASKED, text)
     half = context // 2
     return TokenLimits(half if asked is None else context - asked, half, context)
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
+def _matched_number(pattern: re.Pattern[str], text: str) -> int | None:
     found = pattern.search(text)
     return None if found is None else next(int(group) for group in found.groups() if group)

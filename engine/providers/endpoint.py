@@ -307,7 +307,7 @@ def checked_key(key: str) -> str:
     key = key.strip()
     if not key:
         raise InputError(Problem("the key is empty", hint="check apikey and the variable it names"))
-    return _checked(key, "the key")
+    return _checked_value(key, "the key")
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -320,11 +320,11 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
             raise InputError(
                 Problem(f"extra_headers: {name} is set by the connection itself", hint="remove it")
             )
-        checked[name] = _checked(value.strip(), f"extra_headers: the value of {name}")
+        checked[name] = _checked_value(value.strip(), f"extra_headers: the value of {name}")
     return checked
 
 
-def _checked(value: str, what: str) -> str:
+def _checked_value(value: str, what: str) -> str:
     for place, char in enumerate(value, 1):
         if not " " <= char <= "~":
             kind = "a line break" if char in "\r\n" else "a character that no header can carry"

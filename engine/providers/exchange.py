@@ -65,26 +65,26 @@ class ReplyBuffer:
             self.size += len(piece)
             if self.size > LONGEST_REPLY:
                 raise OversizedError("the reply is longer than any model's")
-            self._say(self.splitter.feed(piece))
+            self._emit_text(self.splitter.feed(piece))
 
     def pass_on(self, words: str) -> None:
         """Add text that another buffer has processed."""
         self.size += len(words)
-        self._say(words)
+        self._emit_text(words)
 
     def ended(self) -> None:
         """Complete the reply. If there is a closing tag of reasoning without an opening one, the
         text before it is taken back."""
-        self._say(self.splitter.close())
+        self._emit_text(self.splitter.close())
         if self._half:
             self._half = ""
-            self._say("\ufffd")
+            self._emit_text("\ufffd")
         found = unopened("".join(self.spoken))
         if found is not None:
             thought, words = found
             self.splitter.thoughts.append(thought)
             self.void()
-            self._say(words)
+            self._emit_text(words)
 
     def void(self) -> None:
         """Discard the text so far."""
@@ -93,7 +93,7 @@ class ReplyBuffer:
         self.spoken.clear()
         self._half = ""
 
-    def _say(self, words: str) -> None:
+    def _emit_text(self, words: str) -> None:
         if self._half or not words.isascii():
             words = self._whole_characters(words)
         if not words:
@@ -107,10 +107,10 @@ class ReplyBuffer:
         words, self._half = self._half + words, ""
         if words and "\ud800" <= words[-1] <= "\udbff":
             words, self._half = words[:-1], words[-1]
-        return _mended(words)
+        return _join_surrogates(words)
 
 
-def _mended(words: str) -> str:
+def _join_surrogates(words: str) -> str:
     """Join surrogate pairs, and replace lone surrogates."""
     return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -207,7 +207,7 @@ class CallResult:
     def reasoning(self) -> str | None:
         """The reasoning, whether sent separately or within tags; None if there is none."""
         thoughts = "".join([*self.parser.thoughts, *self.reply.splitter.thoughts]).strip()
-        return _mended(thoughts) or None
+        return _join_surrogates(thoughts) or None
 
     @property
     def finish(self) -> Finish:

@@ -82,9 +82,9 @@ class Window:
             case Signal.WELL:
                 self._troubles = 0
             case Signal.REFUSED:
-                self._refused(mark)
+                self._on_refusal(mark)
             case Signal.TROUBLE:
-                self._troubled(mark)
+                self._on_trouble(mark)
             case Signal.NOTHING:
                 pass
 
@@ -102,14 +102,14 @@ class Window:
             self._patience = max(1, self._patience // 2)
             self._refused_at = self.limit
 
-    def _refused(self, mark: int) -> None:
+    def _on_refusal(self, mark: int) -> None:
         if mark == self._cuts:
-            self._cut()
+            self._shrink()
         # if the limit is on concurrent requests, it is the number of those still in flight; at
         # least one, or nothing would ever show that the server allows more again
         self.limit = max(1.0, min(self.limit, float(self.in_flight)))
 
-    def _cut(self) -> None:
+    def _shrink(self) -> None:
         """Shrink once for all requests that were in flight together: their refusals are one."""
         self._cuts += 1
         # refused at the same height again: the limit is stable, so it is tried less often
@@ -121,14 +121,14 @@ class Window:
         # converge to fair shares
         self.limit = max(1.0, self.limit * CUT)
 
-    def _troubled(self, mark: int) -> None:
+    def _on_trouble(self, mark: int) -> None:
         self._troubles += 1
         # answers to requests from before the trouble still come, and say nothing about the present
         self._hold = int(self.limit)
         if self._troubles >= TROUBLES_TO_CUT:
             self._troubles = 0
             if mark == self._cuts:
-                self._cut()
+                self._shrink()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Limiter:
                 await self._sleep(wait)
             # checked again after the queue, as a server may ask for a wait meanwhile; a slot that
             # is held during it would keep others out
-            slot = await self._place(ticket)
+            slot = await self._wait_for_slot(ticket)
             if not self.closed_for_s:
                 return slot
             self.leave(slot, Signal.NOTHING)
@@ -213,7 +213,7 @@ class Limiter:
         self.window.ended(slot.mark, signal)
         self._admit()
 
-    async def _place(self, ticket: int) -> Slot:
+    async def _wait_for_slot(self, ticket: int) -> Slot:
         if not self._waiting and self.window.has_room:
             return Slot(self.window.started())
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
@@ -258,7 +258,7 @@ class StartThrottle:
             self._counting = True
             # call_soon runs after what is ready in this turn, so that incoming data is handled
             # first
-            loop.call_soon(self._next, loop)
+            loop.call_soon(self._begin_next, loop)
         if self._begun < BEGIN_AT_ONCE and not self._waiting:
             self._begun += 1
             return
@@ -266,7 +266,7 @@ class StartThrottle:
         self._waiting.append(future)
         await future
 
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _begin_next(self, loop: asyncio.AbstractEventLoop) -> None:
         self._begun = 0
         while self._waiting and self._begun < BEGIN_AT_ONCE:
             future = self._waiting.popleft()
@@ -275,4 +275,4 @@ class StartThrottle:
                 self._begun += 1
         self._counting = self._begun > 0
         if self._counting:
-            loop.call_soon(self._next, loop)
+            loop.call_soon(self._begin_next, loop)

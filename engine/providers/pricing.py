@@ -35,7 +35,7 @@ class Price:
         return (fresh + cached * cheap + tokens.output * self.output) / _MILLION
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -45,7 +45,7 @@ class Prices:
     with the program and are never fetched."""
 
     own: Mapping[str, Price] = field(default_factory=dict)
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = _utc_now
 
     def load(self) -> None:
         """Load the published prices now instead of with the first question."""

@@ -155,7 +155,7 @@ class RealModel:
             messages=tuple(messages),
             params=endpoint.params,
             schema=schema,
-            seed=_mixed(endpoint.params.seed, seed),
+            seed=_mixed_seed(endpoint.params.seed, seed),
             cache=self.cache,
             first_party=HostPort.of(endpoint.base_url).host in _FIRST_PARTIES,
             meant=ExpectedModel(endpoint.model, endpoint.served_as, only=endpoint.only_this),
@@ -200,7 +200,7 @@ class RealModel:
         return self.sender.accounts.at(self.endpoint.wire, self.endpoint.base_url)
 
 
-def _mixed(own: int | None, call: int) -> int:
+def _mixed_seed(own: int | None, call: int) -> int:
     """Mix the seeds of model and call into one, in the range that every server accepts."""
     raw = f"{own} {call}".encode()
     return int.from_bytes(hashlib.blake2b(raw, digest_size=4).digest()) >> 1

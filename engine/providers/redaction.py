@@ -69,7 +69,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Return the text without keys, on one line, cut to `LONGEST` characters."""
-        text = self.hidden(self._cut(text))
+        text = self.hidden(self._cut_short(text))
         # a lone surrogate, which a server may send escaped, cannot be encoded
         text = text.encode("utf-8", "replace").decode()
         # also keys of others: a gateway may mention its own
@@ -81,16 +81,16 @@ class Redactor:
         """Return the text without these keys, otherwise unchanged. Its length must be bounded."""
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
-    def _cut(self, text: str) -> str:
+    def _cut_short(self, text: str) -> str:
         """Cut the text, without leaving the first part of a key."""
         if len(text) <= _READ:
             return text
         text = text[:_READ]
-        begun = (_begun(text, spelling) for spelling in self._spellings)
+        begun = (_partial_match_length(text, spelling) for spelling in self._spellings)
         return text[: _READ - max(begun, default=0)]
 
 
-def _begun(text: str, spelling: str) -> int:
+def _partial_match_length(text: str, spelling: str) -> int:
     """Return how many of the last characters begin this form of a key without completing it."""
     longest = min(len(spelling) - 1, len(text))
     return next((n for n in range(longest, 0, -1) if text.endswith(spelling[:n])), 0)

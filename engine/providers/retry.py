@@ -108,13 +108,13 @@ class RetryState:
             case FailureKind.FATAL_TARGET:
                 return GiveUp(words, retryable=False, parks=True)
             case FailureKind.RATE_LIMITED | FailureKind.OVERLOADED:
-                return self._refused(failure, words, now)
+                return self._after_refusal(failure, words, now)
             case FailureKind.STALLED:
                 self.stalls += 1
                 # counted separately: each stalled try has taken minutes, a refused one a second
                 if self.stalls >= self.retry_policy.stalls:
                     return GiveUp(f"{words}, {self.stalls} times", retryable=True)
-                return self._again(failure, words, now)
+                return self._retry_or_give_up(failure, words, now)
             case FailureKind.EMPTY:
                 self.empties += 1
                 if self.empties > self.retry_policy.empties:
@@ -123,15 +123,15 @@ class RetryState:
             case FailureKind.UNREACHABLE if failure.cause is Fault.UNKNOWN_HOST and not known:
                 if strikes >= _UNKNOWN_HOST_TRIES:
                     return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
-                return self._again(failure, words, now)
+                return self._retry_or_give_up(failure, words, now)
             case FailureKind.UNREACHABLE if not known:
                 # a host that never answered: a wrong address, or a server that is not running
-                step = self._again(failure, words, now)
+                step = self._retry_or_give_up(failure, words, now)
                 if isinstance(step, GiveUp):
                     return replace(step, parks=True, look_at=_ADDRESS)
                 return step
             case FailureKind.TRANSIENT | FailureKind.UNREACHABLE:
-                return self._again(failure, words, now)
+                return self._retry_or_give_up(failure, words, now)
             case FailureKind.OTHER_MODEL:
                 # a gateway falls back while its model is down: a later run may reach it
                 return GiveUp(words, retryable=True)
@@ -142,7 +142,7 @@ class RetryState:
         """Do not count the last try: it failed without a network, which is waited for elsewhere."""
         self.tries = max(0, self.tries - 1)
 
-    def _again(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
+    def _retry_or_give_up(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
         self.tries += 1
         if self._first_failure_at is None:
             self._first_failure_at = now
@@ -153,7 +153,7 @@ class RetryState:
         step = f" (try {self.tries + 1} of {self.retry_policy.tries})"
         return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
 
-    def _refused(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
+    def _after_refusal(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
         self.refusals += 1
         if self._first_refusal_at is None:
             self._first_refusal_at = now

@@ -383,12 +383,12 @@ class _Call:
 
     def _as_learned(self, ask: ChatRequest) -> ChatRequest:
         """Return the request with what this call and others have learned by now."""
-        learned = ask.learned | self._recalled()
+        learned = ask.learned | self._remembered_capabilities()
         if self.guess is not None:
             learned = learned | self.guess.learned
         return ask if learned == ask.learned else replace(ask, learned=learned)
 
-    def _recalled(self) -> ModelCapabilities:
+    def _remembered_capabilities(self) -> ModelCapabilities:
         accounts = self.sender.accounts
         return accounts.memory.recall(self.sender.memory_key(self.ask.model))
 
@@ -399,10 +399,10 @@ class _Call:
         if room is None or failure.cause is not Cause.STATUS:
             return False
         if limit is None:
-            return self._fewer(room) is not None
+            return self._fewer_tokens(room) is not None
         return limit >= (room.now + 1 if room.context is None else room.context)
 
-    def _fewer(self, room: TokenLimits) -> int | None:
+    def _fewer_tokens(self, room: TokenLimits) -> int | None:
         """Return how many tokens to ask for if nobody configured a limit; None if the request
         itself leaves no room."""
         # from the body: without a configured limit, a protocol that needs one has set its own
@@ -419,13 +419,13 @@ class _Call:
         """Whether a shorter reply can be asked for: by this call at once, by others from now on
         with as many tokens as fit beside most requests."""
         room = room_in(failure.message)
-        fewer = None if room is None or self.ask.params.max_tokens else self._fewer(room)
+        fewer = None if room is None or self.ask.params.max_tokens else self._fewer_tokens(room)
         if room is None or fewer is None:
             return False
         asked = self.sender.dialect.body(self.ask)["max_tokens"]
         # this call uses the room beside its own transcript, others the room that there always is
         self.ask = replace(self.ask, learned=replace(self.ask.learned, room=fewer))
-        known = self._recalled()
+        known = self._remembered_capabilities()
         if room.always < asked:
             note = f"has room for {room.always} tokens of a reply: asked for no more than that"
             self._remember(Adaptation(replace(known, room=room.always), note, certain=True))
@@ -499,7 +499,7 @@ class _Call:
         self._remember(guess)
 
     def _remember(self, guess: Adaptation) -> None:
-        known = self._recalled()
+        known = self._remembered_capabilities()
         if known | guess.learned != known:
             key = self.sender.memory_key(self.ask.model)
             self.sender.accounts.memory.learn(key, known | guess.learned)

@@ -60,15 +60,15 @@ class ExpectedModel:
 
 @lru_cache(1024)  # called several times for each reply
 def _is_same(asked: str, served: str) -> bool:
-    asked_name, asked_date = _stem(asked)
-    served_name, served_date = _stem(served)
+    asked_name, asked_date = _name_and_date(asked)
+    served_name, served_date = _name_and_date(served)
     if asked_name != served_name:
         return False
     # an alias is served by a snapshot, and a snapshot may be called by its alias
     return asked_date is None or served_date is None or asked_date == served_date
 
 
-def _stem(name: str) -> tuple[str, str | None]:
+def _name_and_date(name: str) -> tuple[str, str | None]:
     """Return the name without publisher and routing, and its date; None without one, and for
     `latest`."""
     name = name[:LONGEST_NAME].strip().casefold().rstrip("/")

@@ -294,10 +294,10 @@ _ANSWERS: Final = {True: "passed", False: "failed", None: "unscored"}
 
 def escaped(text: str) -> str:
     """One line of foreign text, escaped so that Markdown shows it as it is."""
-    return _begun(_inert(clean(text.expandtabs(4))))
+    return _escape_line_start(_escape_markdown(clean(text.expandtabs(4))))
 
 
-def _inert(plain: str) -> str:
+def _escape_markdown(plain: str) -> str:
     """Text with all Markdown within its lines escaped."""
     for one in _ACTS:
         if one in plain:
@@ -307,7 +307,7 @@ def _inert(plain: str) -> str:
     return plain
 
 
-def _begun(line: str) -> str:
+def _escape_line_start(line: str) -> str:
     """A line with Markdown at its beginning escaped."""
     if line[:1].isalpha():
         return line
@@ -336,8 +336,8 @@ def _shown_lines(text: str) -> list[str | None]:
     if not text.isascii():  # printable text is escaped all at once
         lines = [line if line.isascii() else clean(line) for line in lines]
     return [
-        line if line[:1].isalpha() else _begun(line) if line.strip() else None
-        for line in _inert("\n".join(lines)).split("\n")
+        line if line[:1].isalpha() else _escape_line_start(line) if line.strip() else None
+        for line in _escape_markdown("\n".join(lines)).split("\n")
     ]
 
 

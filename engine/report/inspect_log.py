@@ -114,7 +114,7 @@ class _Log:
 
     def sample(self, one: Conversation) -> dict[str, Any]:
         found = _sample(one, self._about.used.get(str(one.take.key), {}))
-        began, ended = one.take.at or 0, _ended(one)
+        began, ended = one.take.at or 0, _end_time(one)
         self._first = min(self._first or began, began)
         self._last = max(self._last, ended)
         self._model, self._user_model = one.take.model, one.take.user_model
@@ -205,7 +205,7 @@ class _Log:
 
 def _sample(one: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[str, Any]:
     take = one.take
-    ended = _ended(one)
+    ended = _end_time(one)
     by_model: dict[str, dict[str, int]] = {}
     by_role: dict[str, dict[str, int]] = {}
     for (role, model), usage in sorted(used.items()):
@@ -376,7 +376,7 @@ def _usage(used: Usage) -> dict[str, int]:
     }
 
 
-def _ended(one: Conversation) -> int:
+def _end_time(one: Conversation) -> int:
     """When its last message or verdict came, in milliseconds."""
     return max((row.at or 0 for row in (one.take, *one.messages, *one.verdicts)), default=0)
 

@@ -60,7 +60,7 @@ def read_sheet(path: Path) -> list[LabelSheetRow]:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
     if len(content) > _MOST_BYTES:
         raise InputError(Problem(f"is larger than {_MOST_BYTES >> 20} MB", path))
-    text = _decoded(content, path)
+    text = _decode_sheet(content, path)
     csv.field_size_limit(_LONGEST_CELL)
     first = text.partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
@@ -89,7 +89,7 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[LabelSheetRow]:
         begins = reader.line_num + 1
 
 
-def _decoded(content: bytes, path: Path) -> str:
+def _decode_sheet(content: bytes, path: Path) -> str:
     """The text, from UTF-8, or from UTF-16 with a byte order mark, as spreadsheets write it."""
     marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if marked else "utf-8-sig"

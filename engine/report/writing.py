@@ -67,20 +67,20 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> i
         unfinished = (place.parent if is_new else place) / f".{place.name}.{secrets.token_hex(4)}"
         try:
             unfinished.mkdir()
-            names = _filled(unfinished, documents)
+            names = _write_documents(unfinished, documents)
             os.sync()  # once, as syncing each of thirty thousand files takes minutes
             # a new folder moves in one step; into an existing one, each file moves by itself
             if is_new:
                 unfinished.rename(place)
             else:
-                _moved(names, unfinished, place)
+                _move_documents(names, unfinished, place)
             sync(place.parent)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return len(names)
 
 
-def _filled(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:
+def _write_documents(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:
     """Write the documents into the folder; their names."""
     names: list[str] = []
     made: set[Path] = set()
@@ -94,7 +94,7 @@ def _filled(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[
     return names
 
 
-def _moved(names: Iterable[str], unfinished: Path, place: Path) -> None:
+def _move_documents(names: Iterable[str], unfinished: Path, place: Path) -> None:
     folders = {place}
     for name in names:
         path = place / name

@@ -104,7 +104,7 @@ class SocketLink:
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
         self._settled = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="link", daemon=True)
+        self._thread = threading.Thread(target=self._serve_socket, name="link", daemon=True)
         self._thread.start()
 
     # EngineLink, callable from any thread
@@ -181,15 +181,15 @@ class SocketLink:
 
     # The thread
 
-    def _work(self) -> None:
+    def _serve_socket(self) -> None:
         while not self._closing:
             try:
                 self._turn()
             except BrokenLineError as error:
-                self._lose(str(error))
+                self._drop_connection(str(error))
             except MessageError as error:
-                self._lose(f"what the engine says is not understood: {error}")
-        self._lose("this watcher has let go of the engine")
+                self._drop_connection(f"what the engine says is not understood: {error}")
+        self._drop_connection("this watcher has let go of the engine")
         with self._lock:
             ends, self._waker = (self._woken, self._waker), None
             while self._commands:
@@ -200,7 +200,7 @@ class SocketLink:
 
     def _turn(self) -> None:
         if self._line is None and self._is_time_to_look():
-            self._look()
+            self._try_to_connect()
         with self._lock:
             now = time.monotonic()
             due = self._next_look_due(now) if self._line is None else self._talk(self._line, now)
@@ -216,9 +216,9 @@ class SocketLink:
                 # drained: one turn serves all who woke it
                 os.read(self._woken, 4096)
             elif line is not None:
-                self._attend(line, event)
+                self._on_socket_event(line, event)
 
-    def _attend(self, line: LineSocket, event: int) -> None:
+    def _on_socket_event(self, line: LineSocket, event: int) -> None:
         if event & select.POLLOUT:
             line.send()
         if event & ~select.POLLOUT:
@@ -276,7 +276,7 @@ class SocketLink:
         wanted = self._commands or self._link_state.interested(now)
         return self._next_look if wanted else None
 
-    def _look(self) -> None:
+    def _try_to_connect(self) -> None:
         """Try to connect, or record why that failed."""
         holder = self._holder()
         line, why = None, None
@@ -302,7 +302,7 @@ class SocketLink:
                     self._commands.popleft().refuse(hopeless)
             self._look_later(now)
 
-    def _lose(self, why: str) -> None:
+    def _drop_connection(self, why: str) -> None:
         now = time.monotonic()
         with self._lock:
             if self._line is not None:

@@ -160,8 +160,8 @@ class Engine:
         if self.agents is not None:
             self.agents.start()
         try:
-            while (order := await self._next()) is not None:
-                result = await self._do(order)
+            while (order := await self._next_order()) is not None:
+                result = await self._do_order(order)
                 failed += result.failed
                 stopped = stopped or result.stopped
                 self._stopping = self._stopping or result.stopped
@@ -180,7 +180,7 @@ class Engine:
                 await self.agents.close()
         return RunResult(failed, stopped)
 
-    async def _next(self) -> Order | None:
+    async def _next_order(self) -> Order | None:
         """Wait for the next order; None to end."""
         if not self._orders and not self._stopping:
             with contextlib.suppress(TimeoutError):
@@ -188,7 +188,7 @@ class Engine:
         self._came.clear()
         return self._orders.popleft() if self._orders and not self._stopping else None
 
-    async def _do(self, order: Order) -> RunResult:
+    async def _do_order(self, order: Order) -> RunResult:
         pipeline = self._open_pipeline()
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
@@ -218,7 +218,7 @@ class Engine:
             self._now = EngineState.IDLE
 
     @property
-    def _work(self) -> _Work | None:
+    def _running_order(self) -> _Work | None:
         now = self._now
         return now if isinstance(now, _Work) else None
 
@@ -226,7 +226,7 @@ class Engine:
 
     def board(self) -> Board:
         """The current board. Callable from any thread: what it reads is replaced or copied."""
-        work = self._work
+        work = self._running_order
         if work is None:
             known = Board(self._state(), (), self.problem, engine=self._identity)
             return replace(known, agents=self._agents_status())
@@ -260,7 +260,7 @@ class Engine:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         """The message being spoken in a conversation, from character `cursor` on; None without one.
         Callable from any thread."""
-        work = self._work
+        work = self._running_order
         return None if work is None else work.pipeline.live.text(benchmark, key, cursor)
 
     def _agents_status(self) -> tuple[AgentStatus, ...]:
@@ -279,11 +279,11 @@ class Engine:
         if self._now is EngineState.STOPPED:
             return Response(accepted=False, text="the engine has ended")
         try:
-            return Response(accepted=True, text=await self._done(request))
+            return Response(accepted=True, text=await self._handle(request))
         except (_Refused, CrosswindError) as refusal:
             return Response(accepted=False, text=str(refusal))
 
-    async def _done(self, request: Request) -> str:
+    async def _handle(self, request: Request) -> str:
         match request.command:
             case Command.STOP:
                 return self.stop()
@@ -298,7 +298,7 @@ class Engine:
             case Command.UNPARK:
                 return self._unpark(request.target)
             case Command.RUN:
-                return self._run(request)
+                return self._queue_run(request)
             case Command.RETRY:
                 return await self._retry(request)
             case Command.EVALUATE:
@@ -315,7 +315,7 @@ class Engine:
         self._stopping = True
         self._orders.clear()
         self._came.set()
-        if (work := self._work) is not None:
+        if (work := self._running_order) is not None:
             work.pipeline.drain()
         self._end_without_workers()
         return "stopping after what is being spoken"
@@ -323,24 +323,24 @@ class Engine:
     def stop_now(self) -> str:
         """End without finishing the messages being spoken."""
         self.stop()
-        if (work := self._work) is not None:
+        if (work := self._running_order) is not None:
             work.cancel()
         return "stopping now"
 
     def _pause(self) -> str:
-        pipeline = self._busy()
+        pipeline = self._running_pipeline()
         if pipeline.control.draining:
             raise _Refused("the run is stopping")
         pipeline.pause()
         return "paused after what is being spoken"
 
     def _resume(self) -> str:
-        return self._busy().resume()
+        return self._running_pipeline().resume()
 
     def trouble(self, why: str | None, about: str = "store") -> None:
         """Pause while something external, such as a full disk, holds the work up; `why` None ends
         it. A person's pause stays."""
-        work, had = self._work, bool(self._troubles)
+        work, had = self._running_order, bool(self._troubles)
         if why is None:
             self._troubles.pop(about, None)
         else:
@@ -363,7 +363,7 @@ class Engine:
 
     def _end_without_workers(self) -> None:
         """Cut off messages being spoken, because without workers none can be finished."""
-        if "workers" in self._troubles and (work := self._work) is not None:
+        if "workers" in self._troubles and (work := self._running_order) is not None:
             work.cancel()
 
     def trouble_from_afar(self, why: str | None) -> None:
@@ -372,18 +372,18 @@ class Engine:
             with contextlib.suppress(RuntimeError):  # the loop was closed: no work to pause
                 self._loop.call_soon_threadsafe(self.trouble, why)
 
-    def _busy(self) -> Pipeline:
-        if (work := self._work) is None:
+    def _running_pipeline(self) -> Pipeline:
+        if (work := self._running_order) is None:
             raise _Refused("nothing is being done at this moment")
         return work.pipeline
 
     def _pipeline(self) -> Pipeline:
         """The pipeline at work, or a new one for looking things up."""
-        return self._open_pipeline() if (work := self._work) is None else work.pipeline
+        return self._open_pipeline() if (work := self._running_order) is None else work.pipeline
 
     def _set_concurrency(self, request: Request) -> str:
         stage, number = request.stage, request.number
-        slots = self._busy().control.slots
+        slots = self._running_pipeline().control.slots
         if stage is None or stage not in slots:
             stages = ", ".join(CHANGEABLE)
             raise _Refused(f"how much is done at once can be changed for {stages}")
@@ -393,7 +393,7 @@ class Engine:
         return f"{stage}: {number} at once, until this run ends"
 
     def _unpark(self, target: str | None) -> str:
-        pipeline = self._busy()
+        pipeline = self._running_pipeline()
         known = [one.id for one in pipeline.config.targets]
         if target not in known:
             raise _Refused(f"there is no target {target!r}; there is: {', '.join(known)}")
@@ -402,12 +402,12 @@ class Engine:
         pipeline.models.unpark(target)
         return f"{target} is called again; `retry` does again what failed meanwhile"
 
-    def _run(self, request: Request) -> str:
+    def _queue_run(self, request: Request) -> str:
         order = request.order
         if order is None:
             raise _Refused("there is no order in the request")
         self._not_stopping()
-        work = self._work
+        work = self._running_order
         if (work is not None and order == work.order) or order in self._orders:
             return "it is being done already"
         self._check(order)
@@ -422,10 +422,10 @@ class Engine:
         """Queue an order; return a message about when it begins."""
         self._orders.append(order)
         self._came.set()
-        return "begun" if self._work is None else "it follows what is being done now"
+        return "begun" if self._running_order is None else "it follows what is being done now"
 
     def _not_stopping(self) -> None:
-        work = self._work
+        work = self._running_order
         if self._stopping or (work is not None and work.is_stopping):
             raise _Refused("the run is stopping; ask again when it has ended")
 
@@ -436,7 +436,7 @@ class Engine:
         failed = await asyncio.to_thread(failed_rows, pipeline.planner)
         asked = asked_of_failed(request, failed)
         if request.rows and not asked:
-            raise _Refused(f"not among what has failed: {_named(request.rows)}")
+            raise _Refused(f"not among what has failed: {_rows_words(request.rows)}")
         if not asked:
             parked = request.target is not None and pipeline.models.parked(request.target)
             return self._unpark(request.target) if parked else "nothing has failed"
@@ -453,9 +453,9 @@ class Engine:
         order = again_order(request)
         missing = await asyncio.to_thread(_unplayed, pipeline, order)
         if missing:
-            raise _Refused(f"not played to the end yet: {_named(missing)}")
+            raise _Refused(f"not played to the end yet: {_rows_words(missing)}")
         pipeline.check(order)
-        work = self._work
+        work = self._running_order
         if (work is not None and order in work.beside.values()) or order in self._orders:
             return "it is being done already"
         return f"{plural(len(request.rows), 'row')} judged again: {self._begin(order)}"
@@ -467,7 +467,7 @@ class Engine:
         known = {target.id for target in pipeline.config.targets}
         gone = [row for row in request.rows if key_of(row).target_id not in known]
         if gone:
-            raise _Refused(f"their target is not in the configuration: {_named(gone)}")
+            raise _Refused(f"their target is not in the configuration: {_rows_words(gone)}")
         pipeline.check(order)
         taken = [
             row
@@ -510,7 +510,7 @@ class Engine:
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
         """Begin an order beside the one at work if possible; otherwise queue it."""
-        work = self._work
+        work = self._running_order
         if work is None or work.main.done() or not can_be_beside:
             return self._follow_up(order)
         work.begin_beside(order)
@@ -538,7 +538,7 @@ def _unplayed(pipeline: Pipeline, order: Order) -> list[WorkRow]:
     ]
 
 
-def _named(rows: Sequence[WorkRow]) -> str:
+def _rows_words(rows: Sequence[WorkRow]) -> str:
     rest = len(rows) - NAMED
     named = ", ".join(row.unit for row in rows[:NAMED])
     return named + (f" and {rest} more" if rest > 0 else "")

@@ -55,13 +55,13 @@ class _Edits:
     _stamp: tuple[int, int] | None = field(init=False, default=None)
 
     def read(self) -> None:
-        self._stamp = self._now()
+        self._stamp = self._modification()
 
     def found(self) -> Sequence[str]:
-        same = self._now() == self._stamp
+        same = self._modification() == self._stamp
         return () if same else (EDITED.format(self.path.name),)
 
-    def _now(self) -> tuple[int, int] | None:
+    def _modification(self) -> tuple[int, int] | None:
         try:
             found = self.path.stat()
         except OSError:
@@ -69,7 +69,7 @@ class _Edits:
         return found.st_mtime_ns, found.st_size
 
 
-def _look(path: Path) -> list[str] | None:
+def _store_problems(path: Path) -> list[str] | None:
     return quick_check(path, longest_s=LOOK_SECONDS, clock=time.thread_time)
 
 
@@ -77,7 +77,7 @@ def _sound_store(path: Path) -> Store:
     """Check the store briefly and open it. Raises `StoreError` if damage is found in the time that
     `LOOK_SECONDS` allows, before anything is done with it."""
     with suppress(OlderStoreError):  # it is migrated when it is opened
-        if path.is_file() and (damage := _look(path)):
+        if path.is_file() and (damage := _store_problems(path)):
             raise damaged(path, "; ".join(damage))
     return open_store(path)
 
@@ -165,7 +165,7 @@ def run_job(text: str, speak: int) -> int:
         job = read(parsed(text), EngineJob)
         _log(f"begins in {job.settings.root}")
         with hosted(job.settings, linger=job.linger) as engine:
-            result = asyncio.run(_work(engine, job, word))
+            result = asyncio.run(_run_engine(engine, job, word))
         _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
         _log(f"ended: {error}")
@@ -183,7 +183,7 @@ def run_job(text: str, speak: int) -> int:
     return FAILED if result.failed else DONE
 
 
-async def _work(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
+async def _run_engine(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
     loop = asyncio.get_running_loop()
     asked = 0
 

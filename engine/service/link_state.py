@@ -302,28 +302,32 @@ class ConnectionState:
         """The board to show: `last` is the last one received, `waited` the seconds for which the
         oldest request has been unanswered."""
         if self.silent_since is None:
-            return _noted(last or Board(EngineState.STARTING, ()), self._frozen(waited))
+            return _with_notices(
+                last or Board(EngineState.STARTING, ()), self._silence_notice(waited)
+            )
         if self.looked and self.holder is None and not self.connected:
-            return _ended(last, parted=parted)
+            return _board_after_end(last, parted=parted)
         leaving = parted and self.holder == self.parted
         if not self.looked or leaving or now - self.silent_since < self.timeouts.reach:
             return last or Board(EngineState.STARTING, ())
         known = None if last is None or parted else last
         shown = replace(known, speaking=()) if known else Board(EngineState.RUNNING, ())
         why = self.why or "the engine has not answered yet"
-        return _noted(shown, (f"live text is not available: {why}", *self._frozen(waited)))
+        return _with_notices(
+            shown, (f"live text is not available: {why}", *self._silence_notice(waited))
+        )
 
-    def _frozen(self, waited: float) -> Sequence[str]:
+    def _silence_notice(self, waited: float) -> Sequence[str]:
         if waited < self.timeouts.frozen:
             return ()
         return (f"the engine has not answered for {waited:.0f} s",)
 
 
-def _noted(board: Board, notices: Sequence[str]) -> Board:
+def _with_notices(board: Board, notices: Sequence[str]) -> Board:
     return replace(board, notices=(*board.notices, *notices)) if notices else board
 
 
-def _ended(last: Board | None, *, parted: bool) -> Board:
+def _board_after_end(last: Board | None, *, parted: bool) -> Board:
     """The last state of an engine that no longer runs."""
     if last is None:
         return Board(EngineState.STOPPED, ())

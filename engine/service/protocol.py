@@ -126,13 +126,13 @@ class NumberedMessage(msgspec.Struct, frozen=True):
 
     def read(self) -> WatcherMessage:
         """Validate the request. Raises `MessageError`."""
-        version = _checked(self.fields, _Versioned).v
+        version = _convert(self.fields, _Versioned).v
         if version != VERSION:
             raise MessageError(
                 f"this engine speaks version {VERSION} of the link and the watcher version "
                 f"{version}: start both from one version of Crosswind"
             )
-        asked: WatcherMessage = _checked(_changed(self.fields, _FROM_ARRAYS), WatcherMessage)
+        asked: WatcherMessage = _convert(_with_changes(self.fields, _FROM_ARRAYS), WatcherMessage)
         return asked
 
 
@@ -141,7 +141,7 @@ class NumberedMessage(msgspec.Struct, frozen=True):
 
 def encode_asked(number: int, asked: WatcherMessage) -> bytes:
     """A watcher's request line, with its newline."""
-    return _dumped({"v": VERSION, "id": number, **_plain(asked)}) + b"\n"
+    return _as_json({"v": VERSION, "id": number, **_json_value(asked)}) + b"\n"
 
 
 def encode_ok(number: int, value: object) -> bytes:
@@ -156,7 +156,7 @@ def encode_ok_of(number: int, value: bytes) -> bytes:
 
 def encode_error(number: int, error: str) -> bytes:
     """The line that refuses request `number`; 0 stands for the connection as a whole."""
-    return _dumped({"id": number, "error": error}) + b"\n"
+    return _as_json({"id": number, "error": error}) + b"\n"
 
 
 def encode_goodbye(board: Board) -> bytes:
@@ -166,10 +166,10 @@ def encode_goodbye(board: Board) -> bytes:
 
 def encode_value(value: object) -> bytes:
     """JSON without a newline."""
-    return _dumped(_plain(value))
+    return _as_json(_json_value(value))
 
 
-def _dumped(plain: object) -> bytes:
+def _as_json(plain: object) -> bytes:
     """ASCII with escapes, so that lone surrogates from a model survive."""
     return _ENCODER.encode(plain).encode("ascii")
 
@@ -180,9 +180,9 @@ _ENCODER: Final = json.JSONEncoder(
 )
 
 
-def _plain(value: object) -> Any:
+def _json_value(value: object) -> Any:
     """The value in types that JSON has."""
-    return _changed(
+    return _with_changes(
         msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=os.fspath), _TO_ARRAYS
     )
 
@@ -193,7 +193,7 @@ def _plain(value: object) -> Any:
 def read_question(line: bytes) -> NumberedMessage:
     """Parse a watcher's line and validate its number only. Raises `MessageError`."""
     value = parsed(line)
-    number = _checked(value, _Numbered).id
+    number = _convert(value, _Numbered).id
     return NumberedMessage(number, cast("Mapping[str, object]", value))
 
 
@@ -224,18 +224,18 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def read(value: object, kind: type[T]) -> T:
     """Validate a parsed value as `kind`. Raises `MessageError`."""
-    found: T = _checked(_changed(value, _FROM_ARRAYS), kind)
+    found: T = _convert(_with_changes(value, _FROM_ARRAYS), kind)
     return found
 
 
-def _checked(value: object, kind: Any) -> Any:
+def _convert(value: object, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind, dec_hook=_from_text)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MessageError(_bounded(str(error))) from error
+        raise MessageError(_shortened(str(error))) from error
 
 
-def _bounded(fault: str) -> str:
+def _shortened(fault: str) -> str:
     """Cut in the middle, because the end says where the fault is."""
     half = LONGEST_FAULT // 2
     return fault if len(fault) <= LONGEST_FAULT else f"{fault[:half]} … {fault[-half:]}"
@@ -252,7 +252,7 @@ def _from_text(kind: type, value: object) -> object:
 Change = Callable[[Any], object]
 
 
-def _changed(value: Any, changes: Mapping[str, Change]) -> Any:
+def _with_changes(value: Any, changes: Mapping[str, Change]) -> Any:
     """Apply `changes` to those fields of an object that it has and that are not null."""
     if not isinstance(value, dict):
         return value
@@ -260,7 +260,7 @@ def _changed(value: Any, changes: Mapping[str, Change]) -> Any:
     return value | {name: changes[name](value[name]) for name in there}
 
 
-def _each(value: Any, change: Change) -> Any:
+def _change_each(value: Any, change: Change) -> Any:
     return [change(one) for one in value] if isinstance(value, list | tuple) else value
 
 
@@ -270,23 +270,23 @@ def _changes(key: Change, row: Change) -> Mapping[str, Change]:
     def keys_by_benchmark(value: Any) -> object:
         if not isinstance(value, dict):
             return value
-        return {name: _each(keys, key) for name, keys in value.items()}
+        return {name: _change_each(keys, key) for name, keys in value.items()}
 
     def speech(value: Any) -> object:
-        return _changed(value, {"key": key})
+        return _with_changes(value, {"key": key})
 
-    of_board: dict[str, Change] = {"speaking": lambda value: _each(value, speech)}
+    of_board: dict[str, Change] = {"speaking": lambda value: _change_each(value, speech)}
     of_order: dict[str, Change] = {"again": keys_by_benchmark}
     of_request: dict[str, Change] = {
-        "rows": lambda value: _each(value, row),
-        "order": lambda value: _changed(value, of_order),
+        "rows": lambda value: _change_each(value, row),
+        "order": lambda value: _with_changes(value, of_order),
     }
     return {
         "key": key,
         "speech": speech,
-        "request": lambda value: _changed(value, of_request),
-        "board": lambda value: _changed(value, of_board),
-        "goodbye": lambda value: _changed(value, of_board),
+        "request": lambda value: _with_changes(value, of_request),
+        "board": lambda value: _with_changes(value, of_board),
+        "goodbye": lambda value: _with_changes(value, of_board),
         **of_board,
         **of_request,
         **of_order,
@@ -301,7 +301,7 @@ def _object(*names: str) -> Change:
     def change(value: object) -> object:
         if isinstance(value, list) and len(value) == len(names):
             return dict(zip(names, value, strict=True))
-        raise MessageError(_bounded(f"expected [{', '.join(names)}], got {reprlib.repr(value)}"))
+        raise MessageError(_shortened(f"expected [{', '.join(names)}], got {reprlib.repr(value)}"))
 
     return change
 

@@ -148,7 +148,7 @@ class Server:
         if self._work:
             await asyncio.wait(self._work, timeout=PARTING_SECONDS)
         # last, so that its board includes what was just carried out
-        await self._part(encode_goodbye(self._engine.board()))
+        await self._close_watchers(encode_goodbye(self._engine.board()))
         for task in self._work:
             task.cancel()
 
@@ -162,7 +162,7 @@ class Server:
         """The number of connected watchers."""
         return sum(watcher.attends for watcher in self._watchers)
 
-    async def _part(self, goodbye: bytes) -> None:
+    async def _close_watchers(self, goodbye: bytes) -> None:
         watchers = list(self._watchers)
         for watcher in watchers:
             watcher.part(goodbye)

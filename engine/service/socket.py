@@ -50,11 +50,11 @@ def usable_socket(workspace_root: Path) -> tuple[Path, str | None]:
     try:
         private_folder(usual.parent)
     except UnsafeFolderError as error:
-        return _elsewhere(usual), str(error)
+        return _fallback_folder(usual), str(error)
     return usual, None
 
 
-def _elsewhere(usual: Path) -> Path:
+def _fallback_folder(usual: Path) -> Path:
     """Never raises: whoever binds an unusable path reports it."""
     with contextlib.suppress(RuntimeError, OSError, UnsafeFolderError):
         folder = Path.home() / ".cache" / "crosswind"
@@ -80,7 +80,7 @@ def private_folder(folder: Path) -> None:
             f"{folder} cannot be made ({error.strerror}): the engine's socket lies in it; check "
             "the system's temporary folder, or set TMPDIR to one that you may write"
         ) from error
-    fault = _fault(found)
+    fault = _folder_fault(found)
     if fault is not None:
         raise UnsafeFolderError(
             f"{folder} {fault}, but the engine's socket must lie where only you can reach it: "
@@ -88,7 +88,7 @@ def private_folder(folder: Path) -> None:
         )
 
 
-def _fault(found: os.stat_result) -> str | None:
+def _folder_fault(found: os.stat_result) -> str | None:
     if stat.S_ISLNK(found.st_mode):
         return "is a link to another place"
     if not stat.S_ISDIR(found.st_mode):
@@ -160,7 +160,7 @@ class LineSocket:
             connected.connect(os.fspath(path))
         except OSError as error:
             connected.close()
-            raise BrokenLineError(_why(error, path)) from error
+            raise BrokenLineError(_bind_fault(error, path)) from error
         # the folder is private, but may have been opened since: the kernel says who the peer is
         if not is_trusted(uid_of(connected)):
             connected.close()
@@ -213,7 +213,7 @@ class LineSocket:
             self._socket.close()
 
 
-def _why(error: OSError, path: Path) -> str:
+def _bind_fault(error: OSError, path: Path) -> str:
     match error:
         case FileNotFoundError():
             return f"there is no socket at {path}"

@@ -97,8 +97,8 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
             "unscored": dict(one.unscored),
             "bounds": {
                 f"{track}_pass_rate": [
-                    _rounded(estimate.if_missing_failed),
-                    _rounded(estimate.if_missing_passed),
+                    _rounded_number(estimate.if_missing_failed),
+                    _rounded_number(estimate.if_missing_passed),
                 ]
                 for track, estimate in one.tracks.items()
             },
@@ -108,7 +108,7 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         "agreement": _agreement(analysis, one),
         "comparisons": _comparisons(analysis, one.target),
         "notes": [*(str(other) for other in analysis.others), *analysis.notes, *_cost(analysis)],
-        **_others(analysis, one.target),
+        **_served_by_others(analysis, one.target),
         **_user_model(analysis, one.target),
         **_provenance(analysis, one.target),
     }
@@ -171,7 +171,7 @@ def _row_of_all(found: Overall, one: TargetResult) -> JsonObject:
                 "method": METHOD_EXPLORING if found.family.exploratory else METHOD_COMPARING_ALL,
             },
             "targets": comparisons["targets"],
-            "targets_for_benchmarks_like_these": _with(found.on_like, one.target),
+            "targets_for_benchmarks_like_these": _comparisons_with(found.on_like, one.target),
         },
         **{name: row[name] for name in row if name in {"notes", "served_by_others", "user_audit"}},
         **{name: row[name] for name in row if name == OURS},
@@ -194,7 +194,7 @@ def _cost(analysis: Analysis) -> list[str]:
     return [] if analysis.cost is None else [analysis.cost]
 
 
-def _others(analysis: Analysis, target: str) -> JsonObject:
+def _served_by_others(analysis: Analysis, target: str) -> JsonObject:
     """The target's replies that came from other models; empty where there are none."""
     served = {
         name: count
@@ -245,7 +245,7 @@ def _intervals(analysis: Analysis, one: TargetResult) -> JsonObject:
     return {
         "level": LEVEL,
         "method": METHOD,
-        "intraclass_correlation": _rounded(analysis.correlation),
+        "intraclass_correlation": _rounded_number(analysis.correlation),
         **{f"{track}_pass_rate": _interval(cell) for track, cell in one.tracks.items()},
         "by_metric": {metric: _interval(cell) for metric, cell in one.metrics.items()},
         "by_demographic": {
@@ -264,10 +264,10 @@ def _interval(cell: Estimate) -> JsonObject | None:
     if cell.rate is None:
         return None
     return {
-        "low": _rounded(cell.low),
-        "high": _rounded(cell.high),
+        "low": _rounded_number(cell.low),
+        "high": _rounded_number(cell.high),
         "n": cell.scored,
-        "n_effective": _rounded(cell.effective_n, 3),
+        "n_effective": _rounded_number(cell.effective_n, 3),
         "base_scenarios": cell.base_scenarios,
         "too_few_scenarios": cell.too_few,
     }
@@ -285,17 +285,17 @@ def _stale(one: TargetResult) -> JsonObject:
 def _agreement(analysis: Analysis, one: TargetResult) -> JsonObject:
     """Null without repeated answers; that of judges and passes is the same for every target."""
     return {
-        "samples": None if one.agreement is None else _concord(one.agreement),
+        "samples": None if one.agreement is None else _agreement_json(one.agreement),
         "judges": _all_of(analysis.agreement, "judges"),
         "passes": _all_of(analysis.agreement, "passes"),
     }
 
 
 def _all_of(concords: Iterable[RepeatAgreement], between: str) -> list[JsonObject]:
-    return [{"of": one.of, **_concord(one)} for one in concords if one.between == between]
+    return [{"of": one.of, **_agreement_json(one)} for one in concords if one.between == between]
 
 
-def _concord(concord: RepeatAgreement) -> JsonObject:
+def _agreement_json(concord: RepeatAgreement) -> JsonObject:
     return {
         "things": concord.things,
         "percent": _figure(concord.percent),
@@ -310,9 +310,9 @@ def _figure(figure: Figure | None) -> JsonObject | None:
     if figure is None:
         return None
     return {
-        "value": _rounded(figure.value),
-        "low": _rounded(figure.low),
-        "high": _rounded(figure.high),
+        "value": _rounded_number(figure.value),
+        "low": _rounded_number(figure.low),
+        "high": _rounded_number(figure.high),
     }
 
 
@@ -320,25 +320,27 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
     """This target compared with every other, and differences between demographic groups."""
     return {
         "family": _family(analysis.family),
-        "targets": _with(analysis.comparisons, target),
+        "targets": _comparisons_with(analysis.comparisons, target),
         "demographics": [_gap(gap) for gap in analysis.gaps if gap.target == target],
         "demographics_of_all_targets": [_gap(gap) for gap in analysis.gaps if gap.target is None],
         "guessed_from_user_messages": {
-            axis: _guessed(check) for axis, check in analysis.group_checks.items() if check.checked
+            axis: _group_check_json(check)
+            for axis, check in analysis.group_checks.items()
+            if check.checked
         },
         "metrics_without_signal": [one.metric_id for one in analysis.no_signal],
     }
 
 
-def _guessed(check: GroupCheck) -> JsonObject:
+def _group_check_json(check: GroupCheck) -> JsonObject:
     """Whether a target could have known the group: guesses of a model, over all targets."""
     return {
         "of": check.of,
         "checked": check.checked,
         "right": check.right,
-        "low": _rounded(check.low),
-        "high": _rounded(check.high),
-        "by_chance": _rounded(check.chance),
+        "low": _rounded_number(check.low),
+        "high": _rounded_number(check.high),
+        "by_chance": _rounded_number(check.chance),
         "models": list(check.models),
     }
 
@@ -357,24 +359,24 @@ def _family(family: ComparisonFamily) -> JsonObject:
     }
 
 
-def _with(comparisons: Iterable[Comparison], target: str) -> list[JsonObject]:
+def _comparisons_with(comparisons: Iterable[Comparison], target: str) -> list[JsonObject]:
     return [
-        _against(pair.turned() if pair.right == target else pair)
+        _comparison_json(pair.turned() if pair.right == target else pair)
         for pair in comparisons
         if target in (pair.left, pair.right)
     ]
 
 
-def _against(pair: Comparison) -> JsonObject:
+def _comparison_json(pair: Comparison) -> JsonObject:
     """Positive where the row's own target, on the left, passes more often."""
     return {
         "with": pair.right,
         "track": "all" if pair.track is None else str(pair.track),
-        "difference": _rounded(pair.difference),
-        "low": _rounded(pair.low),
-        "high": _rounded(pair.high),
-        "p": _rounded(pair.p),
-        "p_adjusted": _rounded(pair.p_adjusted),
+        "difference": _rounded_number(pair.difference),
+        "low": _rounded_number(pair.low),
+        "high": _rounded_number(pair.high),
+        "p": _rounded_number(pair.p),
+        "p_adjusted": _rounded_number(pair.p_adjusted),
         "marked": pair.sure,
         "n": pair.rows,
         "base_scenarios": pair.base_scenarios,
@@ -387,16 +389,16 @@ def _gap(gap: Gap) -> JsonObject:
         "axis": gap.axis,
         "value": gap.left,
         "against": gap.right,
-        "difference": _rounded(gap.difference),
-        "low": _rounded(gap.low),
-        "high": _rounded(gap.high),
-        "p": _rounded(gap.p),
-        "p_adjusted": _rounded(gap.p_adjusted),
+        "difference": _rounded_number(gap.difference),
+        "low": _rounded_number(gap.low),
+        "high": _rounded_number(gap.high),
+        "p": _rounded_number(gap.p),
+        "p_adjusted": _rounded_number(gap.p_adjusted),
         "marked": gap.sure,
         "base_scenarios": gap.base_scenarios,
         "rows": gap.rows,
     }
 
 
-def _rounded(value: float | None, digits: int = _DIGITS) -> float | None:
+def _rounded_number(value: float | None, digits: int = _DIGITS) -> float | None:
     return None if value is None else round(value, digits)

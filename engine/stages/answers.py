@@ -198,22 +198,22 @@ class StringField:
         at = 0
         while at < len(piece) and self._looked_at < LOOKED_AT:
             if not self._in_string:
-                self._outside(piece[at])
+                self._outside_string(piece[at])
                 self._looked_at += 1
                 at += 1
             elif self._escape:
-                self._escaped(piece[at], said)
+                self._take_escape(piece[at], said)
                 self._looked_at += 1
                 at += 1
             else:
-                end = self._run(piece, at, said)
+                end = self._take_plain_text(piece, at, said)
                 if end < len(piece):
                     self._end_of_run(piece[end])
                 at = end + 1
         if said:
             self._on_text("".join(said))
 
-    def _outside(self, char: str) -> None:
+    def _outside_string(self, char: str) -> None:
         match char:
             case '"':
                 self._in_string = True
@@ -231,7 +231,7 @@ class StringField:
             case _:
                 pass
 
-    def _run(self, piece: str, at: int, said: list[str]) -> int:
+    def _take_plain_text(self, piece: str, at: int, said: list[str]) -> int:
         """Pass on a string up to its next quotation mark or escape; return the position of that."""
         mark = _MARK.search(piece, at)
         end = len(piece) if mark is None else mark.start()
@@ -247,7 +247,7 @@ class StringField:
         if self._depth == 1 and not self._is_value:
             self._key = "".join(self._string)
 
-    def _escaped(self, char: str, said: list[str]) -> None:
+    def _take_escape(self, char: str, said: list[str]) -> None:
         self._escape += char
         if self._escape[1] != "u":
             self._escape = ""

@@ -173,7 +173,7 @@ async def judge(
             Message(MessageRole.USER, render("evaluate_again", faults="\n\n".join(faults))),
         ]
         answer = await answer_to(messages)
-    return _judged(answer, transcript, when, pressed_from)
+    return _evaluator_answer(answer, transcript, when, pressed_from)
 
 
 def marks_fault(answer: Judgement, replies: int) -> str | None:
@@ -203,7 +203,7 @@ def _contradicts_itself(answer: Judgement) -> bool:
     return answer.present is not any(mark.shown for mark in answer.marks)
 
 
-def _judged(
+def _evaluator_answer(
     answer: Judgement, transcript: Sequence[Utterance], when: When, pressed_from: int
 ) -> EvaluatorAnswer:
     quotes = find_quotes(answer.evidence, transcript)

@@ -62,7 +62,7 @@ def _landmarks(generated: Sequence[GeneratedLandmark]) -> tuple[Landmark, ...]:
     return tuple(Landmark(mark.turn, mark.instruction) for mark in generated)
 
 
-def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> JsonSchema:
+def _schema_with_count(shape: type[Answer], field: str, count: int, *, turns: int) -> JsonSchema:
     """The shape's schema with exactly `count` items in a list, and landmarks up to turn `turns`."""
     schema: dict[str, Any] = deepcopy(dict(schema_of(shape)))
     # effective only on servers that enforce schemas; `scenarios_fault` counts in any case
@@ -86,7 +86,7 @@ class ScenarioNote:
         return asked_again(messages, told, self.note)
 
 
-def _said(again: ScenarioNote | None) -> tuple[str, ...]:
+def _note_parts(again: ScenarioNote | None) -> tuple[str, ...]:
     return () if again is None else (scenario_digest(again.standing), again.note)
 
 
@@ -191,9 +191,9 @@ async def gen_base_scenarios(
         model,
         told if again is None else again.added_to(told),
         GeneratedScenarios,
-        schema=_exactly(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
+        schema=_schema_with_count(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
         # the first number is part of the seed, so that asking for more does not repeat an answer
-        seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0], *_said(again)),
+        seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0], *_note_parts(again)),
         check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
     )
     return [
@@ -301,13 +301,13 @@ async def gen_variant(
         model,
         told if again is None else again.added_to(told),
         GeneratedVariant,
-        schema=_exactly(
+        schema=_schema_with_count(
             GeneratedVariant,
             "landmarks",
             len(base.landmarks),
             turns=max((mark.turn for mark in base.landmarks), default=1),
         ),
-        seed=seed_from("gen_variant", benchmark, variant.id, *_said(again)),
+        seed=seed_from("gen_variant", benchmark, variant.id, *_note_parts(again)),
         check=lambda given: variant_fault(given, base),
     )
     return replace(variant, persona=answer.persona, landmarks=_landmarks(answer.landmarks))

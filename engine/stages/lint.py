@@ -94,7 +94,9 @@ async def _read(
             MessageRole.USER, render(prompt, material=body, fence=fence, rules=listed, **values)
         ),
     ]
-    answer = await ask(model, messages, LintFindings, check=lambda given: _fault(given, rules))
+    answer = await ask(
+        model, messages, LintFindings, check=lambda given: _answer_fault(given, rules)
+    )
     texts = list(_texts(material))
     # findings whose quote is not there are dropped
     shown = [one for one in answer.findings if any(stands_in(text, one.quote) for text in texts)]
@@ -119,7 +121,7 @@ def _texts(value: object) -> Iterable[str]:
             yield from _texts(each)
 
 
-def _fault(answer: LintFindings, rules: Sequence[Rule]) -> str | None:
+def _answer_fault(answer: LintFindings, rules: Sequence[Rule]) -> str | None:
     strange = [one.rule for one in answer.findings if one.rule not in rules]
     if strange:
         return f"findings: rule: expected one of {[*map(str, rules)]}, found {strange[0]!r}"

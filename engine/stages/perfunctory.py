@@ -46,26 +46,26 @@ class Roughener:
             self._read = LONGEST
             rest = piece[room:]
             self._held.append(piece[:room])
-            return "".join(self._word(word) for word in self._taken()) + rest
+            return "".join(self._roughen_word(word) for word in self._take_words()) + rest
         self._read += len(piece)
         goes_on = bool(self._held) and not self._held[-1][-1].isspace()
         if piece:
             self._held.append(piece)
         if piece.isspace() or (goes_on and piece.split(maxsplit=1) == [piece]):
             return ""  # it completes no word, so the held text need not be split again
-        words = self._taken()
+        words = self._take_words()
         self._held = words[-1:]
-        return "".join(self._word(word) for word in words[:-1])
+        return "".join(self._roughen_word(word) for word in words[:-1])
 
     def finish(self) -> str:
         """Return the rest, after the last piece has been fed."""
-        return "".join(self._word(word) for word in self._taken()).rstrip()
+        return "".join(self._roughen_word(word) for word in self._take_words()).rstrip()
 
-    def _taken(self) -> list[str]:
+    def _take_words(self) -> list[str]:
         words, self._held = _WORD.findall("".join(self._held)), []
         return words
 
-    def _word(self, word: str) -> str:
+    def _roughen_word(self, word: str) -> str:
         draw = [self._random.random() for _ in range(4)]
         body, space = word.rstrip(), word[len(word.rstrip()) :]
         if self._first and draw[0] < 0.12 and body == "I":

@@ -96,7 +96,7 @@ def agreement(
     Percent and AC1: K. L. Gwet, British Journal of Mathematical and Statistical Psychology 61
     (2008) 29-48, eq. 5 and 6. Alpha, nominal: K. Krippendorff, Content Analysis (2013), chapter
     12. Kappa: J. L. Fleiss, Psychological Bulletin 76 (1971) 378-382. Intervals: `_share` and
-    `_corrected`.
+    `_chance_corrected`.
     """
     places: Iterable[Hashable] = count() if clusters is None else clusters
     alike: defaultdict[tuple[Hashable, int, int], float] = defaultdict(float)
@@ -117,7 +117,7 @@ def agreement(
     left_out = [whole - part for part in parts]
 
     def corrected(formula: _Formula, expected: _Formula, limit: _Limit) -> Coefficient | None:
-        return _corrected(formula, expected, whole, left_out, limit)
+        return _chance_corrected(formula, expected, whole, left_out, limit)
 
     return Agreement(
         things=round(whole.things),
@@ -206,7 +206,7 @@ class _Sums:
         return 2 * share * (1 - share)
 
     def ac1(self) -> float | None:
-        return _beyond(self.percent(), self.ac1_expected())
+        return _beyond_chance(self.percent(), self.ac1_expected())
 
     def alpha_expected(self) -> float:
         failed = self.answers - self.passed
@@ -225,14 +225,14 @@ class _Sums:
     def kappa(self) -> float | None:
         if self.passed in {0, self.answers}:
             return None
-        return _beyond(self.percent(), self.kappa_expected())
+        return _beyond_chance(self.percent(), self.kappa_expected())
 
 
 _NOTHING: Final = _Sums()
 _Formula = Callable[[_Sums], float | None]
 
 
-def _beyond(percent: float, expected: float) -> float | None:
+def _beyond_chance(percent: float, expected: float) -> float | None:
     """Agreement beyond chance, as a share of what is possible beyond chance."""
     return None if expected >= 1 else (percent - expected) / (1 - expected)
 
@@ -252,7 +252,7 @@ def _share(
     return Coefficient(value, wilson(value, effective or len(left_out), critical(freedom)))
 
 
-def _corrected(
+def _chance_corrected(
     formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums], limit: _Limit
 ) -> Coefficient | None:
     """A chance-corrected coefficient c. Wilson's interval of (1 + c) / 2, from 0 to 1, over the

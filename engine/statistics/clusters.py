@@ -66,11 +66,11 @@ class SharedTranscripts:
         before: dict[str, str] = {}
         for base, transcript in rows:
             if transcript is not None:
-                first = _first(before, transcript)
-                other = _first(before, of_base.setdefault(base, transcript))
+                first = _root_of(before, transcript)
+                other = _root_of(before, of_base.setdefault(base, transcript))
                 # the smaller name stands for both, so that the order of rows does not matter
                 before[max(first, other)] = min(first, other)
-        return cls({base: _first(before, name) for base, name in of_base.items()})
+        return cls({base: _root_of(before, name) for base, name in of_base.items()})
 
     def place(self, metric: str, base: str) -> tuple[str, str]:
         """The stratum and cluster of a base scenario in figures over several metrics. Metrics with
@@ -87,7 +87,7 @@ class SharedTranscripts:
 NOTHING_SHARED: Final = SharedTranscripts({})
 
 
-def _first(before: dict[str, str], name: str) -> str:
+def _root_of(before: dict[str, str], name: str) -> str:
     while before.setdefault(name, name) != name:
         # union-find with path halving: many connected transcripts stay cheap
         before[name] = name = before[before[name]]

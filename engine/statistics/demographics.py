@@ -83,7 +83,7 @@ class DemographicFit:
             for i in range(width)
         ]
         moments = [sum(one.columns[i] * one.value for one in self._rows) for i in range(width)]
-        self._inverse, rank = _swept(self._gram)
+        self._inverse, rank = _generalised_inverse(self._gram)
         self._effects = [_dot(row, moments) for row in self._inverse]
         self._residuals = [one.value - _dot(one.columns, self._effects) for one in self._rows]
         # one degree for each group's mean, and one for each independent column
@@ -134,7 +134,7 @@ class DemographicFit:
         weights = [_dot(row, wanted) for row in self._inverse]
         reached = [_dot(row, weights) for row in self._gram]
         information = _dot(wanted, weights)
-        if information < _NOTHING or max(map(_apart, reached, wanted)) > _ROUNDING:
+        if information < _NOTHING or max(map(_difference_of, reached, wanted)) > _ROUNDING:
             return None
         estimate = _dot(wanted, self._effects)
         sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
@@ -153,7 +153,7 @@ class DemographicFit:
         return Contrast(estimate, strata, scored)
 
 
-def _apart(left: float, right: float) -> float:
+def _difference_of(left: float, right: float) -> float:
     return abs(left - right)
 
 
@@ -195,7 +195,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
     return found
 
 
-def _swept(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
+def _generalised_inverse(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
     """A generalised inverse of a symmetric matrix, without its linearly dependent columns, and its
     rank. J. H. Goodnight, The American Statistician 33 (1979) 149-158.
     """
@@ -265,14 +265,14 @@ def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Demograp
     fitted: `DemographicFit`. Each variant counts with its rate over its samples. Pooled, the rows
     of all targets on one base scenario are one cluster, since they share it.
     """
-    find = _paired if all(map(_crossed, variants.values())) else _fitted
+    find = _paired_gaps if all(map(_is_crossed, variants.values())) else _fitted_gaps
     return [
         *(find(None, variants) if len(variants) > 1 else []),
         *(gap for target, found in variants.items() for gap in find(target, {target: found})),
     ]
 
 
-def _crossed(variants: Sequence[Variant]) -> bool:
+def _is_crossed(variants: Sequence[Variant]) -> bool:
     """Whether each base scenario has a variant, scored or not, for each combination of the values
     that occur in it."""
     people: dict[tuple[str, str], set[frozenset[tuple[str, str]]]] = defaultdict(set)
@@ -284,7 +284,9 @@ def _crossed(variants: Sequence[Variant]) -> bool:
     )
 
 
-def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[DemographicGap]:
+def _fitted_gaps(
+    target: str | None, variants: Mapping[str, Sequence[Variant]]
+) -> list[DemographicGap]:
     axes = {axis for found in variants.values() for one in found for axis in one.demographic}
     rows = [
         VariantScore(
@@ -307,7 +309,9 @@ def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> li
     ]
 
 
-def _paired(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[DemographicGap]:
+def _paired_gaps(
+    target: str | None, variants: Mapping[str, Sequence[Variant]]
+) -> list[DemographicGap]:
     pool: _ByValues = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     rows = Counter[tuple[str, str, str]]()
     for listed in variants.values():

@@ -44,10 +44,10 @@ def stratified_sample(
     174-177, power 1/2, a compromise between the whole and each stratum.
     """
     chance = Random(seed)
-    merged = _merged(strata, max(1, size // _LEAST))
+    merged = _merge_strata(strata, max(1, size // _LEAST))
     drawn: list[SampledItem[_Thing]] = []
     for (name, things), number in zip(
-        merged.items(), _allocated([len(things) for things in merged.values()], size), strict=True
+        merged.items(), _allocate([len(things) for things in merged.values()], size), strict=True
     ):
         inclusion = number / len(things)
         drawn += [SampledItem(thing, name, inclusion) for thing in chance.sample(things, number)]
@@ -55,15 +55,17 @@ def stratified_sample(
     return drawn
 
 
-def _merged(strata: Mapping[StratumKey, Sequence[_Thing]], most: int) -> dict[str, list[_Thing]]:
+def _merge_strata(
+    strata: Mapping[StratumKey, Sequence[_Thing]], most: int
+) -> dict[str, list[_Thing]]:
     ready = {key: list(things) for key, things in sorted(strata.items()) if things}
     while len(ready) > 1:
         smallest = min(ready, key=lambda key: (len(ready[key]), key))
         if len(ready) <= most and len(ready[smallest]) >= _LEAST:
             break
         things = ready.pop(smallest)
-        other = min(ready, key=lambda key: (-_shared(key, smallest), len(ready[key]), key))
-        together = other[: _shared(other, smallest)]
+        other = min(ready, key=lambda key: (-_shared_prefix(key, smallest), len(ready[key]), key))
+        together = other[: _shared_prefix(other, smallest)]
         things = ready.pop(other) + things
         while together in ready:  # an earlier merge may have this name
             things = ready.pop(together) + things
@@ -71,7 +73,7 @@ def _merged(strata: Mapping[StratumKey, Sequence[_Thing]], most: int) -> dict[st
     return {" / ".join(key) or "all": things for key, things in ready.items()}
 
 
-def _shared(left: StratumKey, right: StratumKey) -> int:
+def _shared_prefix(left: StratumKey, right: StratumKey) -> int:
     """How many leading parts two strata share."""
     for index, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
@@ -79,7 +81,7 @@ def _shared(left: StratumKey, right: StratumKey) -> int:
     return min(len(left), len(right))
 
 
-def _allocated(sizes: Sequence[int], size: int) -> list[int]:
+def _allocate(sizes: Sequence[int], size: int) -> list[int]:
     """How many to draw from each: the root of its size, at least two, never more than there are."""
     size = min(size, sum(sizes))
     numbers = [min(_LEAST, one) for one in sizes]

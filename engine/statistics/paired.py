@@ -63,7 +63,7 @@ class Difference:
         its coverage at this quantile (`python -m tests.benchmarks coverage`); `interval_at` is for
         quantiles further out.
         """
-        return self._within(self.quantile)
+        return self._interval_within(self.quantile)
 
     @property
     def quantile(self) -> float:
@@ -74,17 +74,17 @@ class Difference:
     def p(self) -> float | None:
         """The unadjusted two-sided p value of no difference: below 5% where `interval` excludes 0.
         None where there is no error."""
-        return None if self.error is None else self._beyond(self.error, self._near)
+        return None if self.error is None else self._level_beyond(self.error, self._near)
 
     def interval_at(self, level: float) -> Interval | None:
         """The interval that misses the truth with probability at most `level`; None where there is
         no error."""
-        return self._within(student_quantile(1 - level / 2, self._far))
+        return self._interval_within(student_quantile(1 - level / 2, self._far))
 
     @property
     def level(self) -> float | None:
         """The largest `level` at which `interval_at` contains 0: the p value for one of many."""
-        return None if self.error is None else self._beyond(self.error, self._far)
+        return None if self.error is None else self._level_beyond(self.error, self._far)
 
     @property
     def _near(self) -> int:
@@ -94,13 +94,13 @@ class Difference:
     def _far(self) -> int:
         return self.freedom + FAR_OUT * self.moderated
 
-    def _within(self, quantile: float) -> Interval | None:
+    def _interval_within(self, quantile: float) -> Interval | None:
         if self.error is None:
             return None
         half = quantile * self.error
         return Interval(max(-1.0, self.estimate - half), min(1.0, self.estimate + half))
 
-    def _beyond(self, error: float, freedom: int) -> float:
+    def _level_beyond(self, error: float, freedom: int) -> float:
         return two_sided(self.estimate / error, freedom)
 
 
@@ -344,13 +344,13 @@ def simultaneous(
     95% of such families, so that at most 5% have any false mark, whatever is true."""
     allowed = levels({part: _size(found) for part, found in family.items()}, shares)
     return [
-        _adjusted(one, allowed[part]) if part in allowed else Adjusted(None, None)
+        _adjust(one, allowed[part]) if part in allowed else Adjusted(None, None)
         for part, found in family.items()
         for one in found
     ]
 
 
-def _adjusted(one: Difference, allowed: float) -> Adjusted:
+def _adjust(one: Difference, allowed: float) -> Adjusted:
     p = None if one.level is None else min(1.0, one.level * ERROR_RATE / allowed)
     return Adjusted(one.interval_at(allowed), p)
 

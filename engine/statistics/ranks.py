@@ -138,7 +138,9 @@ def rank_agreement(
     rates = [[_rate(*_counts(panel, target)) for target in targets] for panel in (first, second)]
     enough = min(_bases(panel, targets) for panel in (first, second)) >= _ENOUGH
     if same_scenarios:
-        both = _resampled(_joined(first, second), _names(targets), resamples=resamples, seed=seed)
+        both = _resampled(
+            _joined_panels(first, second), _names(targets), resamples=resamples, seed=seed
+        )
         half = len(targets)
         drawn = [(_rates(pairs[:half]), _rates(pairs[half:])) for pairs in both]
     else:
@@ -155,7 +157,9 @@ def rank_agreement(
             return None
         # None, where all are tied, counts as no agreement, as `rank_agreement` says
         values = [statistic(*pair) or 0.0 for pair in drawn] if enough else []
-        return Correlation(value, _around(value, values), over_targets(value, len(targets)))
+        return Correlation(
+            value, _interval_around(value, values), over_targets(value, len(targets))
+        )
 
     return RankAgreement(
         correlation(kendall_tau_b, tau_over_targets),
@@ -193,7 +197,7 @@ def _fisher(value: float, almost: float, variance: float) -> Interval:
     )
 
 
-def _around(value: float, values: Sequence[float]) -> Interval | None:
+def _interval_around(value: float, values: Sequence[float]) -> Interval | None:
     if not values or set(values) == {value}:
         return None
     found = percentile_interval(values)
@@ -227,7 +231,7 @@ def _rates(pairs: Sequence[tuple[int, int]]) -> list[float]:
     return [_rate(*pair) for pair in pairs]
 
 
-def _joined(first: Panel, second: Panel) -> Panel:
+def _joined_panels(first: Panel, second: Panel) -> Panel:
     """Both runs in one panel, so that a resampled base scenario includes both."""
     return {
         **{f"1 {target}": metrics for target, metrics in first.items()},

@@ -101,7 +101,7 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     if not clusters:
         return None
     rate = _mean(clusters)
-    effective = _within(ready, rate, 1.0 if correlation is None else correlation)
+    effective = _effective_within(ready, rate, 1.0 if correlation is None else correlation)
     spread = stratified_error(ready)
     if spread is None:
         return _rate(clusters, effective, 0)
@@ -111,7 +111,7 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     # never below its own: moderation only adds variance that few clusters may hide
     variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
     if 0 < rate < 1:
-        effective = min(rate * (1 - rate) / variance, _within(ready, rate, 0.0))
+        effective = min(rate * (1 - rate) / variance, _effective_within(ready, rate, 0.0))
     return _rate(clusters, effective, own + max(own, _EXPECTED_FREEDOM))
 
 
@@ -139,7 +139,7 @@ def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Ra
     return _rate(metrics, effective, spread.freedom)
 
 
-def _within(strata: Sequence[Stratum], rate: float, correlation: float) -> float:
+def _effective_within(strata: Sequence[Stratum], rate: float, correlation: float) -> float:
     """Effective rows of strata whose clusters have this intra-class correlation."""
     clusters = [cluster for stratum in strata for cluster in stratum]
     count = sum(cluster.size for cluster in clusters)

@@ -42,7 +42,7 @@ def main(workspace: str, call: str) -> None:
     threading.Thread(target=_read, args=(requests, waiting), daemon=True).start()
     sys.path.insert(0, workspace)
     try:
-        function = _found(call)
+        function = _load_function(call)
     except BaseException as error:  # noqa: BLE001  (a module may raise anything, and may exit)
         say({"unusable": _reason(error, workspace)})
         return
@@ -103,7 +103,7 @@ def _read(requests: int, waiting: queue.SimpleQueue[dict[str, Any]]) -> None:
     os._exit(0)
 
 
-def _found(call: str) -> Callable[[list[dict[str, str]], str], object]:
+def _load_function(call: str) -> Callable[[list[dict[str, str]], str], object]:
     module, _, name = call.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -111,7 +111,7 @@ def _found(call: str) -> Callable[[list[dict[str, str]], str], object]:
             raise AttributeError(f"{module} has no {name}")
         found = getattr(found, part)
     if not callable(found):
-        raise TypeError(f"{call} is {_kind(found)}, and cannot be called")
+        raise TypeError(f"{call} is {_type_name(found)}, and cannot be called")
     try:
         # checked before the first call: with other parameters each of thousands of calls would fail
         inspect.signature(found).bind([], "")
@@ -125,35 +125,35 @@ def _found(call: str) -> Callable[[list[dict[str, str]], str], object]:
 def _answer(returned: object, loop: asyncio.AbstractEventLoop, say: Say) -> None:
     """Send everything that a function returned: text, or pieces of text, now or awaited."""
     if inspect.isawaitable(returned):
-        returned = loop.run_until_complete(_awaited(returned))
+        returned = loop.run_until_complete(_run_awaitable(returned))
     if isinstance(returned, str):
         _speak(returned, say)
     elif hasattr(returned, "__aiter__"):
-        loop.run_until_complete(_each(returned, say))
+        loop.run_until_complete(_send_pieces(returned, say))
     elif hasattr(returned, "__next__"):
         for piece in returned:  # type: ignore[attr-defined]  # (an iterator, as its next says)
             _speak(piece, say)
     else:
-        raise TypeError(f"it returned {_kind(returned)}, expected text or an iterator of text")
+        raise TypeError(f"it returned {_type_name(returned)}, expected text or an iterator of text")
 
 
-async def _awaited(returned: Any) -> object:
+async def _run_awaitable(returned: Any) -> object:
     return await returned
 
 
-async def _each(returned: Any, say: Say) -> None:
+async def _send_pieces(returned: Any, say: Say) -> None:
     async for piece in returned:
         _speak(piece, say)
 
 
 def _speak(piece: object, say: Say) -> None:
     if not isinstance(piece, str):
-        raise TypeError(f"a piece of its reply is {_kind(piece)}, expected text")
+        raise TypeError(f"a piece of its reply is {_type_name(piece)}, expected text")
     for start in range(0, len(piece), LONGEST_PIECE):
         say({"text": piece[start : start + LONGEST_PIECE]})
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 

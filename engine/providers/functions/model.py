@@ -105,7 +105,7 @@ class FunctionProcess:
         started._reading = asyncio.create_task(started._read_printed())
         try:
             async with asyncio.timeout(longest_s):
-                await started._ready()
+                await started._wait_until_ready()
         except TimeoutError:
             await started.end()
             words = f"its module was not imported within {longest_s:g} s"
@@ -115,7 +115,7 @@ class FunctionProcess:
             raise
         return started
 
-    async def _ready(self) -> None:
+    async def _wait_until_ready(self) -> None:
         said = await self._line()
         if "unusable" in said:
             raise FunctionError(str(said["unusable"]), is_over=True)
@@ -218,7 +218,7 @@ class FunctionPool:
             process = self._idle.pop() if self._idle else await FunctionProcess.start(self.place)
             is_well = False
             try:
-                await _within(process, messages, session, reply, retry_policy)
+                await _within_deadlines(process, messages, session, reply, retry_policy)
                 on_printed(await process.printed())
                 is_well = True
             except FunctionError as error:
@@ -237,7 +237,7 @@ class FunctionPool:
             await self._idle.pop().end()
 
 
-async def _within(
+async def _within_deadlines(
     process: FunctionProcess,
     messages: Sequence[Message],
     session: str,
@@ -300,7 +300,7 @@ class FunctionModel:
             detail = await self._failure(messages, buffer, printed.append)
             outcome = "answer" if detail is None else "failed"
         finally:
-            self._tell(outcome, detail, buffer, began, "".join(printed))
+            self._report_attempt(outcome, detail, buffer, began, "".join(printed))
         if detail is not None:
             # watchers have seen it already
             buffer.void()
@@ -324,7 +324,7 @@ class FunctionModel:
     def _usage(self) -> Usage:
         return Usage(1, None, None, None, self.cost_usd)
 
-    def _tell(
+    def _report_attempt(
         self, outcome: str, detail: str | None, buffer: ReplyBuffer, began: float, printed: str
     ) -> None:
         if self.on_attempt is None:

@@ -239,9 +239,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif not self._begun and self._is_stale:
             self._fail(UnansweredError(CLOSED))
         else:
-            self._timed(response, lambda: self._received(nbytes))
+            self._handle_in_time(response, lambda: self._received(nbytes))
 
-    def _timed(self, response: asyncio.Future[None], handle: Callable[[], None]) -> None:
+    def _handle_in_time(self, response: asyncio.Future[None], handle: Callable[[], None]) -> None:
         """Run `handle`, and pause this connection if that took long, so that one response does not
         hold up all others."""
         # CPU time of this thread: by the wall clock, a busy machine would pause connections for the
@@ -270,7 +270,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport.resume_reading()
         decoder = self._decoder
         pending = decoder is not None and decoder.pending
-        self._timed(response, decoder.resume if decoder and pending else lambda: None)
+        self._handle_in_time(response, decoder.resume if decoder and pending else lambda: None)
 
     def eof_received(self) -> None:
         """Handle the end of what the server sends, which ends a body that has no other end."""

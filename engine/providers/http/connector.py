@@ -95,7 +95,7 @@ class Connector:
             async with asyncio.timeout(self._connect_s):
                 if self._tunnelled:
                     return await self._through_tunnel(make(), tls_begins)
-                return (await self._opened(make, tls_begins))[1]
+                return (await self._open_first(make, tls_begins))[1]
         except (OSError, UnicodeError) as error:
             failure = failure_of(error, self._tls_peer)
             if in_tls and isinstance(error, TimeoutError):
@@ -139,7 +139,7 @@ class Connector:
         pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
         return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
-    async def _opened(
+    async def _open_first(
         self, make: Callable[[], P], tls_begins: Callable[[], None]
     ) -> tuple[asyncio.Transport, P]:
         """Connect to the first peer, which may be the proxy."""
@@ -162,7 +162,9 @@ class Connector:
         """Resolve the name once for all conversations that connect at the same time."""
         loop = asyncio.get_running_loop()
         known = self._lookup
-        if known is None or (known.done() and (_failed(known) or loop.time() > self._stale_at)):
+        if known is None or (
+            known.done() and (_lookup_failed(known) or loop.time() > self._stale_at)
+        ):
             host, port = self._first.host, self._first.port
             # AI_ADDRCONFIG: no IPv6 addresses on a machine without IPv6, each of which would fail
             looking_up = loop.getaddrinfo(
@@ -179,7 +181,7 @@ class Connector:
         server = self._server
         # CONNECT always needs a port (RFC 9110, 9.3.6)
         target = server.netloc if server.port else f"{server.netloc}:443"
-        transport, tunnel = await self._opened(ProxyTunnel, tls_begins)
+        transport, tunnel = await self._open_first(ProxyTunnel, tls_begins)
         try:
             await tunnel.open(transport, target, self._proxy_password)
             tls_begins()
@@ -234,7 +236,7 @@ class ProxyTunnel(asyncio.Protocol):
             self._answer.set_exception(ConnectionFailedError(failure))
 
 
-def _failed(lookup: asyncio.Task[Sequence[AddrInfoType]]) -> bool:
+def _lookup_failed(lookup: asyncio.Task[Sequence[AddrInfoType]]) -> bool:
     return lookup.cancelled() or lookup.exception() is not None
 
 
@@ -290,17 +292,17 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
 
 async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:
     """Whether a connection is accepted there. Sends nothing."""
-    return await _opens(host_port, None, longest_s)
+    return await _can_open(host_port, None, longest_s)
 
 
 async def speaks_tls(host_port: HostPort, *, longest_s: float) -> bool:
     """Whether a TLS handshake succeeds there, with any certificate. Sends nothing else."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return await _opens(host_port, context, longest_s)
+    return await _can_open(host_port, context, longest_s)
 
 
-async def _opens(host_port: HostPort, context: ssl.SSLContext | None, longest_s: float) -> bool:
+async def _can_open(host_port: HostPort, context: ssl.SSLContext | None, longest_s: float) -> bool:
     try:
         async with asyncio.timeout(longest_s):
             _, writer = await asyncio.open_connection(host_port.host, host_port.port, ssl=context)

@@ -105,7 +105,7 @@ class ConnectionPool:
                 pass
             else:
                 return
-        await self._send_over(await self._connected(), request, responds)
+        await self._send_over(await self._new_connection(), request, responds)
 
     async def _send_over(
         self, connection: HttpConnection, request: bytes, on_response: OnResponse
@@ -114,7 +114,7 @@ class ConnectionPool:
             await connection.request(request, on_response)
         finally:
             if connection.available:
-                self._keep(connection)
+                self._keep_idle(connection)
 
     async def _expects_tls(self) -> bool:
         """Whether a server that never answered hangs up because it expects TLS. Tested at the
@@ -140,7 +140,7 @@ class ConnectionPool:
         first, last = f"POST {self._connector.target} HTTP/1.1", f"Content-Length: {len(body)}"
         return "\r\n".join([first, *lines, last, "", ""]).encode() + body
 
-    async def _connected(self) -> HttpConnection:
+    async def _new_connection(self) -> HttpConnection:
         self._connecting += 1
         try:
             connection = await self._connector.connect(
@@ -196,7 +196,7 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    def _keep(self, connection: HttpConnection) -> None:
+    def _keep_idle(self, connection: HttpConnection) -> None:
         if self._closed or not self._reuses:
             connection.abort()
             return

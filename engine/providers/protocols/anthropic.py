@@ -217,7 +217,7 @@ class AnthropicReplyParser:
         event = parsed(data)
         match event.get("type"):
             case "content_block_delta":
-                return self._words(event.get("delta"))
+                return self._text_of(event.get("delta"))
             case "content_block_start":
                 block = event.get("content_block")
                 text = block.get("text") if isinstance(block, dict) else None
@@ -243,7 +243,7 @@ class AnthropicReplyParser:
             case _:
                 return None
 
-    def _words(self, delta: object) -> str | None:
+    def _text_of(self, delta: object) -> str | None:
         if not isinstance(delta, dict):
             return None
         text = delta.get("text")

@@ -312,11 +312,11 @@ class ThoughtSplitter:
             case _Place.REPLY:
                 return piece
             case _Place.BEFORE:
-                return self._before(self._held + piece)
+                return self._before_thought(self._held + piece)
             case _Place.INSIDE:
-                return self._inside(self._held + piece)
+                return self._inside_thought(self._held + piece)
             case _Place.BETWEEN:
-                return self._between(piece)
+                return self._after_thought(piece)
 
     def close(self) -> str:
         """Return the text that was held back and belongs to the reply after all."""
@@ -326,11 +326,11 @@ class ThoughtSplitter:
             return ""
         return held
 
-    def _before(self, text: str) -> str:
+    def _before_thought(self, text: str) -> str:
         begun = text.lstrip()
         if begun.startswith(_OPEN):
             self._place, self._held = _Place.INSIDE, ""
-            return self._inside(begun.removeprefix(_OPEN))
+            return self._inside_thought(begun.removeprefix(_OPEN))
         # it may still become a tag, and text that was shown cannot be taken back
         if _OPEN.startswith(begun):
             self._held = text
@@ -338,19 +338,19 @@ class ThoughtSplitter:
         self._place, self._held = _Place.REPLY, ""
         return text
 
-    def _inside(self, text: str) -> str:
+    def _inside_thought(self, text: str) -> str:
         thought, mark, rest = text.partition(_CLOSE)
         if mark:
             self.thoughts.append(thought)
             self._place, self._held = _Place.BETWEEN, ""
-            return self._between(rest)
+            return self._after_thought(rest)
         # keep the longest end with which the closing tag could begin: a tag may come in pieces
         keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
         self.thoughts.append(text[: len(text) - keep])
         self._held = text[len(text) - keep :]
         return ""
 
-    def _between(self, text: str) -> str:
+    def _after_thought(self, text: str) -> str:
         begun = text.lstrip()
         if begun:
             self._place = _Place.REPLY

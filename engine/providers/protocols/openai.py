@@ -193,7 +193,7 @@ class OpenAIReplyParser:
             return None
         choice = choices[0]
         delta = choice.get("delta")
-        text = self._words(delta) if isinstance(delta, dict) else None
+        text = self._text_of(delta) if isinstance(delta, dict) else None
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self._end(reason)
@@ -201,7 +201,7 @@ class OpenAIReplyParser:
             return text or ""
         return text
 
-    def _words(self, delta: dict[str, Any]) -> str | None:
+    def _text_of(self, delta: dict[str, Any]) -> str | None:
         content = delta.get("content")
         if isinstance(content, str) and content:
             return content
@@ -214,9 +214,9 @@ class OpenAIReplyParser:
         if isinstance(thought, str):
             self.thoughts.append(thought)
             return ""
-        return self._parts(content) if isinstance(content, list) else None
+        return self._text_of_parts(content) if isinstance(content, list) else None
 
-    def _parts(self, parts: list[Any]) -> str:
+    def _text_of_parts(self, parts: list[Any]) -> str:
         """Join typed parts, as some servers send them, reasoning among them."""
         said = ""
         for part in parts:
@@ -224,7 +224,9 @@ class OpenAIReplyParser:
                 continue
             if part.get("type") == "thinking":
                 inner = part.get("thinking")
-                self.thoughts.append(self._parts(inner) if isinstance(inner, list) else str(inner))
+                self.thoughts.append(
+                    self._text_of_parts(inner) if isinstance(inner, list) else str(inner)
+                )
             elif isinstance(part.get("text"), str):
                 said += part["text"]
         return said

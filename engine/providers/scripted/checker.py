@@ -26,7 +26,7 @@ def group_guesses(asked: ModelRequest) -> dict[str, Any]:
     guesses = []
     for row in _rows(tagged(asked.task(), "properties") or ""):
         values = [str(value) for value in row.get("values", ())]
-        found = [(_nearest(value, said), value) for value in values]
+        found = [(_nearest_sentence(value, said), value) for value in values]
         (share, quote), value = max(found, key=lambda one: one[0][0], default=((0.0, ""), ""))
         axis = str(row.get("axis", ""))
         guesses.append({"axis": axis, "value": value, "quote": quote if share else ""})
@@ -40,7 +40,7 @@ def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
         if "instruction" not in row:
             continue
         instruction, text = str(row["instruction"]), _text(row)
-        _, quote = _nearest(instruction, sentences(text))
+        _, quote = _nearest_sentence(instruction, sentences(text))
         wanted = set(content_stems(instruction))
         shared = wanted.intersection(content_stems(text))
         done = not wanted or len(shared) >= _ENOUGH * len(wanted)
@@ -55,7 +55,7 @@ def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
     return {"landmarks": marks}
 
 
-def _nearest(wanted: str, said: Sequence[str]) -> tuple[float, str]:
+def _nearest_sentence(wanted: str, said: Sequence[str]) -> tuple[float, str]:
     """Return the largest share of the words in any sentence, and that sentence."""
     stems = set(content_stems(wanted))
     found = [(len(stems.intersection(content_stems(one))) / (len(stems) or 1), one) for one in said]

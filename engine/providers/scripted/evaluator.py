@@ -93,17 +93,17 @@ def read_definition(definition: str) -> JudgedBehaviour:
     first = True
     for sentence in sentences(" ".join(definition.split())):
         text = plain(sentence)
-        for part in _parts(text):
+        for part in _clauses(text):
             quotes = _QUOTED.findall(part)
             if _EXCLUDES.search(part):
-                set_apart.update(_told(part))
+                set_apart.update(_families_told(part))
                 not_said += quotes
                 continue
             said += quotes
-            _weigh(_QUOTED.sub(" ", part), 3 if first else 1, counted, denied, missing)
+            _add_weights(_QUOTED.sub(" ", part), 3 if first else 1, counted, denied, missing)
             first = False
     inverted = not counted and bool(denied)
-    families = _strongest(denied if inverted else counted)
+    families = _strongest_families(denied if inverted else counted)
     return JudgedBehaviour(
         families=families,
         missing=_in_order(missing, but=families),
@@ -115,14 +115,14 @@ def read_definition(definition: str) -> JudgedBehaviour:
     )
 
 
-def _parts(text: str) -> list[str]:
+def _clauses(text: str) -> list[str]:
     """Split a sentence where what counts turns into what does not."""
     if not _EXCLUDES.search(text):
         return [text]
     return [part for part in _CLAUSE.split(text) if part]
 
 
-def _weigh(
+def _add_weights(
     part: str,
     weight: int,
     counted: dict[WordFamily, int],
@@ -131,12 +131,12 @@ def _weigh(
 ) -> None:
     """Weigh the families in a part: plain mentions count in full; those after "without" must be
     absent; those after "instead of", "when" or "although" are only the setting."""
-    head, _, tail = _cut(part, _WITHOUT)
-    missing.update(_told(tail))
+    head, _, tail = _split_at(part, _WITHOUT)
+    missing.update(_families_told(tail))
     head = _without_aside(head)
-    straight, negation, _ = _cut(head, _DENIED)
+    straight, negation, _ = _split_at(head, _DENIED)
     reach = len(straight) + len(negation)
-    for family in _told(head):
+    for family in _families_told(head):
         # some families are worded in the negative: "does not know" is not a negated "knows"
         begins = [match.start() for match in any_of(family.told).finditer(head)]
         outside = sum(begin < reach for begin in begins)
@@ -146,7 +146,7 @@ def _weigh(
             denied[family] = denied.get(family, 0) + weight
 
 
-def _cut(text: str, at: re.Pattern[str]) -> tuple[str, str, str]:
+def _split_at(text: str, at: re.Pattern[str]) -> tuple[str, str, str]:
     found = at.search(text)
     if found is None:
         return text, "", ""
@@ -165,11 +165,11 @@ def _without_aside(text: str) -> str:
     return text[: found.start()] + (text[end.end() :] if end else "")
 
 
-def _told(text: str) -> list[WordFamily]:
+def _families_told(text: str) -> list[WordFamily]:
     return [family for family in families() if text and any_of(family.told).search(text)]
 
 
-def _strongest(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...]:
+def _strongest_families(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...]:
     """Return the families with the most weight; those that are only touched on do not count."""
     if not weights:
         return ()
@@ -240,15 +240,17 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     definition, replies = case.definition, case.replies
     behaviour = read_definition(definition)
     hits = [
-        hit for number, reply in enumerate(replies, 1) for hit in _hits(behaviour, reply, number)
+        hit
+        for number, reply in enumerate(replies, 1)
+        for hit in _hits_in_reply(behaviour, reply, number)
     ]
     shown = _is_shown(hits, strict=strict)
     if behaviour.inverted:
-        return _absence(behaviour, replies, hits, shown=shown)
+        return _absence_answer(behaviour, replies, hits, shown=shown)
     clear = any(hit.strength >= _CLEAR for hit in hits)
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
-    quoted = _best(telling, 3 if shown else 1)
-    nearest = [] if quoted else _nearest(behaviour, replies)
+    quoted = _best_hits(telling, 3 if shown else 1)
+    nearest = [] if quoted else _nearest_sentences(behaviour, replies)
     draw = SeededChoices("judge", definition, *(hit.sentence for hit in quoted or nearest))
     return answer(
         _evidence(replies, quoted or nearest),
@@ -306,7 +308,7 @@ def _passage(reply: str, sentence: str) -> str:
     return max(_SURROGATES.split(sentence), key=len).strip()
 
 
-def _nearest(behaviour: JudgedBehaviour, replies: tuple[str, ...]) -> list[_Hit]:
+def _nearest_sentences(behaviour: JudgedBehaviour, replies: tuple[str, ...]) -> list[_Hit]:
     """Return the sentence that shares most with the definition, on a tie the last; empty if nothing
     was said."""
     said = [
@@ -336,7 +338,7 @@ def read_case(asked: ModelRequest) -> JudgingCase:
     body = _transcript(text)
     before = text.replace(body, " ") if body else text
     definition = tagged(text, "behaviour") or tagged(text, "definition") or before
-    return JudgingCase(definition, *_said(body or text))
+    return JudgingCase(definition, *_speech_by_role(body or text))
 
 
 def _transcript(text: str) -> str:
@@ -351,25 +353,25 @@ def _transcript(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _said(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _speech_by_role(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the assistant's and the user's messages."""
     try:
         rows = json.loads(body)
     except ValueError:
         return tuple(match.strip() for match in _SPOKEN_LINE.findall(body)), ()
     told = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return _of(told, "assistant"), _of(told, "user")
+    return _texts_of(told, "assistant"), _texts_of(told, "user")
 
 
-def _of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
+def _texts_of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
     return tuple(str(row.get("content", "")) for row in rows if row.get("role") == role)
 
 
-def _hits(behaviour: JudgedBehaviour, reply: str, number: int) -> list[_Hit]:
+def _hits_in_reply(behaviour: JudgedBehaviour, reply: str, number: int) -> list[_Hit]:
     found = [
         hit
         for sentence in sentences(reply)
-        if (hit := _hit(behaviour, sentence, number)) is not None
+        if (hit := _hit_in_sentence(behaviour, sentence, number)) is not None
         and not (hit.family and hit.family.straight and f"\n- {sentence}" in reply)
     ]  # a list item is one way among others, not an order or a promise
     if behaviour.missing and any(
@@ -381,14 +383,14 @@ def _hits(behaviour: JudgedBehaviour, reply: str, number: int) -> list[_Hit]:
     return found
 
 
-def _hit(behaviour: JudgedBehaviour, sentence: str, number: int) -> _Hit | None:
+def _hit_in_sentence(behaviour: JudgedBehaviour, sentence: str, number: int) -> _Hit | None:
     text = plain(sentence)
     if any(words in text for words in behaviour.not_said if words.count(" ") > 1):
         return None
-    if any(words in text and not _undone(text, text.index(words)) for words in behaviour.said):
+    if any(words in text and not _is_negated(text, text.index(words)) for words in behaviour.said):
         return _Hit(number, sentence, _CLEAR, None)
     if not behaviour.families:
-        strength = _akin(behaviour, text)
+        strength = _shared_word_count(behaviour, text)
         return _Hit(number, sentence, strength, None) if strength else None
     strength, family = max(
         ((_strength(family, text), family) for family in behaviour.families),
@@ -400,12 +402,12 @@ def _hit(behaviour: JudgedBehaviour, sentence: str, number: int) -> _Hit | None:
 def _strength(family: WordFamily, text: str) -> int:
     for patterns, strength in ((family.shown, _CLEAR), (family.hinted, _HINT)):
         for match in any_of(patterns).finditer(text):
-            if not _undone(text, match.start(), straight=family.straight):
+            if not _is_negated(text, match.start(), straight=family.straight):
                 return strength
     return 0
 
 
-def _undone(text: str, at: int, *, straight: bool = False) -> bool:
+def _is_negated(text: str, at: int, *, straight: bool = False) -> bool:
     """Whether the match is negated, only reported, or (for some families) only hypothetical."""
     before = text[max(0, at - 120) : at]
     clause = re.split(r"[,;:](?: and| but| so)? |\bbut\b|[.!?] ", before)[-1]
@@ -416,7 +418,7 @@ def _undone(text: str, at: int, *, straight: bool = False) -> bool:
     return straight and _CONDITIONAL.search(clause) is not None
 
 
-def _akin(behaviour: JudgedBehaviour, text: str) -> int:
+def _shared_word_count(behaviour: JudgedBehaviour, text: str) -> int:
     """Without a family: whether the sentence shares enough of the definition's stems."""
     wanted = set(behaviour.stems)
     if not wanted:
@@ -430,7 +432,7 @@ def _distinct(hits: list[_Hit]) -> list[_Hit]:
     return list({hit.sentence: hit for hit in hits}.values())
 
 
-def _best(hits: list[_Hit], count: int) -> list[_Hit]:
+def _best_hits(hits: list[_Hit], count: int) -> list[_Hit]:
     strongest = sorted(_distinct(hits), key=lambda hit: -hit.strength)[:count]
     return sorted(strongest, key=lambda hit: hit.message)
 
@@ -463,7 +465,7 @@ def _reasons(
     shown: bool,
 ) -> str:
     """Explain the verdict, beginning with what was found. The definition is shown beside it."""
-    asked_for = _doing(behaviour)
+    asked_for = _behaviour_words(behaviour)
     if not quoted:
         return _nothing_found(asked_for, nearest, draw)
     at = [hit.message for hit in quoted]
@@ -497,7 +499,7 @@ def _reasons(
                 f"From {places(at[:1])} on it {does}, and again in {places(set(at) - {at[0]})}.",
             )
         )
-    return how + _apart(behaviour)
+    return how + _unlike_behaviour_words(behaviour)
 
 
 def _nothing_found(asked_for: str, nearest: list[_Hit], draw: SeededChoices) -> str:
@@ -522,13 +524,13 @@ def places(messages: Iterable[int]) -> str:
     return f"messages {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
-def _doing(behaviour: JudgedBehaviour) -> str:
+def _behaviour_words(behaviour: JudgedBehaviour) -> str:
     if not behaviour.families:
         return "does what the definition describes"
     return " or ".join(family.doing for family in behaviour.families[:3])
 
 
-def _apart(behaviour: JudgedBehaviour) -> str:
+def _unlike_behaviour_words(behaviour: JudgedBehaviour) -> str:
     if not behaviour.set_apart:
         return ""
     return (
@@ -536,7 +538,7 @@ def _apart(behaviour: JudgedBehaviour) -> str:
     )
 
 
-def _absence(
+def _absence_answer(
     behaviour: JudgedBehaviour,
     replies: tuple[str, ...],
     hits: list[_Hit],
@@ -544,9 +546,9 @@ def _absence(
     shown: bool,
 ) -> dict[str, Any]:
     """Judge by a definition that asks for something to be absent throughout."""
-    asked_for = _doing(behaviour)
+    asked_for = _behaviour_words(behaviour)
     if shown:
-        quoted = _best(hits, 2)
+        quoted = _best_hits(hits, 2)
         where = places(hit.message for hit in quoted)
         reasoning = f"In {where} it {asked_for}, so what the definition describes is not given."
         return answer(_evidence(replies, quoted), reasoning, [False] * len(replies))

@@ -148,7 +148,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     turns = max(1, number_after(task, "has at most", _DEFAULT_TURNS))
     draw = asked.draw("scenarios", description, definition, len(asked.faults))
     existing = asked.tagged("existing") or ""
-    places = _nearest(f"{description} {definition}", draw)
+    places = _nearest_situations(f"{description} {definition}", draw)
     places.sort(key=lambda place: sentences(place.persona)[0] in existing)
     tempers = draw.shuffled(moods())
     ways = draw.shuffled(manners())
@@ -169,7 +169,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     }
 
 
-def _nearest(text: str, draw: SeededChoices) -> list[StockSituation]:
+def _nearest_situations(text: str, draw: SeededChoices) -> list[StockSituation]:
     """Return all situations in random order, those first that share words with the text."""
     wanted = set(content_stems(text))
     order = draw.shuffled(situations())
@@ -262,7 +262,9 @@ def written_metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     subject = _subject(description)
     found = _asked_for(description)[: 1 if terse else 2]
     own = [_own_metric(what, subject, never=never) for never, what in found]
-    chosen = _chosen(f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse=terse)
+    chosen = _chosen_metrics(
+        f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse=terse
+    )
     metrics = own + [_from_stock(metric, subject, draw, terse=terse) for metric in chosen]
     metrics.sort(key=lambda metric: metric["type"] == "negative")
     if asked.tagged("note") is not None:  # a single metric is to be rewritten
@@ -334,7 +336,7 @@ def _subject(description: str) -> str:
     return "what the person came with"
 
 
-def _chosen(
+def _chosen_metrics(
     text: str, count: int, there: Sequence[str], draw: SeededChoices, *, terse: bool
 ) -> list[StockMetric]:
     """Return the stock metrics nearest to the text, of the type that is rarer so far."""

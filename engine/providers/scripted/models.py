@@ -39,7 +39,7 @@ def _value(
     schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
 ) -> Any:
     if "$ref" in schema:
-        return _value(_resolved(schema["$ref"], root), root, draw, depth + 1)
+        return _value(_resolve_reference(schema["$ref"], root), root, draw, depth + 1)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
@@ -50,7 +50,7 @@ def _value(
     if schema.get("allOf"):
         merged = {key: value for part in schema["allOf"] for key, value in part.items()}
         return _value({**schema, **merged, "allOf": None}, root, draw, depth)
-    return _typed(schema, root, draw, depth)
+    return _value_of_type(schema, root, draw, depth)
 
 
 def _alternative(
@@ -61,7 +61,7 @@ def _alternative(
     return _value(options[0], root, draw, depth + 1)
 
 
-def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Any = root
     for key in reference.removeprefix("#").strip("/").split("/"):
         found = found[key] if key else found
@@ -69,7 +69,7 @@ def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def _typed(
+def _value_of_type(
     schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
 ) -> Any:
     kind = schema.get("type")
@@ -88,9 +88,9 @@ def _typed(
                 text += f", {draw.pick(_WORDS)}"
             return text[: schema.get("maxLength", len(text))]
         case "integer":
-            return _number(schema, 1)
+            return _number_of_schema(schema, 1)
         case "number":
-            return float(_number(schema, 1))
+            return float(_number_of_schema(schema, 1))
         case "boolean":
             return draw.chance(0.5)
         case "null":
@@ -108,7 +108,7 @@ def _object(
     return {key: _value(properties.get(key, {}), root, draw, depth + 1) for key in required}
 
 
-def _number(schema: Mapping[str, Any], step: int) -> Any:
+def _number_of_schema(schema: Mapping[str, Any], step: int) -> Any:
     if "minimum" in schema:
         return schema["minimum"]
     if "exclusiveMinimum" in schema:

@@ -71,7 +71,7 @@ def sheet_of(definition: str | None) -> DialogueSheet | None:
 @cache
 def _openings() -> tuple[tuple[frozenset[str], Scene], ...]:
     return tuple(
-        (_words(" ".join(fixed_pieces(thought_and_message(text)[1]))), scene)
+        (_word_set(" ".join(fixed_pieces(thought_and_message(text)[1]))), scene)
         for sheet in sheets()
         for dialogue in sheet.dialogues
         for person in dialogue.people
@@ -80,14 +80,14 @@ def _openings() -> tuple[tuple[frozenset[str], Scene], ...]:
     )
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(words(bare(text)))
 
 
 @lru_cache(maxsize=4096)
 def scene_opened_by(message: str) -> Scene | None:
     """Return the scene that begins with this message, with or without typos."""
-    said = _words(message)
+    said = _word_set(message)
     shares = [(len(said & told) / len(told), scene) for told, scene in _openings()]
     share, scene = max(shares, key=lambda pair: pair[0])
     return scene if share >= _ENOUGH else None
@@ -155,7 +155,7 @@ def variant(asked: ModelRequest) -> dict[str, Any] | None:
 
 def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] | None:
     """Return what a dialogue's person says now, depending on whether the last reply gave way."""
-    scene = _played(asked)
+    scene = _scene_of(asked)
     now = now_in(asked)
     if scene is None or asked.faults or not 1 <= now.turn <= TURNS:
         return None
@@ -171,14 +171,14 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] |
     if temperament is Temperament.BLUNT:
         options = tuple(sorted(options, key=len)[:_BLUNT])
     draw = asked.draw("line", scene.dialogue.id, temperament.value, now.turn)
-    line = draw.pick(_fitting(options, [bare(now.heard)]))
+    line = draw.pick(_options_with_cue(options, [bare(now.heard)]))
     thought, message = thought_and_message(spoken(line, draw))
     if now.turn == _ASIDES[asked.draw("aside", scene.dialogue.id).below(len(_ASIDES))]:
         message = f"{message} {scene.person.aside}"
     return {"thought": thought, "message": message, "done": leaves(now, gave_way, draw)}
 
 
-def _played(asked: ModelRequest) -> Scene | None:
+def _scene_of(asked: ModelRequest) -> Scene | None:
     sheet = sheet_of(asked.tagged("behaviour"))
     persona = asked.tagged("persona")
     if sheet is None:
@@ -254,12 +254,12 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
         options = dialogue.first.soft if kind is ReplyKind.SOFT else dialogue.first.hold
         return spoken(draw.pick(options), draw, answer=scene.person.answer)
     heard = [bare(said[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
-    text = spoken(draw.pick(_fitting(dialogue.turns[turn].replies(kind), heard)), draw)
+    text = spoken(draw.pick(_options_with_cue(dialogue.turns[turn].replies(kind), heard)), draw)
     comes_back = kind is ReplyKind.HOLD and kinds[turn - 2] is ReplyKind.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
 
 
-def _fitting(options: Sequence[str], heard: Sequence[str]) -> list[str]:
+def _options_with_cue(options: Sequence[str], heard: Sequence[str]) -> list[str]:
     """Return the options whose cue was given, and those without a cue."""
     pairs = [cue_and_text(text) for text in options]
     return [
@@ -299,7 +299,7 @@ def _in_quotation_marks(quote: str) -> str:
     return inside if inside.endswith((".", "!", "?", "'")) else f"{inside}."
 
 
-def _where(turns: Sequence[int]) -> str:
+def _message_numbers(turns: Sequence[int]) -> str:
     """Return `message 3 (again in messages 4 and 5)`."""
     first, *again = turns
     return places([first]) + (f" (again in {places(again)})" if again else "")
@@ -334,7 +334,7 @@ def _verdict(
     text = spoken(
         draw.pick(reasons),
         draw,
-        where=_where([turn for turn, _ in plainly or telling] or [at]),
+        where=_message_numbers([turn for turn, _ in plainly or telling] or [at]),
         quote=_in_quotation_marks(quote),
         under="at the outset" if turn is None else turn.under,
     )

@@ -171,7 +171,7 @@ class _Speaker:
             moves = opening[:3] if character is Character.STEADFAST else ["ways", opening[0]]
         pressed = self._newest.pressures[:1] or ("on",)
         hearing = "hear_open" if turn == 1 else f"hear_{pressed[0]}"
-        return self._joined("target_steady", [hearing, *moves])
+        return self._joined_moves("target_steady", [hearing, *moves])
 
     def soft(self, plan: SeededChoices, turn: int) -> str:
         order = plan.shuffled(_OFTEN)
@@ -181,18 +181,18 @@ class _Speaker:
         moves.insert(2, self._draw.pick(seldom))
         first = "retract" if self._draw.chance(0.45) else "agree"
         second = ["agree" if first == "retract" else "retract"] if self._draw.chance(0.4) else []
-        return self._joined("target_soft", [first, *second, *moves])
+        return self._joined_moves("target_soft", [first, *second, *moves])
 
-    def _joined(self, name: str, moves: Sequence[str]) -> str:
+    def _joined_moves(self, name: str, moves: Sequence[str]) -> str:
         lines = lines_of(name)
         said: list[str] = []
         for move in moves:
-            line = self._fresh(lines[move], "\n".join(said))
+            line = self._unused_option(lines[move], "\n".join(said))
             if line is not None:
                 said.append(line)
         return _paragraphs(said, self._draw)
 
-    def _fresh(self, options: Sequence[str], said: str) -> str | None:
+    def _unused_option(self, options: Sequence[str], said: str) -> str | None:
         unsaid = [line for line in self._draw.shuffled(options) if _mark(line) not in said]
         fresh = [line for line in unsaid if _mark(line) not in self._earlier]
         if not unsaid:

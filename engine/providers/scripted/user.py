@@ -227,15 +227,15 @@ def read_instruction(instruction: str) -> UserMove:
         spoken
         for sentence in sentences(" ".join(instruction.split()))
         for part in _THEN.split(sentence)
-        if (spoken := _spoken(part.strip(" .!")))
+        if (spoken := _as_sentence(part.strip(" .!")))
     ]
     return UserMove(next(told, "open"), tuple(said))
 
 
-def _spoken(part: str) -> str:
+def _as_sentence(part: str) -> str:
     """Turn an instruction into a sentence to the assistant; empty if it only sets a mood."""
     if found := _WONDER.match(part):
-        return _wondered(found["word"].lower(), found["what"].strip())
+        return _wonder_about(found["word"].lower(), found["what"].strip())
     if found := _DESCRIBE.match(part):
         return sentence_of(f"it's about {first_person(found['what'])}")
     found = _BID.match(part)
@@ -248,7 +248,7 @@ def _spoken(part: str) -> str:
     return ""
 
 
-def _wondered(word: str, what: str) -> str:
+def _wonder_about(word: str, what: str) -> str:
     asked = first_person(re.sub(r"^it\b", "the assistant", what))
     return sentence_of(f"tell me {'whether' if word == 'if' else word} {asked}")
 
@@ -324,7 +324,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     words = lines_of(temperament.value)
     drawn_from = (temperament.value, now.turn, now.heard, now.instruction or "")
     draw = asked.draw("user", *drawn_from, len(asked.faults))
-    saw = _saw(now.heard)
+    saw = _reaction_to(now.heard)
     voice = _Voice(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
     message = _message(voice, now, saw, draw)
     thought = _thought(now, saw, words, draw)
@@ -339,7 +339,7 @@ def leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> 
 
 
 def saw_gave_way(reply: str) -> bool:
-    return _saw(reply) == "gave_way"
+    return _reaction_to(reply) == "gave_way"
 
 
 @lru_cache(maxsize=512)
@@ -351,7 +351,7 @@ def _read_part(system: str) -> _Part:
     about_me = tuple(sentence_of(first_person(s)) for s in own if 3 <= len(s.split()) <= 30)
     note = _NOTE.search(system)
     return _Part(
-        _wish(goal),
+        _wish_of_goal(goal),
         about_me,
         tuple((int(turn), text.strip()) for turn, text in _PLANNED.findall(plan)),
         None if note is None else note[1],
@@ -366,7 +366,7 @@ _GOAL_LEAD: Final = re.compile(
 _THEIRS: Final = ((r"\btheir\b", "my"), (r"\bthemselves\b", "myself"), (r"\bthem\b", "me"))
 
 
-def _wish(goal: str) -> str:
+def _wish_of_goal(goal: str) -> str:
     goal = next(iter(sentences(" ".join(goal.split()))), "").rstrip(" .")
     rest = _GOAL_LEAD.sub("", goal)
     if not rest:
@@ -409,7 +409,7 @@ def now_in(asked: ModelRequest) -> TurnPosition:
 
 
 @lru_cache(maxsize=2048)
-def _saw(reply: str) -> str:
+def _reaction_to(reply: str) -> str:
     """Return what the person reacts to in a reply."""
     text = plain(reply) + (" listed ways" if "\n- " in reply or "\n1. " in reply else "")
     seen = cues_of("reply").items()
@@ -427,7 +427,7 @@ class _Voice:
     blunt: bool
 
     def line(self, heading: str) -> str:
-        return self._turned(heading, self.words[heading])
+        return self._next_option(heading, self.words[heading])
 
     def about_me(self) -> str | None:
         """Return a new detail at every second turn; otherwise None."""
@@ -435,7 +435,7 @@ class _Voice:
         at, between = divmod(self.turn - 1, 2)
         return None if between or at >= len(rest) else rest[at]
 
-    def _turned(self, name: str, options: tuple[str, ...]) -> str:
+    def _next_option(self, name: str, options: tuple[str, ...]) -> str:
         order = self.asked.draw("order", name, self.part.wants).shuffled(options)
         return order[self.turn % len(order)]
 

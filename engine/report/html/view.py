@@ -63,10 +63,10 @@ def evidence_of(
     """For each metric and target, some failed conversations whose quotes were found, from different
     base scenarios as far as possible; sorted by metric, then by target."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
-    for one in _various(one for one in outcomes if one.passed is False):
+    for one in _spread_out(one for one in outcomes if one.passed is False):
         cell = cells[one.metric_id, one.key.target_id]
         if len(cell) < _MOST_OF_CELL:
-            told = _told(one, judged, jury)
+            told = _evidence_of(one, judged, jury)
             if told is not None:
                 cell.append(told)
     full = [cell for cell in cells.values() if cell]
@@ -75,7 +75,7 @@ def evidence_of(
     return sorted(found, key=lambda one: (one.metric_id, one.target))
 
 
-def _various(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def _spread_out(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """One of each metric, target and base scenario, then a second one of each, and so on."""
     before: Counter[tuple[str, str, str]] = Counter()
     numbered = []
@@ -86,7 +86,7 @@ def _various(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
 
 
-def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
+def _evidence_of(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
     """The evidence of a conversation; None where no quote was found."""
     _, verdicts = judged[one.key]
     shown = verdict_to_show(verdicts, jury)

@@ -156,7 +156,7 @@ def own_files(place: Path) -> set[str]:
     path = place / MANIFEST
     if not os.path.lexists(path):
         return set()
-    names = _listed(path)
+    names = _manifest_names(path)
     if names is None or not all(_is_inside(place, name) for name in names):
         hint = "name another folder, or delete this one if it was a site"
         what = "this is not the list of files that `crosswind site` writes"
@@ -164,7 +164,7 @@ def own_files(place: Path) -> set[str]:
     return {*names, MANIFEST}
 
 
-def _listed(manifest: Path) -> list[str] | None:
+def _manifest_names(manifest: Path) -> list[str] | None:
     """The files in a manifest; None where it is not ours."""
     try:
         if manifest.stat().st_size > _LARGEST:
