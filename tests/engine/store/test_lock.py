@@ -199,6 +199,7 @@ def test_a_process_that_cannot_be_looked_up_is_not_taken_for_gone() -> None:
         assert not send(signal.SIGKILL, other)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="there is no /bin/ps")
 def test_ps_tells_everybody_the_same_start(monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
