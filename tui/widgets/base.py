@@ -1,5 +1,5 @@
-"""A view that draws single lines, under all the others, and the sizes of the terminal at which
-what is shown is laid out anew."""
+"""The base of all views that draw single lines, and the terminal sizes at which the layout
+changes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from textual.strip import Strip
 from tui.text.ink import Ink, Line, Piece
 
 STRIPS_KEPT = 600
-"""More than the rows of the largest screen; what is scrolled to is drawn anew in no time."""
+"""More than the rows of the largest screen; rows scrolled into view are quick to draw."""
 
 
 class LineView(ScrollView, inherit_bindings=False):
-    """A view of rows. A subclass says how many there are and draws one; it never has children."""
+    """A view of rows, without child widgets. A subclass gives their number and draws each."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "go_down", "down", show=False),
@@ -50,7 +50,7 @@ class LineView(ScrollView, inherit_bindings=False):
         self._strips: LRUCache[int, Strip] = LRUCache(STRIPS_KEPT)
 
     def on_resize(self, event: events.Resize) -> None:
-        """What was drawn is as wide as the view was. Textual calls this after a subclass's own."""
+        """Redraw, as strips have the old width. Textual runs this after a subclass's handler."""
         del event
         self.redraw()
 
@@ -58,32 +58,32 @@ class LineView(ScrollView, inherit_bindings=False):
         raise NotImplementedError
 
     def row(self, index: int) -> Line:
-        """What row `index` shows."""
+        """The contents of row `index`."""
         raise NotImplementedError
 
     def row_back(self, index: int) -> Ink | None:
-        """The ink whose background lies behind the whole row; None for the view's own."""
+        """The ink whose background fills the row; None for the view's own background."""
         return None
 
     @property
     def line_width(self) -> int:
-        """In cells, without the scroll bar; at least 1, also before it is laid out."""
+        """The width in cells without the scroll bar; at least 1, even before layout."""
         return max(self.scrollable_content_region.width, 1)
 
     @property
     def page_height(self) -> int:
-        """In rows; at least 1, also before it is laid out."""
+        """The height in rows; at least 1, even before layout."""
         return max(self.scrollable_content_region.height, 1)
 
     @property
     def top(self) -> int:
-        """The first row that is seen."""
+        """The number of the first visible row."""
         return self.scroll_offset.y
 
     def render_line(self, y: int) -> Strip:
         index = self.top + y
         if index >= self.row_count():
-            # painted, too: what stood there before would stay on the screen
+            # painted too, or what was there before would stay on the screen
             return Strip.blank(self.line_width, self.ink(Ink.TEXT))
         strip = self._strips.get(index)
         if strip is None:
@@ -92,14 +92,14 @@ class LineView(ScrollView, inherit_bindings=False):
         return strip
 
     def paint(self, line: Line, back: Ink | None = None) -> Strip:
-        """The line as wide as the view."""
+        """Render a line to the width of the view, on the background of `back`."""
         behind = None if back is None else self._behind(back)
         base = self.ink(Ink.TEXT) if behind is None else self.ink(Ink.TEXT) + behind
         strip = Strip(self._segments(line, behind)).adjust_cell_length(self.line_width, base)
         return strip.simplify()  # each change of style is told to the terminal
 
     def _behind(self, back: Ink) -> Style:
-        """A background; sixteen colours have none that suits, so there it is reversed instead."""
+        """The background of `back`; reversed in 16 colours, none of which suits as a background."""
         style = self.ink(back)
         return Style(bgcolor=style.bgcolor, reverse=style.reverse)
 
@@ -110,8 +110,8 @@ class LineView(ScrollView, inherit_bindings=False):
                 yield Segment(text, style if behind is None else style + behind)
 
     def ink(self, ink: Ink) -> Style:
-        """On the ground of this view. The app has what the inks look like, once for all views:
-        for each of them by itself, Textual would work it out at each change of anything."""
+        """The style of an ink in this view. The app computes the look of each ink once for all
+        views; per view, Textual would recompute it at every change."""
         style = self._styles_by_ink.get(ink)
         if style is None:
             look = self.app.get_component_styles(ink.component).partial_rich_style
@@ -120,13 +120,13 @@ class LineView(ScrollView, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        # called when the theme changes: an ink looks otherwise then, and so does every strip
+        # called when the theme changes, which changes every ink and so every strip
         self._styles_by_ink.clear()
         self._strips.clear()
 
     def redraw(self, first: int = 0, last: int | None = None) -> None:
-        """Rows `first` to before `last` have changed; to the end of the view without `last`."""
-        # by what is kept and not by number: a long text has 100,000 rows, of which 600 are
+        """Redraw rows `first` up to `last`, exclusive; without `last`, to the end of the view."""
+        # over the kept strips, not over rows: a long text has 100,000 rows, of which 600 are kept
         for index in list(self._strips.keys()):
             if index >= first and (last is None or index < last):
                 self._strips.discard(index)
@@ -137,20 +137,19 @@ class LineView(ScrollView, inherit_bindings=False):
             self.refresh(Region(0, seen_first, self.line_width, seen_last - seen_first))
 
     def measure(self, rows: int) -> None:
-        """There are so many rows now.
+        """Set the number of rows.
 
-        The width is left at nothing: Textual looks at the scroll bar again only where the virtual
-        size differs from the view's own, and with a width it would be the same now and then.
-        """
+        The virtual width stays 0. Textual updates the scroll bar only if the virtual size differs
+        from the view's own, and with a width the two would sometimes be equal."""
         size = Size(0, rows)
-        # setting it has Textual lay the view out anew, which most calls have no reason for
+        # setting it makes Textual lay out the view again, which most calls do not need
         if size != self.virtual_size:
             self.virtual_size = size
 
     def jump(self, top: int) -> None:
         """Scroll at once so that row `top` is the first one seen."""
-        # force: a view whose overflow is hidden is moved by keys all the same; not animated, as
-        # each frame on the way goes to the terminal
+        # force: keys must also scroll a view whose overflow is hidden; not animated, as each frame
+        # on the way goes to the terminal
         self.scroll_to(y=top, animate=False, force=True)
 
     def action_go_down(self) -> None:
@@ -174,7 +173,7 @@ class LineView(ScrollView, inherit_bindings=False):
 
 SIDE_BY_SIDE: Final = 112
 NOT_TINY: Final = 14
-"""Cells from which on two panes stand side by side, and rows from which on there is more than one
-pane."""
+"""In this many cells or more, panes stand side by side; with fewer rows than `NOT_TINY`, only one
+pane is shown."""
 BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (SIDE_BY_SIDE, "-normal"), (170, "-wide")]
 BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (NOT_TINY, "-short"), (32, "-tall")]

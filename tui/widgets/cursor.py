@@ -1,4 +1,4 @@
-"""Views with a cursor: keys and clicks move it, Enter or a second click opens what it is on."""
+"""Views with a cursor. Keys and clicks move it; Enter or a second click opens its item."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from tui.widgets.base import LineView
 
 
 class CursorView(LineView):
-    """Items stand below one another, each on one row or on several that follow each other.
+    """A view of items below one another, each on one row or several consecutive rows.
 
-    A subclass says how many items there are, which rows each takes, and what opening one does.
-    What an item is, a row of a table or a cell of a grid, is the subclass's own.
-    """
+    A subclass defines the number of items, the rows of each, and what opening one does. An item may
+    be a row of a table or a row of a grid."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
 
     class Moved(Message):
-        """The cursor is on another item."""
+        """The cursor has moved to another item."""
 
         def __init__(self, view: CursorView) -> None:
             super().__init__()
@@ -33,16 +32,16 @@ class CursorView(LineView):
         self._item: int | None = None
 
     def hint(self, action: str) -> str | None:
-        """What a key would do now; see `Hinting`."""
+        """The hint of a key; see `Hinting`."""
         return "" if action == "open" and self._item is None else None
 
     @property
     def item(self) -> int | None:
-        """The number of the item that the cursor is on, from 0; None where it is on none."""
+        """The number of the item under the cursor, from 0; None if there is none."""
         return self._item
 
     def item_count(self) -> int:
-        """An item for each row, unless a subclass says otherwise."""
+        """The number of items; by default, of rows."""
         return self.row_count()
 
     def item_rows(self, item: int) -> range:
@@ -50,12 +49,12 @@ class CursorView(LineView):
         return range(item, item + 1)
 
     def item_at(self, row: int, column: int) -> int | None:
-        """The item at this row of the view and this column of the screen; None where none is."""
+        """The item at this row of the view and column of the screen; None if there is none."""
         del column
         return row if 0 <= row < self.item_count() else None
 
     def action_open(self) -> None:
-        """Enter was pressed, or the item under the cursor clicked again."""
+        """Open the item under the cursor, on Enter or a second click."""
         raise NotImplementedError
 
     def row_back(self, index: int) -> Ink | None:
@@ -64,12 +63,11 @@ class CursorView(LineView):
         return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
 
     def move_to(self, item: int) -> None:
-        """Put the cursor on an item, the first or last one where there is none of that number."""
+        """Put the cursor on an item; a number out of range is clamped to the first or last item."""
         if not self.item_count():
             return
         before, after = self._item, max(min(item, self.item_count() - 1), 0)
-        # both rows and nothing between: over a thin line a cursor that moves costs two rows, not a
-        # screen
+        # only the two rows: over a slow line, moving the cursor then sends two rows, not a screen
         self.redraw_item(before)
         self._item = after
         self.redraw_item(after)
@@ -81,7 +79,7 @@ class CursorView(LineView):
         self.move_to((self._item or 0) + step)
 
     def bring_into_view(self, item: int) -> None:
-        """Scroll no further than it takes for the whole item to be seen."""
+        """Scroll by as little as shows the whole item."""
         rows = self.item_rows(item)
         if rows.start < self.top:
             self.jump(rows.start)
@@ -89,7 +87,7 @@ class CursorView(LineView):
             self.jump(rows.stop - self.page_height)
 
     def redraw_item(self, item: int | None) -> None:
-        """Where it is on one."""
+        """Redraw the rows of an item; nothing if it is None."""
         if item is not None:
             rows = self.item_rows(item)
             self.redraw(rows.start, rows.stop)
@@ -105,7 +103,7 @@ class CursorView(LineView):
         item = self.item_at(self.top + event.y, event.x)
         if item is None:
             return
-        # the first click put the cursor there, so the second means the item and not its place
+        # the first click put the cursor there, so the second opens the item
         if event.chain > 1 and item == self._item:
             self.action_open()
         self.move_to(item)
@@ -133,7 +131,7 @@ HEAD_ROWS: Final = 1
 
 
 class GridView(CursorView):
-    """Its items are rows; a subclass says how many columns there are and which of them fit."""
+    """A grid whose items are rows; a subclass defines the columns and which of them fit."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "aside(1)", "next cell", show=False),
@@ -148,23 +146,23 @@ class GridView(CursorView):
         raise NotImplementedError
 
     def bring_column_into_view(self) -> None:
-        """Move the columns sideways until the cursor's is seen."""
+        """Scroll the columns until the cursor's is visible."""
         raise NotImplementedError
 
     def column_at(self, x: int) -> int | None:
-        """The column of cells at this column of the screen; None where there is none."""
+        """The column of cells at column `x` of the screen; None if there is none."""
         raise NotImplementedError
 
     def item_rows(self, item: int) -> range:
         return range(item + HEAD_ROWS, item + HEAD_ROWS + 1)
 
     def row_back(self, index: int) -> Ink | None:
-        """The cursor's cell stands in brackets, so its row needs no ground of its own."""
+        """None: brackets mark the cursor's cell, so its row needs no background."""
         del index
         return None
 
     def put(self, row: int, column: int) -> None:
-        """Put the cursor on the cell, or the nearest that there is."""
+        """Put the cursor on the cell, or on the nearest one that exists."""
         before = (self._item, self._column)
         self._item = max(min(row, self.item_count() - 1), 0)
         self._column = max(min(column, self.column_count() - 1), 0)
@@ -178,7 +176,7 @@ class GridView(CursorView):
         self.put(item, self._column)
 
     def bring_into_view(self, item: int) -> None:
-        """With the heading above the first row."""
+        """Scroll to a row; to the first one with the heading above it."""
         if item == 0:
             self.jump(0)
         else:

@@ -1,6 +1,5 @@
-"""Grids of results: a rate for each metric and target, a number and a bar in every cell, so that
-colour is extra; and outcomes, a row for each target, a group of cells for each variant, a cell a
-sample."""
+"""Two grids: a heat map of rates by metric and target, with a number and a bar in each cell so that
+colour is redundant; and outcomes by target and variant, with one cell per sample."""
 
 from __future__ import annotations
 
@@ -22,31 +21,31 @@ BAD_BELOW: Final = 0.4
 
 
 class HeatCell(NamedTuple):
-    """By the numbers of its metric and its target, from 0."""
+    """A cell by the numbers of its metric and its target, from 0."""
 
     row: int
     column: int
 
 
 class HeatRow(NamedTuple):
-    """A metric; its mark says something of it that is not in its cells."""
+    """A metric, and a mark for what its cells do not say."""
 
     name: str
     mark: str = ""
 
 
 class Heat(NamedTuple):
-    """A rate, and how it is said; None where there is none."""
+    """A rate and its text; the rate is None if nothing was scored."""
 
     rate: float | None
     said: str
 
 
 class HeatMap(GridView):
-    """A row for each metric, a column for each target."""
+    """A heat map: a row for each metric, a column for each target."""
 
     class Opened(Message):
-        """A person wants to see what lies behind this cell."""
+        """A user has opened this cell."""
 
         def __init__(self, spot: HeatCell) -> None:
             super().__init__()
@@ -58,7 +57,7 @@ class HeatMap(GridView):
         self._columns: Sequence[str] = ()
         self._cells: Mapping[HeatCell, Heat] = {}
         self._first = 0
-        """The first column that is seen."""
+        """The first visible column."""
 
     @property
     def cursor(self) -> HeatCell:
@@ -174,11 +173,11 @@ CELL: Final = 3
 BETWEEN: Final = 2
 TARGET_WIDTH: Final = (8, 26)
 ROOM_FOR_WHO: Final = 20
-"""Cells of a group from which on it says who it is about."""
+"""A group of this many cells or more also shows who it is about."""
 
 
 class Group(NamedTuple):
-    """Cells that belong together, and who they are about where there is room to say it."""
+    """A group of cells, and who they are about, shown if there is room."""
 
     name: str
     who: str = ""
@@ -190,7 +189,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A cell: its row, its group, and its place in the group."""
+    """A cell by its row, its group, and its position in the group."""
 
     row: int
     group: int
@@ -198,10 +197,10 @@ class GridCell:
 
 
 class OutcomeGrid(GridView):
-    """A cell's column is its group's number times the cells of a group, and its place in there."""
+    """Outcomes in groups of cells; a column's number counts the cells of all groups."""
 
     class Opened(Message):
-        """A person wants to see more of this cell."""
+        """A user has opened this cell."""
 
         def __init__(self, spot: GridCell) -> None:
             super().__init__()
@@ -226,7 +225,7 @@ class OutcomeGrid(GridView):
         cells: int,
         glyphs: Mapping[GridCell, Piece],
     ) -> None:
-        """Rows and groups by their names; so many cells in each; a glyph of one cell for each."""
+        """Show rows and groups by name: `cells` cells per group, a one-cell glyph for each."""
         if (names, groups, cells, glyphs) == (
             self._names,
             self._groups,
@@ -313,7 +312,7 @@ class OutcomeGrid(GridView):
         known = dict.fromkeys(one.who for one in self._groups)
         cut = [shorten(who, room) for who in known]
         who = shorten(each.who, room)
-        # variants often begin alike
+        # the texts of variants often begin alike
         who = who if cut.count(who) == 1 else told_apart(tuple(known), room)[each.who]
         return f"{each.name} {who}".rstrip()
 

@@ -1,4 +1,4 @@
-"""The footer: what keys do here, the most useful first. Help and the way out are never left out."""
+"""The footer: what the keys do here, the most useful first. Help and quit always have room."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ ORDER: Final = (
     "theme",
     "command_palette",
 )
-"""Actions in the order in which they get room."""
+"""Actions in the order in which they are given room."""
 ALWAYS: Final = ("help", "leave_root", "back", "close", "stay")
 
 
 class Hint(NamedTuple):
-    """A key, what it does in a word or two, and what a click on it does."""
+    """A key, its effect in a word or two, and the action that a click on it runs."""
 
     key: str
     text: str
@@ -101,7 +101,7 @@ class Hint(NamedTuple):
     node: DOMNode
 
     def up_to(self, key: str) -> Hint:
-        """One hint for several keys, this one's and `key`, that differ only in their object."""
+        """Add `key` to the hint: `1-2` for consecutive digits, else both keys."""
         before, _, last = self.key.rpartition(" ")
         if not (last[-1:] + key).isdigit() or int(key) != int(last[-1]) + 1:
             return self._replace(key=f"{self.key} {key}")
@@ -109,12 +109,12 @@ class Hint(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The cells that this key and its words take."""
+        """The width of the key and its text in cells."""
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 
 class _Possible(NamedTuple):
-    """A key that acts here, whether or not there is something for it to do."""
+    """An enabled key binding, whether or not it has anything to do now."""
 
     binding: Binding
     node: DOMNode
@@ -122,16 +122,16 @@ class _Possible(NamedTuple):
 
 
 def _is_typed(key: str, screen: Screen[object]) -> bool:
-    """Whether it only puts a letter into what has the focus. Textual says so of built-in keys."""
+    """Whether the focused widget, such as an input, would consume the key as a character."""
     focused = screen.focused
-    # `slash` and its like are no names of Unicode, by which Textual would know what they type
+    # names such as `slash` are not Unicode names, so Textual cannot tell what they type
     character = KEY_NAMES.get(key, "")
     typed = character if len(character) == 1 and character.isascii() else key_to_character(key)
     return focused is not None and focused.check_consume_key(key, typed)
 
 
 class KeyLine(LineView):
-    """One row. A click on a hint does what its key does."""
+    """The footer's row. A click on a hint runs its key's action."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -181,7 +181,7 @@ class KeyLine(LineView):
         self.look()
 
     def look(self) -> None:
-        """Ask what each key would do now, and show what has changed."""
+        """Ask each key for its hint, and redraw if any has changed."""
         hints: dict[str, Hint] = {}
         told: set[str] = set()
         for binding, node, whole in self._possible:
@@ -193,7 +193,7 @@ class KeyLine(LineView):
             if action not in hints:
                 key = key_name(binding.key)
                 hints[action] = Hint(key, now or binding.description, binding.action, node)
-            # `go('Live')` and its like are one hint for a row of keys: `1-5 screens`
+            # actions such as `go('Live')` share one hint for a range of keys: `1-5 screens`
             elif several:
                 hints[action] = hints[action].up_to(key_name(binding.key))
         kept = [hints[action] for action in ALWAYS if action in hints]
@@ -203,10 +203,9 @@ class KeyLine(LineView):
             self.redraw()
 
     def _placed(self) -> list[tuple[int, Hint]]:
-        """Where each hint that has room begins."""
+        """The hints that fit, each with its first column."""
         width = self.line_width - 1
-        # help and the way out first: they stand at the right end, and the others share what is
-        # left
+        # help and quit first: they stand at the right end, and the others share the remaining width
         kept = sum(hint.width for hint in self._kept) + 2 * max(len(self._kept) - 1, 0)
         placed: list[tuple[int, Hint]] = []
         at = 1

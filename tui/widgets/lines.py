@@ -1,5 +1,5 @@
-"""Plain lines: one with something at both ends, a list of them, one of which a line can be chosen,
-one with a cursor and marks that stay with a thing, and the names of sections."""
+"""Plain lines: a list, a list to choose from, a line with a left and a right end, a strip of
+section names, and a list of entries with a cursor and marks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.widgets.cursor import CursorView
 
 
 class Lines(LineView):
-    """Shows lines, as many as there are."""
+    """A list of lines, by default as high as their number."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Lines(LineView):
         id: str | None = None,  # noqa: A002  (Textual's name for it)
         high: bool = False,
     ) -> None:
-        """`high` is a view whose height does not come from its lines."""
+        """With `high`, the height does not follow from the number of lines."""
         super().__init__(id=id)
         self._lines = lines
         self._high = high
@@ -41,7 +41,7 @@ class Lines(LineView):
         self.measure(len(self._lines))
 
     def show(self, lines: Sequence[Line]) -> None:
-        """These lines in place of those before."""
+        """Replace the lines."""
         if lines == self._lines:
             return
         self._lines = lines
@@ -66,7 +66,7 @@ class ChoiceList(Lines, CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "choose")]
 
     class Chosen(Message):
-        """A person has chosen the line with this number."""
+        """A user has chosen the line with this number."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
@@ -85,7 +85,7 @@ class ChoiceList(Lines, CursorView):
         self.move_to(0)
 
     def row_back(self, index: int) -> Ink | None:
-        """As if it had the focus, which a dialog's line may have meanwhile."""
+        """The cursor's ink as if focused: the dialog's input line may hold the focus meanwhile."""
         return Ink.CURSOR if index == self._item else None
 
     def on_click(self, event: events.Click) -> None:
@@ -99,7 +99,7 @@ class ChoiceList(Lines, CursorView):
 
 
 class OneLine(LineView):
-    """What is at the right stays whole where the left still says enough."""
+    """One line with two ends. The left end is cut first, as long as it stays meaningful."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -111,7 +111,7 @@ class OneLine(LineView):
         self._left: Line = ()
         self._right: Line = ()
         self._fill = fill
-        """Whether a thin line joins the two ends; what is at the right then gives way first."""
+        """Whether a thin line joins the two ends; the right end is then left out first."""
 
     def show(self, left: Line, right: Line = ()) -> None:
         if (left, right) != (self._left, self._right):
@@ -133,13 +133,13 @@ class OneLine(LineView):
 
 
 class Blank(Widget):
-    """An empty row or column between two things."""
+    """An empty row or column between two widgets."""
 
     BLANK = True
 
 
 class SectionStrip(LineView):
-    """A click on a name chooses it. Where not all have room, those around the chosen one do."""
+    """Section names to click on. Those before the chosen one are the first left out."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -147,7 +147,7 @@ class SectionStrip(LineView):
     """
 
     class Chosen(Message):
-        """A person wants to see this section."""
+        """A user has chosen this section."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -184,7 +184,7 @@ class SectionStrip(LineView):
                 return
 
     def _placed(self) -> list[tuple[int, str]]:
-        """Where each name that has room begins."""
+        """The names that fit, each with its first column."""
         names = list(self._names)
         while sum(cell_len(name) + 2 for name in names) + 2 > self.line_width and len(names) > 1:
             names.pop(0 if names[0] != self._chosen else -1)
@@ -197,20 +197,20 @@ class SectionStrip(LineView):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row."""
+    """One row of `Entries`."""
 
     key: Hashable
     left: Line
     right: Line = ()
-    """At the right end; left out where there is no room."""
+    """Shown at the right end; left out if there is no room."""
     can_mark: bool = False
 
 
 class Entries(CursorView):
-    """Rows by their keys: cursor and marks stay with what they are on."""
+    """Rows identified by keys: the cursor and the marks follow a key when rows move."""
 
     class Opened(Message):
-        """A person wants to see more of this."""
+        """A user has opened the entry with this key."""
 
         def __init__(self, key: Hashable) -> None:
             super().__init__()
@@ -223,11 +223,11 @@ class Entries(CursorView):
 
     @property
     def cursor(self) -> Hashable | None:
-        """The key of what it is on; None where there is nothing."""
+        """The key of the entry under the cursor; None if there are no entries."""
         return None if self._item is None else self._entries[self._item].key
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """These now. The cursor stays with what it is on, or where that was."""
+        """Replace the entries. The cursor stays on its entry, or if that is gone, in its place."""
         if entries == self._entries:
             return
         before, cursor = self._entries, self.cursor
@@ -240,14 +240,14 @@ class Entries(CursorView):
         self.measure(len(entries))
         if len(before) == len(entries):
             for index, (old, new) in enumerate(zip(before, entries, strict=True)):
-                # row by row: a list that changes in one place sends one row to the terminal
+                # row by row: a change in one place sends one row to the terminal
                 if old != new:
                     self.redraw(index, index + 1)
         else:
             self.redraw()
 
     def go_to(self, key: Hashable) -> bool:
-        """Put the cursor on this; whether it is there."""
+        """Put the cursor on the entry with this key. Returns whether there is one."""
         place = next((at for at, each in enumerate(self._entries) if each.key == key), None)
         if place is not None:
             self.move_to(place)
@@ -267,7 +267,7 @@ class Entries(CursorView):
         self.measure(len(self._entries))
 
     def toggle_mark(self) -> None:
-        """Mark what the cursor is on, or no longer, and go on to the next."""
+        """Mark or unmark the entry under the cursor, and move to the next."""
         if self._item is None:
             return
         entry = self._entries[self._item]

@@ -1,4 +1,4 @@
-"""Lines that a function draws for the width there is, some of which lead to something."""
+"""Lines drawn by a function for the current width, some of which can be opened."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from tui.widgets.cursor import CursorView
 
 
 class SheetRow(NamedTuple):
-    """A line of a sheet, and what it leads to."""
+    """A line of a sheet, and what it opens."""
 
     line: Line
     key: Hashable | None = None
-    """What it leads to; rows of one thing stand together and share it. None where it leads
-    nowhere."""
+    """What the row opens; consecutive rows may share it. None if it opens nothing."""
 
 
 Drawing = Callable[[int], Sequence[SheetRow]]
-"""From a width in cells to rows."""
+"""Draws the rows for a width in cells."""
 
 
 class Sheet(CursorView):
-    """The cursor passes over what leads nowhere, and stays with a thing when the sheet is drawn
-    anew."""
+    """A view whose cursor skips rows that open nothing, and keeps its key when the sheet is
+    redrawn."""
 
     class Opened(Message):
-        """A person wants to see what lies behind this."""
+        """A user has opened the rows with this key."""
 
         def __init__(self, key: Hashable) -> None:
             super().__init__()
@@ -42,22 +41,22 @@ class Sheet(CursorView):
         id: str | None = None,  # noqa: A002  (Textual's name for it)
         fit: bool = False,
     ) -> None:
-        """`fit` is a sheet as high as its rows."""
+        """With `fit`, the sheet is as high as its rows."""
         super().__init__(id=id)
         self._fit = fit
         self._drawing: Drawing = _nothing
         self._rows: Sequence[SheetRow] = ()
         self._keys: Sequence[Hashable] = ()
         self._spans: Sequence[range] = ()
-        """The rows of each key."""
+        """The rows of each key, in the order of `_keys`."""
 
     @property
     def cursor(self) -> Hashable | None:
-        """The key of what it is on; None where nothing leads anywhere."""
+        """The key under the cursor; None if no row can be opened."""
         return None if self._item is None else self._keys[self._item]
 
     def show(self, drawing: Drawing, *, from_top: bool = False) -> None:
-        """What this draws, now and in any other width."""
+        """Show what `drawing` draws, now and after each change of width."""
         self._drawing = drawing
         if from_top:
             self._item = None
@@ -90,7 +89,7 @@ class Sheet(CursorView):
             self.post_message(self.Opened(self._keys[self._item]))
 
     def move_by(self, step: int) -> None:
-        """To the next thing; where there is none, on to what stands beyond the last."""
+        """Move by `step` keys; beyond the first or last key, scroll instead."""
         item = -1 if self._item is None else self._item + step
         if 0 <= item < len(self._keys):
             self.move_to(item)
@@ -98,7 +97,7 @@ class Sheet(CursorView):
             self.jump(self.top + step)
 
     def bring_into_view(self, item: int) -> None:
-        """With what stands above the first thing, where there is room for both."""
+        """Scroll to a key; to the first one with what is above it, if both fit."""
         if item == 0 and self.item_rows(0).stop <= self.page_height:
             self.jump(0)
         else:
@@ -119,7 +118,7 @@ class Sheet(CursorView):
         self.jump(self.row_count())
 
     def _lay(self) -> None:
-        # a section that is hidden is drawn when it is shown: it has no width yet
+        # a hidden section has no width yet; it is drawn when it is shown
         if not self.display:
             return
         rows = self._drawing(self.line_width)
@@ -137,7 +136,7 @@ class Sheet(CursorView):
         self.redraw()
 
     def _turn_page(self, direction: int) -> None:
-        """And take the cursor along, to the first thing that is seen whole."""
+        """Scroll by a page, and move the cursor to the first key that is wholly visible."""
         self.jump(self.top + direction * max(self.page_height - 1, 1))
         seen = [
             item

@@ -1,7 +1,5 @@
-"""Two texts beside each other, part by part: what belongs together begins on the same row.
-
-Both scroll as one. What has the same key on both sides belongs together.
-"""
+"""Two texts side by side, scrolled together. Blocks with the same key on both sides begin on the
+same row."""
 
 from __future__ import annotations
 
@@ -21,10 +19,10 @@ _BETWEEN: Final = Piece("│", Ink.RULE)
 
 
 class _Part(NamedTuple):
-    """Rows of each side that stand beside each other: where they begin and how many there are."""
+    """Rows of both sides that stand beside each other: their first rows and their numbers."""
 
     key: Hashable
-    """Of the block that it begins with on both sides; None for what is before the first."""
+    """The key of the block that it begins with on both sides; None for rows before the first."""
     begins_turn: bool
     tops: tuple[int, int]
     heights: tuple[int, int]
@@ -35,7 +33,7 @@ class _Part(NamedTuple):
 
 
 class SideBySide(LineView):
-    """`{` and `}` go from rule to rule."""
+    """A view of two documents side by side. `{` and `}` go from rule to rule."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_curly_bracket", "previous_rule", "previous turn", show=False),
@@ -50,7 +48,7 @@ class SideBySide(LineView):
         self._tops: list[int] = [0]
 
     def show(self, left: Sequence[Block], right: Sequence[Block]) -> None:
-        """Show these; what a person is reading stays where it is, if it is still there."""
+        """Show these blocks; what the user is reading stays in place if it is still there."""
         if (left, right) == self._sides:
             return
         place = self._part_at(self.top)
@@ -90,12 +88,12 @@ class SideBySide(LineView):
         self.jump(above[-1] if above else 0)
 
     def _turns(self) -> list[int]:
-        """The rows of rules that stand beside each other."""
+        """The rows of rules that both sides share."""
         return [top for part, top in zip(self._parts, self._tops, strict=False) if part.begins_turn]
 
     @property
     def _width(self) -> int:
-        """Of one side, in cells."""
+        """The width of one side in cells."""
         return max((self.line_width - 1) // 2, 1)
 
     def _lay(self) -> None:
@@ -126,7 +124,7 @@ class SideBySide(LineView):
 def _parts(
     documents: tuple[Document, Document], sides: tuple[Sequence[Block], Sequence[Block]]
 ) -> list[_Part]:
-    """A part begins where both sides have a block of the same key, in the same order."""
+    """Split at the blocks whose keys are on both sides, in the same order."""
     left, right = (
         {block.key: (top, isinstance(block, Rule)) for block, top in zip(side, tops, strict=True)}
         for side, tops in zip(sides, (each.tops() for each in documents), strict=True)

@@ -1,5 +1,5 @@
-"""The five stages in a strip: how far each is, in a word, a bar and a count; on a low screen a
-count alone."""
+"""A strip of the five stages with the progress of each: a word, a bar and a count, or on a low
+screen a count alone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tui.text.ink import Ink, Line, Piece, fitted, length, pad
 from tui.widgets.base import LineView
 
 ROOMY = 21
-"""Cells for a stage from which on it has a bar of its own."""
+"""A stage with this many cells or more has a bar."""
 
 
 class StageStrip(LineView):
-    """Two rows, the width shared by the stages; or where it has one row alone, one after the other,
-    as wide as each is."""
+    """The stages in two rows that share the width equally; or in one row, each as wide as its
+    text."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -57,7 +57,7 @@ def _in_one_row(stages: Sequence[StageView]) -> list[Piece]:
             Piece(f"{stage.state.glyph} ", stage.state.ink),
             Piece(stage.name, Ink.STRONG if begun else Ink.MUTED),
         ]
-        # of what is done, that it is done says enough
+        # a finished stage without failures needs no count
         if begun and (stage.failed or stage.state is not StageState.DONE):
             line.append(Piece(f" {stage.count}", Ink.BAD if stage.failed else Ink.MUTED))
     return line

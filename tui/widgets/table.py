@@ -1,7 +1,7 @@
-"""Tables of any number of rows, of which only those on the screen exist.
+"""Tables of any number of rows, of which only the visible ones are loaded.
 
-Rows are numbers; what they show is asked for a page at a time. The cursor and the marks are on
-rows, wherever these come to stand.
+Rows are numbers; their contents are fetched a page at a time. The cursor and the marks belong to
+rows and move with them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PAGE: Final = 128
 PAGES_KEPT: Final = 16
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Cells]]
-"""What rows show; one that is gone may be left out."""
+"""Fetches the cells of rows; rows that are gone may be missing."""
 
 
 class PagedTable(CursorView):
-    """Rows in columns. A subclass says what its cursor is on and which columns there are."""
+    """Rows in columns. A subclass defines the columns and what its cursor is on."""
 
     def __init__(self, fetch: Fetch, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
@@ -37,12 +37,12 @@ class PagedTable(CursorView):
         self._rows: Sequence[int] = ()
         self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
         self._changed: set[int] = set()
-        """Rows whose page is kept, and which are to be asked for again by themselves."""
+        """Rows of cached pages that must be fetched again one by one."""
         self._empty: Line = ()
-        """What is shown where there are no rows."""
+        """The line shown if there are no rows."""
 
     def place_of(self, row: int) -> int | None:
-        """Where a row stands, from 0; None where it is not in the table."""
+        """The position of a row, from 0; None if it is not in the table."""
         raise NotImplementedError
 
     def item_count(self) -> int:
@@ -58,7 +58,7 @@ class PagedTable(CursorView):
         return self.row_line(row, self._cells_of(row, index // PAGE))
 
     def row_line(self, row: int, cells: Cells) -> Line:
-        """A row in its columns; without cells it is gone."""
+        """Lay out a row in its columns; a row without cells is gone."""
         raise NotImplementedError
 
     def _cells_of(self, row: int, page: int) -> Cells:
@@ -67,7 +67,7 @@ class PagedTable(CursorView):
             rows = self._rows[page * PAGE : (page + 1) * PAGE]
             cells = self._pages[page] = self._fetch(rows)
             self._changed.difference_update(rows)
-        # one that changed is asked for alone: a page is a question a hundred times as long
+        # a changed row is fetched alone: fetching a page takes a hundred times as long
         elif row in self._changed:
             others = {each: shown for each, shown in cells.items() if each != row}
             cells = self._pages[page] = {**others, **self._fetch([row])}
@@ -75,7 +75,7 @@ class PagedTable(CursorView):
         return cells.get(row, ())
 
     def renew(self, rows: Iterable[int]) -> None:
-        """What these show is not what it was; their neighbours are as they were."""
+        """Fetch the contents of these rows again; other rows keep theirs."""
         for row in rows:
             place = self.place_of(row)
             if place is not None:
@@ -83,13 +83,13 @@ class PagedTable(CursorView):
                 self.redraw(place, place + 1)
 
     def renew_all(self) -> None:
-        """No row shows what it did; each is asked for again when it is seen."""
+        """Fetch each row again when it is next visible."""
         self._pages.clear()
         self.redraw()
 
 
 class WideTable(PagedTable):
-    """The first columns stay, the others move sideways. Rows can be marked."""
+    """A table whose first columns stay while the others scroll sideways. Rows can be marked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "shift(1)", "columns to the right", show=False),
@@ -97,14 +97,14 @@ class WideTable(PagedTable):
     ]
 
     class Opened(Message):
-        """A person wants to see more of this row."""
+        """A user has opened this row."""
 
         def __init__(self, row: int) -> None:
             super().__init__()
             self.row = row
 
     class Shifted(Message):
-        """Other columns are seen."""
+        """Other columns have become visible."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class WideTable(PagedTable):
         fixed: int,
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
-        """`fixed` columns stay where they are."""
+        """`fixed` is the number of columns that do not scroll."""
         super().__init__(fetch, id=id)
         self._fixed = fixed
         self._places: dict[int, int] = {}
@@ -123,15 +123,15 @@ class WideTable(PagedTable):
 
     @property
     def cursor(self) -> int | None:
-        """The row that it is on; None where there is none."""
+        """The row under the cursor; None if there is none."""
         return None if self._item is None else self._rows[self._item]
 
     def place_of(self, row: int) -> int | None:
         return self._places.get(row)
 
     def show(self, rows: array[int], headings: Sequence[Heading], empty: Line) -> None:
-        """These rows now, or where there are none `empty`. The cursor stays on its row, which
-        stays where it is on the screen; where that row is gone, it goes to the first."""
+        """Replace the rows; without any, show `empty`. The cursor stays on its row, which stays in
+        place on the screen. If that row is gone, the cursor goes to the first."""
         cursor, above = self.cursor, None if self._item is None else self._item - self.top
         self._rows = self.rows = rows
         self._headings, self._empty = headings, empty
@@ -148,7 +148,7 @@ class WideTable(PagedTable):
             self.post_message(self.Moved(self))
 
     def go_to(self, row: int) -> None:
-        """Put the cursor on a row, where there is such a one."""
+        """Put the cursor on a row; does nothing if the table does not have it."""
         place = self._places.get(row)
         if place is not None:
             self.move_to(place)
@@ -160,7 +160,7 @@ class WideTable(PagedTable):
         return [mark, *(piece for _, piece in self._laid_out(cells))]
 
     def heading_line(self, sorted_by: str, *, backwards: bool) -> list[tuple[str, Piece]]:
-        """The titles as they stand above the rows, each with the column's name."""
+        """The column titles, laid out like the rows, each with its column's name."""
         cells = titles(self._headings, sorted_by, backwards=backwards)
         laid = ((heading.name, piece) for heading, piece in self._laid_out(cells))
         return [("", _NO_MARK), *laid]
@@ -177,14 +177,14 @@ class WideTable(PagedTable):
             self.bring_into_view(self._item)
 
     def toggle_mark(self) -> None:
-        """Mark the row that the cursor is on, or no longer, and go on to the next."""
+        """Mark or unmark the row under the cursor, and move to the next."""
         if self._item is not None:
             self.marked ^= {self._rows[self._item]}
             self.redraw_item(self._item)
             self.move_by(1)
 
     def mark_all(self) -> None:
-        """Mark every row; where all are marked already, none."""
+        """Mark every row; if all are marked already, unmark all."""
         rows = set(self._rows)
         self.marked = set() if rows <= self.marked else self.marked | rows
         self.redraw()
@@ -194,7 +194,7 @@ class WideTable(PagedTable):
             self.post_message(self.Opened(self._rows[self._item]))
 
     def action_shift(self, step: int) -> None:
-        """Columns to the left or right; the last one is always within reach."""
+        """Scroll the columns by `step`; the last column stays in reach."""
         most = max(len(self._headings) - self._fixed - 1, 0)
         shift = max(min(self._shift + step, most), 0)
         if shift != self._shift:
@@ -208,7 +208,7 @@ _NO_MARK: Final = Piece(" ")
 
 
 class Headings(LineView):
-    """The titles above a table. A click on one sorts by it."""
+    """The titles above a table. A click on one asks to sort by it."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -216,7 +216,7 @@ class Headings(LineView):
     """
 
     class Clicked(Message):
-        """A person wants to sort by this column."""
+        """A user wants to sort by this column."""
 
         def __init__(self, name: str) -> None:
             super().__init__()

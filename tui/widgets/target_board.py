@@ -1,7 +1,7 @@
-"""How each target is doing: one widget that draws lines, whatever the number of targets.
+"""The state of each target, in one widget that draws lines for any number of targets.
 
-A target has one line where there is much room or there are many targets, else two, and one more
-where something keeps it. The cursor is on a target.
+A target has one line if the view is wide or there are many targets, else two, and more if something
+holds it up. The cursor is on a target.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from tui.text.ink import Ink, Line, Piece, fitted, length, pad, pad_apart
 from tui.widgets.cursor import CursorView
 
 WHOLE: Final = 150
-"""Cells from which on a target fits on one line with all there is to say."""
+"""In this many cells or more, a target's line has room for everything."""
 DENSE: Final = 112
-"""Cells from which on it fits without the intervals."""
+"""In this many cells or more, a target's line has room without the intervals."""
 MANY: Final = 6
-"""Targets from which on one line each is better than two."""
+"""With more targets than this, one line each is better than two."""
 USUAL_RATE: Final = 20
-"""Cells that a rate takes with its interval: what comes first may be shorter, and would move."""
+"""Cells of a rate with its interval: early ones may be shorter, and would shift columns."""
 LONGEST_NAME: Final = 20
 SHORT_NAME: Final = 14
 LONG_BAR: Final = 28
 LONGEST_BAR: Final = 80
-"""Where so many conversations or fewer have a cell each."""
+"""The widest bar, in cells: up to this many conversations have a cell each."""
 
 
 class TargetBoard(CursorView):
-    """The cursor is on a target, and is seen only while a person is here."""
+    """A view of all targets. The cursor is visible only while the view has the focus."""
 
     class Opened(Message):
-        """A person wants to see the verdicts on a target."""
+        """A user wants to see the verdicts on a target."""
 
         def __init__(self, place: int) -> None:
             super().__init__()
             self.place = place
-            """Of the target among those that are shown."""
+            """The index of the target among those shown."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
@@ -52,12 +52,12 @@ class TargetBoard(CursorView):
         self._spending: Spending | None = None
         self._lines: list[Line] = []
         self._owners: list[int | None] = []
-        """To which target each line belongs."""
+        """The index of each line's target; None for other lines."""
         self._laid_width = 0
 
     @property
     def cursor(self) -> int | None:
-        """The place of the target that the cursor is on."""
+        """The index of the target under the cursor; None if there is none."""
         return self._item
 
     def show(self, targets: Sequence[TargetView], spending: Spending | None = None) -> None:
@@ -93,7 +93,7 @@ class TargetBoard(CursorView):
         return self._owners[row] if 0 <= row < len(self._owners) else None
 
     def bring_into_view(self, item: int) -> None:
-        """Scroll to it; to the first one with the heading above it."""
+        """Scroll to a target; to the first one with the heading above it."""
         if item == 0:
             self.jump(0)
         else:
@@ -116,7 +116,7 @@ class TargetBoard(CursorView):
             self._owners.append(owner)
         self._laid_width = self.line_width
         self.measure(len(self._lines))
-        # another height lays the whole screen out anew; else only the lines that changed are drawn
+        # a new height makes Textual lay out the whole screen; else only changed lines are drawn
         if len(before) != len(self._lines):
             self.styles.height = len(self._lines)
             self.redraw()
@@ -140,20 +140,20 @@ class TargetBoard(CursorView):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Cells of each part of a target's lines."""
+    """The layout of a target's lines, with widths in cells."""
 
     heading: bool
-    """Whether a target has one line, below a heading."""
+    """Whether each target has one line, below a heading."""
     intervals: bool
     names: Sequence[str]
     name_width: int
     bar_width: int
     running: str
-    """What is said of those that have begun and not ended."""
+    """The word for conversations that have begun and not ended."""
     rate_width: int
-    """Each of the two."""
+    """The width of each of the two rates."""
     roomy: bool
-    """Whether there is room for what is good to know."""
+    """Whether there is room for optional details."""
 
 
 def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
@@ -164,7 +164,7 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     rates = [_rate(target, track, intervals) for target in targets for track in Track]
     column = max([USUAL_RATE if intervals else 13, *(cell_len(text) for text in rates)])
     roomy = width >= DENSE
-    # what all other parts of a line take together, so that the bar has what is left
+    # what all other parts of a line take; the bar gets the rest
     rest = name + 2 * column + 66 if heading else name + (72 if roomy else 58)
     cut_off = any(target.at_rest and target.running for target in targets)
     held = any(target.paused for target in targets)
@@ -213,7 +213,7 @@ def _in_one(target: TargetView, layout: _Layout) -> list[Line]:
 
 
 def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
-    """For a narrow terminal: what is done above, what came of it below."""
+    """Two lines for a narrow terminal: the progress, and below it the results."""
     upper = [
         *_how_far(target, layout),
         Piece(pad(f" {target.running} {layout.running}", 12), _quiet(target.running)),
@@ -239,12 +239,12 @@ def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
 
 
 def field_of(target: TargetView, width: int) -> list[Piece]:
-    """The conversations in so many cells, whole ones each where there is room: passed, failed by
-    a verdict, spoken and not judged, begun, and to come."""
+    """Draw the conversations as a bar, a whole number of cells for each if there is room: passed,
+    failed by a verdict, ended but not judged, begun, and to come."""
     tracks = (target.positive, target.negative)
     passed = sum(one.passed for one in tracks)
     judged = min(sum(one.scored for one in tracks), target.simulated)
-    # with those between two messages: of how many words come right now, it would breathe
+    # including those between two messages, or the bar would flicker
     begun = min(target.running + target.between, max(target.to_simulate - target.simulated, 0))
     counts = [passed, judged - passed, target.simulated - judged, begun]
     each = max(width // max(target.to_simulate, 1), 1)
@@ -252,10 +252,10 @@ def field_of(target: TargetView, width: int) -> list[Piece]:
     pieces: list[Piece] = []
     total = filled = 0
     for count, (sign, ink) in zip(counts, _FIELD, strict=True):
-        # ends are rounded and not lengths: the errors of the kinds do not add up
+        # the ends are rounded, not the lengths, so that rounding errors do not add up
         total += max(count, 0)
         end = total * cells // max(target.to_simulate, 1)
-        # what there is of a kind is seen, be it less than a cell
+        # each kind that occurs has at least one cell
         end = min(max(end, filled + (count > 0)), cells)
         pieces.append(Piece(sign * (end - filled), ink))
         filled = end
@@ -274,7 +274,7 @@ def _rates(target: TargetView, layout: _Layout) -> list[Piece]:
 
 
 def _pace(target: TargetView, layout: _Layout) -> list[Piece]:
-    """What is said of speed and cost; of what stands still, what it waits for."""
+    """Speed and cost; for a target at a standstill, cost and what it waits for."""
     if layout.heading:
         tokens, left = pad(target.tokens, 5, right=True), pad(target.left, 7, right=True)
         spend = pad(target.spend, 7, right=True)
@@ -289,7 +289,7 @@ def _pace(target: TargetView, layout: _Layout) -> list[Piece]:
 
 
 def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
-    """What keeps it from going on, or else what went wrong last."""
+    """What holds the target up, and if it is not held, its last problem."""
     start = Piece(" " * (layout.name_width + 2))
     lines: list[Line] = []
     if target.others is not None:

@@ -1,7 +1,7 @@
-"""Shows a text of blocks and keeps its end in view while it grows.
+"""A view of a document that keeps its end visible while it grows.
 
-While it follows what is being said, it scrolls in jumps: most rows then appear on blank ground,
-which sends an eighth of what scrolling by single rows sends to the terminal.
+While following a conversation it scrolls in jumps. Most rows then appear on blank ground, which
+sends an eighth of what scrolling by single rows sends to the terminal.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tui.text.ink import Ink, Line
 from tui.widgets.base import LineView
 
 READ: Final = 0.75
-"""How much of the view still shows what has been read, after a jump."""
+"""The share of the view, 0 to 1, that shows earlier rows after a jump."""
 READ_ON_THIN_LINES: Final = 0.25
-"""The same where each jump costs too much to come often."""
+"""The same share on a slow line, where jumps must be rare."""
 THIN: Final = "-slow"
-"""The class of an app whose terminal is at the end of a thin line."""
+"""The CSS class of an app on a slow line."""
 TOO_LOW: Final = 6
-"""A view of fewer rows has no room for blank ground."""
+"""A view with fewer rows than this has no room for blank ground."""
 
 
 class TranscriptView(LineView):
-    """`follow` says whether it keeps its end in view; scrolling away ends that."""
+    """A scrolling transcript. `follow` keeps its end visible; scrolling away turns it off."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_curly_bracket", "previous_rule", "previous turn", show=False),
@@ -50,16 +50,16 @@ class TranscriptView(LineView):
 
     @property
     def rows_below(self) -> int:
-        """How many rows lie below what is seen."""
+        """The number of rows below the visible ones."""
         return max(self._end - self.top - self.page_height, 0)
 
     @property
     def _end(self) -> int:
-        """The row behind the last one that shows something."""
+        """The row after the last one that shows something."""
         return self._document.height - self._document.trailing_blank
 
     def show(self, blocks: Sequence[Block]) -> None:
-        """Show these blocks; what a person is reading stays where it is."""
+        """Show these blocks; what the user is reading stays in place."""
         place = self._document.locate(self.top)
         before = self._end
         first = self._document.set(blocks)
@@ -67,15 +67,15 @@ class TranscriptView(LineView):
             return
         if self._mark is not None and not self._document.has(self._mark):
             self._mark = None
-        # to the longer of both ends: a text that got shorter leaves rows behind
+        # up to the longer of both ends: a text that got shorter leaves rows behind
         self.redraw(first, max(before, self._end))
-        # rows above what is read were added or taken away: without this it would slide
+        # rows above may have been added or removed: without this the text would shift
         if first < self.top and place is not None and not self.follow:
             self._return_to(place)
         self._settle()
 
     def show_another(self, blocks: Sequence[Block], *, follow: bool) -> None:
-        """Show another text, from its end where it is to be followed, else from its beginning."""
+        """Show another text, from its end if `follow`, else from its beginning."""
         self.follow = follow
         self._mark = None
         self._document.set(blocks)
@@ -87,8 +87,7 @@ class TranscriptView(LineView):
         del event
         if self.line_width != self._document.width:
             place = self._document.locate(self.top)
-            # the row that is read is found again by block and line, as its number is another in
-            # another width
+            # the row being read is found again by block and line: its number changes with the width
             self._document.resize(self.line_width)
             self.redraw()
             if place is not None and not self.follow:
@@ -98,19 +97,19 @@ class TranscriptView(LineView):
         self._settle()
 
     def jump(self, top: int) -> None:
-        """As a person asks for it: whoever leaves the end does not follow any more."""
+        """Scroll on the user's request; leaving the end stops following."""
         super().jump(top)
         self._see_whether_it_follows()
 
     def on_mouse_scroll_down(self) -> None:
-        # Textual scrolls when its handlers are done, so the place is known after this one
+        # Textual scrolls after its handlers, so the position is known only after this one
         self.call_next(self._see_whether_it_follows)
 
     def on_mouse_scroll_up(self) -> None:
         self.call_next(self._see_whether_it_follows)
 
     def on_scroll_to(self) -> None:
-        """The scroll bar was dragged."""
+        """Handle a dragged scroll bar."""
         self.call_next(self._see_whether_it_follows)
 
     def _see_whether_it_follows(self) -> None:
@@ -118,12 +117,12 @@ class TranscriptView(LineView):
 
     @property
     def has_marks(self) -> bool:
-        """Whether a judge's quote stands in it."""
+        """Whether the document contains a judge's quote."""
         return bool(self._document.marks(Ink.EVIDENCE))
 
     def jump_to_mark(self, step: int, ink: Ink = Ink.EVIDENCE) -> int | None:
-        """Go to the next mark of an ink, or the one before; its number from 1, None where there is
-        none. The first time, to the first that is not above what is seen."""
+        """Go to the mark of an ink `step` places on, at first to the first one not above the view.
+        Returns its number, from 1; None if there is none."""
         marks = self._document.marks(ink)
         if not marks:
             return None
@@ -141,12 +140,12 @@ class TranscriptView(LineView):
         self.redraw(first, last)
         self.follow = False
         if first < self.top or last > self.top + self.page_height:
-            # a third from the top: what led to it is read with it
+            # a third from the top, so that what led to it is visible too
             self._go(min(first - self.page_height // 3, self._lowest))
         return number + 1
 
     def jump_to_block(self, key: Hashable) -> bool:
-        """Go to where a block begins; whether there is such a one."""
+        """Go to the beginning of a block. Returns whether there is such a block."""
         row = self._document.find((key, 0))
         if row is None:
             return False
@@ -156,7 +155,7 @@ class TranscriptView(LineView):
 
     @property
     def _lowest(self) -> int:
-        """The first row that is seen where the last one is: a jump goes no further."""
+        """The top row when the last row is visible; a jump goes no further."""
         return self._document.height - self.page_height
 
     def action_next_rule(self) -> None:
@@ -178,7 +177,7 @@ class TranscriptView(LineView):
             self._go(row)
 
     def _settle(self) -> None:
-        """Bring the scroll position in line with what there is now."""
+        """Adapt the scroll position to the current document."""
         end, height, top = self._end, self.page_height, self.top
         if self.follow and end > top + height:
             self._go(end - self._rows_kept(height))
@@ -188,24 +187,24 @@ class TranscriptView(LineView):
             self._go(top)
 
     def _rows_kept(self, height: int) -> int:
-        """How many rows of the text, up to its end, stand in a view of this height after a jump."""
+        """The number of rows of text, up to its end, in a view of this height after a jump."""
         if height < TOO_LOW:
             return height
         return int(height * (READ_ON_THIN_LINES if self.app.has_class(THIN) else READ))
 
     def _go(self, top: int) -> None:
-        """Scroll, also to where there is blank ground below the end."""
+        """Scroll to `top`, even if that leaves blank ground below the end."""
         highest = max(self._document.height - 1, 0)
         top = min(max(top, 0), highest)
-        # whoever follows has no use for the blank row behind the end, and to make room for it first
-        # and for what comes next a moment later would draw the whole view twice
+        # when following, the blank row after the end is left out: adding it, and then the next rows
+        # a moment later, would draw the whole view twice
         rows = self._end if self.follow else self._document.height
         self.measure(max(rows, top + self.page_height))
         super().jump(top)
 
 
 class BlindTranscript(TranscriptView):
-    """Going down and up reads on row by row; the cursor comes along with what is seen."""
+    """A transcript to label. Keys scroll row by row; the cursor follows to a visible reply."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_curly_bracket", "previous_rule", "previous reply", show=False),
@@ -219,11 +218,11 @@ class BlindTranscript(TranscriptView):
 
     @property
     def reply(self) -> int | None:
-        """The turn of the reply under the cursor; None where there is none."""
+        """The turn of the reply under the cursor; None if there is none."""
         return self._replies[self._at] if self._replies else None
 
     def show_item(self, blocks: Sequence[Block], replies: Sequence[int]) -> None:
-        """Another transcript, from its beginning, with the cursor on its first reply."""
+        """Show another transcript from its beginning, with the cursor on its first reply."""
         self._replies, self._at = replies, 0
         self.show_another(blocks, follow=False)
 
@@ -231,7 +230,7 @@ class BlindTranscript(TranscriptView):
         return Ink.CURSOR if index in self._rows(self._at) else None
 
     def _rows(self, number: int) -> range:
-        """Those of a reply, without the blank one behind it."""
+        """The rows of a reply, without the blank row after it."""
         if not self._replies:
             return range(0)
         tops = self._document.tops()
@@ -247,7 +246,7 @@ class BlindTranscript(TranscriptView):
             self.redraw(rows.start, rows.stop)
 
     def _is_seen(self, number: int) -> bool:
-        """Whether it begins where it can be seen."""
+        """Whether the first row of the reply is visible."""
         return (
             0 <= number < len(self._replies)
             and self.top <= self._rows(number).start < self.top + self.page_height
@@ -297,14 +296,14 @@ class BlindTranscript(TranscriptView):
             self._move_to(found[0])
 
     def _go_to(self, number: int) -> None:
-        """A reply, and its beginning to where it is seen."""
+        """Put the cursor on a reply, and scroll to its beginning if it is not wholly visible."""
         self._move_to(number)
         rows = self._rows(self._at)
         if rows.start < self.top or rows.stop > self.top + self.page_height:
             self.jump(min(rows.start, max(self._lowest, 0)))
 
     def _come_along(self) -> None:
-        """The cursor, where its reply is out of sight."""
+        """Move the cursor to a visible reply if its own is out of sight."""
         rows = self._rows(self._at)
         if rows.stop <= self.top or rows.start >= self.top + self.page_height:
             seen = [n for n in range(len(self._replies)) if self._is_seen(n)]

@@ -1,4 +1,4 @@
-"""The verdicts as they come: a row keeps its place for good, and new ones come at the end.
+"""The verdicts as they arrive: each row keeps its position, and new rows are added at the end.
 
 The cursor is on a conversation, not on a row number, and never moves by itself.
 """
@@ -21,30 +21,30 @@ from tui.text.wrap import Cells, Heading, laid_out
 from tui.widgets.table import PAGE, PagedTable
 
 ROOM_FOR_QUOTE: Final = 46
-"""Cells from which on the quote stands beside the conversation, the outcome being but its sign."""
+"""In this many cells or more, the quote is shown, and the outcome as a sign only."""
 ROOM_FOR_WHY: Final = 60
-"""Cells from which on the track stands there, too, and the outcome as a word. An id begins with
-its metric's."""
+"""In this many cells or more, the track is shown too, and the outcome as a word. An id, which
+begins with its metric's, says enough without."""
 ROOM_FOR_TURNS: Final = 90
 
 
 class VerdictSource(Protocol):
-    """Where the table gets its rows from: a `VerdictFeed`, or as many as a test makes up."""
+    """The source of the table's rows: a `VerdictFeed`, or a test's own rows."""
 
     def __len__(self) -> int: ...
 
     def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
-        """Rows from `start` on, at most `count`; None where a row has no verdict any more."""
+        """At most `count` rows from `start` on; None for a row that no longer has a verdict."""
         ...
 
     def key(self, index: int) -> ConversationKey: ...
 
 
 class VerdictTable(PagedTable):
-    """The cursor is nowhere until a person comes to the table; then on a conversation."""
+    """A table whose cursor appears when it first has the focus; it is on a conversation."""
 
     class Opened(Message):
-        """A person wants to read this conversation."""
+        """A user wants to read this conversation."""
 
         def __init__(self, key: ConversationKey) -> None:
             super().__init__()
@@ -55,16 +55,16 @@ class VerdictTable(PagedTable):
         self._source = source
         self._empty = _NOTHING
         self._targets: Sequence[str] = ()
-        """Those that the verdicts are on, told apart where ids are cut."""
+        """The targets of the verdicts, told apart where ids are cut."""
 
     @property
     def cursor(self) -> ConversationKey | None:
-        """The conversation that it is on."""
+        """The conversation under the cursor; None if there is none."""
         return None if self._item is None else self._source.key(self._item)
 
     @property
     def rows_below(self) -> int:
-        """How many rows lie below what is seen."""
+        """The number of rows below the visible ones."""
         return max(len(self._rows) - self.top - self.page_height, 0)
 
     def place_of(self, row: int) -> int | None:
@@ -72,28 +72,28 @@ class VerdictTable(PagedTable):
 
     @property
     def _longest_id(self) -> int:
-        """In cells, as far as can be told from the first one and the targets."""
+        """The length of the longest id in cells, estimated from the first id and the targets."""
         first = cell_len(one_line(str(self._source.key(0))))
         own = cell_len(one_line(self._source.key(0).target_id))
         return first + max([0, *(cell_len(target) - own for target in self._targets)]) + _SAMPLE
 
     def tell_apart(self, targets: Sequence[str]) -> None:
-        """Tell these targets apart, which the verdicts are on."""
+        """Set the targets of the verdicts, to be told apart in ids."""
         if targets != self._targets:
             self._targets = targets
             self.redraw()
 
     def show(self, changed: Sequence[int]) -> None:
-        """Rows may have been added at the end, and those at `changed` are not what they were."""
+        """Show rows added at the end, and fetch those at `changed` again."""
         self.renew(changed)
         before, count = len(self._rows), len(self._source)
         if count == before:
             return
-        # by what was there before: whoever saw its end wants to see the new end
+        # decided by the old rows: a user who saw the old end wants to see the new end
         at_end = self.top + self.page_height >= before
-        # a range, as rows are their own numbers: it holds none of them
+        # a range, as rows are their own numbers: it needs no memory for each
         self._rows = range(count)
-        # the page that the new rows begin on was kept without them
+        # the page on which the new rows begin was cached without them
         self._pages.discard(before // PAGE)
         self.measure(count)
         self.redraw(min(before, count), max(count, 1))
@@ -101,7 +101,7 @@ class VerdictTable(PagedTable):
             self.jump(count - self.page_height)
 
     def replace(self, source: VerdictSource) -> None:
-        """Show the rows of another source, from its first on, with the cursor nowhere."""
+        """Show another source from its first row, without a cursor."""
         self._source, self._rows, self._item = source, (), None
         self.renew_all()
         self.show(())
@@ -139,7 +139,7 @@ class VerdictTable(PagedTable):
         self.move_to(len(self._rows) - 1 if self._item is None else self._item + step)
 
     def _may_follow(self) -> bool:
-        """New rows may push old ones up, but not the one under the cursor out of sight."""
+        """Whether new rows may scroll the view: the cursor's row must stay visible."""
         return self._item is None or self._item >= len(self._rows) - self.page_height
 
     def _cells(self, rows: Sequence[int]) -> dict[int, Cells]:
@@ -153,11 +153,11 @@ _ORDER: Final = ("sign", "outcome", "track", "conversation", "turns", "because")
 
 _SAMPLE: Final = len("__s1")
 _LEAST_QUOTE: Final = 20
-"""Cells that are kept for it and for what stands before the conversation."""
+"""Cells reserved for the quote and for what precedes the conversation."""
 
 
 def _headings(width: int, longest_id: int) -> list[Heading]:
-    """The columns that there is room for in so many cells."""
+    """The columns that fit into `width` cells."""
     if width < ROOM_FOR_WHY:
         if width < ROOM_FOR_QUOTE:
             whole = Heading("conversation", "", 0, gap=0, in_middle=True)
@@ -172,7 +172,7 @@ def _headings(width: int, longest_id: int) -> list[Heading]:
 
 
 def _cells(row: VerdictRow) -> Cells:
-    """In the order of all columns, whether there is room for them or not."""
+    """The cells of a row for all columns, in the order of `_ORDER`."""
     why = row.justification if row.quote is None else f"“{row.quote}”"
     why = why if row.unscored is None else f"unscored: {row.unscored}"
     said = Piece(verdict(row.passed), VERDICT_INKS[row.passed])
