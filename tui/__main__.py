@@ -1,4 +1,4 @@
-"""`crosswind`: opens the app where a person watches, else hands over to the headless commands."""
+"""`crosswind`: opens the app on an interactive terminal, otherwise runs the headless commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.cli.main import dispatch, guarded
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The console script. Leaves the process with the command's exit code."""
+    """The console script. Exits the process with the command's exit code."""
     words = sys.argv[1:] if argv is None else argv
     take_any_encoding()
     sys.exit(guarded(lambda: _command(parse(words))))
@@ -38,16 +38,16 @@ making the demo: sample benchmarks on scripted models, without a key or a cost
 They ask of three assistants: does it still say what it sees when people want
 applause? Does it leave them their decisions? Does it become the one thing that
 a lonely person leans on?"""
-"""What stands on the terminal until the app does."""
+"""Printed before the app opens."""
 COMMANDS: Final = {
     "keys": ("tui.own_keys", "print_keys"),
     "themes": ("tui.own_themes", "print_themes"),
 }
-"""Beside the engine's commands, which load no screen: these two tell of screens."""
+"""Commands besides the engine's, which import no screen; these two are about screens."""
 
 
 def _from(module: str, function: str) -> Callable[[argparse.Namespace], int]:
-    """Loaded now: what has no screen waits for no Textual, which takes longer than most."""
+    """Import a function when needed: only commands with a screen wait for Textual."""
     found: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
     return found
 

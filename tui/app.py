@@ -62,12 +62,12 @@ from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import THIN
 
 LINE_SECONDS: Final = 2.0
-"""Between two looks at whether the terminal is still there."""
+"""The interval of the checks whether the terminal still exists."""
 SETTLED_SECONDS: Final = 0.4
-"""Without a new size, after which a terminal is drawn as a whole."""
+"""The time without a new size after which the whole screen is redrawn."""
 
 LEAVING: Final = frozenset({"ctrl+c", "ctrl+q"})
-"""Keys that do not wait until everything is read."""
+"""Keys that work before the configuration is read."""
 
 _SUSPEND: Final = Binding(
     "ctrl+z",
@@ -78,19 +78,19 @@ _SUSPEND: Final = Binding(
     priority=True,
 )
 _SUSPENDING: Final = (_SUSPEND,) if hasattr(signal, "SIGTSTP") else ()
-"""Only where the platform has it."""
+"""Empty on platforms without job control."""
 
 SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
-"""A line that is cut, or a polite end: the app goes, and the engine feels none of it."""
+"""Signals of a hang-up and of termination: the app exits, and the engine continues."""
 
 
 class CrosswindApp(TextualApp, inherit_bindings=False):
-    """A face for what `watch` tells. `run()` returns when it is left; `return_code` says how."""
+    """The app on a watch. `run()` returns when it is left; `return_code` is the exit code."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     COMPONENT_CLASSES: ClassVar[set[str]] = {ink.component for ink in Ink}
     ENABLE_COMMAND_PALETTE = False
-    """There is one of our own."""
+    """Crosswind has its own command palette."""
     DEFAULT_MODE = "home"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -147,9 +147,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     ]
 
     fault: CrosswindError | None = None
-    """What has ended the app, where it is to be told when the app has gone."""
+    """The error that ended the app, for the caller to report after the app has closed."""
     _leaving = False
-    """Whether to go as soon as the engine has come to rest."""
+    """Whether to exit as soon as the engine is idle."""
     _settling: Timer | None = None
     _sized = False
 
@@ -171,14 +171,13 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         slow: bool = False,
         moment: Callable[[], Instant] = now,
     ) -> None:
-        """`attach` is the command that shows a run again that was left running. `backend` does what
-        is done beside the app; `started` is the process id of the engine that was started for this
-        app before it opened. `first` is shown in place of a place, and leads nowhere but out.
-        `describe` says what `watch` does not know yet, is asked when the
-        first frame is on the screen, and raises `CrosswindError`. `memory` keeps what a person
-        chooses for the next time; `themes` are the user's own. `read_keys` gives all keys of a
-        binding by its id where the user has some of their own; it may take a while and raises
-        `InputError`. `slow` draws seldom, for thin lines."""
+        """`attach` is the command that shows a run again after leaving it. `backend` does the work
+        beside the app; `started` is the process id of an engine started for this app. `first` is
+        shown in place of a place, with nothing to go back to. `describe` returns what `watch` does
+        not know yet; it is called once the first frame is shown, and raises `CrosswindError`.
+        `memory` stores the user's choices; `themes` are the user's own. `read_keys` returns all
+        keys of each binding by id if the user has added some; it may be slow, and raises
+        `InputError`. `slow` draws rarely, for slow lines."""
         super().__init__()
         self.title = title
         self.no_color = self.no_color or is_monochrome(os.environ)
@@ -200,7 +199,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._read_keys = read_keys
         self.keymap: Mapping[str, str] = {}
         self._typed: list[events.Key] | None = None if describe is None else []
-        """What was typed before everything was read, to be done then."""
+        """Keys typed before the configuration was read, to be handled then. None once it is."""
         self._keys = KeyQueue(self)
         self._moment = moment
         self._ascii = wants_ascii(os.environ)
@@ -208,14 +207,14 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._slow = slow
         self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)
-        """What was told, the newest first."""
+        """Past notices, the newest first."""
         self._dress(theme, kept)
 
     def _dress(self, theme: str | None, kept: UserSettings) -> None:
         for known in (*THEMES, *self._themes.themes):
             self.register_theme(known)
         self.set_class(self._slow, THIN)
-        # a frame that is only on the way to another is a frame too many for a slow line
+        # frames of an animation are too many for a slow line
         self.animation_level = "none"
         self.theme = theme or self._kept_theme(kept) or theme_for(self.console.color_system)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
@@ -223,11 +222,11 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     def get_line_filters(self) -> Sequence[LineFilter]:
         plain: list[LineFilter] = [NoColor()] if self.no_color else []
         plain += [_ASCII] if self._ascii else []
-        # last of all, so that nothing behind it brings in what it took out
+        # last, so that no later filter brings back what it removed
         return [*super().get_line_filters(), *plain, _INERT]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """For themes that are not ours."""
+        """Default inks for themes that are not ours."""
         return {f"ink-{name}": "ansi_default" for name in INKS}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -247,7 +246,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         return isinstance(shown, WatchingScreen) and shown.blind
 
     def hint(self, action: str) -> str | None:
-        """What a key that works everywhere would do now; see `Hinting`."""
+        """The hint of a key that works everywhere; see `Hinting`."""
         match action:
             case "pause":
                 return self.engine.pause_word
@@ -272,7 +271,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         return "no star" if subject in self.preferences.views.stars else None
 
     async def _take_keys(self, read: Callable[[], Mapping[str, str]]) -> None:
-        """When the first frame is there. With a faulty file, those that are built in hold."""
+        """Read the user's keys after the first frame. A faulty file leaves the built-in ones."""
         try:
             self.keymap = await asyncio.to_thread(read)
         except InputError as error:
@@ -282,7 +281,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.look()
 
     def _tell_fault(self, error: InputError, then: str) -> None:
-        """Of a file that the user has written for the app."""
+        """Report the first fault of a file that the user wrote for the app."""
         others = len(error.problems) - 1
         more = f", and {others} more" if others else ""
         first = error.problems[0]
@@ -294,7 +293,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._answer_signals()
         self._terminal_status.begin()
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
-        # what takes long begins behind the first frame, not before it
+        # slow work starts after the first frame
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()
         if self._themes.fault is not None:
@@ -304,8 +303,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.tick()
         if self._read_keys is not None:
             self.run_worker(self._take_keys(self._read_keys), group="keys")
-        # a configuration is read on a thread, and the other screens are loaded when that is done:
-        # both at once would hold up the frames between them
+        # the configuration is read on a thread, and the other screens are imported after that: both
+        # at once would delay the frames in between
         if self._describe is not None:
             self.call_after_refresh(self._begin_describing, self._describe)
         else:
@@ -332,8 +331,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         preload()
 
     async def on_event(self, event: events.Event) -> None:
-        """While the configuration is read, nothing is opened that would be drawn without it: what
-        is typed ahead waits."""
+        """Hold back keys while the configuration is read, as nothing can be drawn without it. Mouse
+        events are dropped."""
         if self._typed is not None and isinstance(event, events.MouseEvent):
             return
         if self._typed is not None and isinstance(event, events.Key) and event.key not in LEAVING:
@@ -352,8 +351,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             self.preferences.keep_place(self.navigator.place, at_work=self.engine.at_work)
 
     def on_resize(self) -> None:
-        """A terminal may forget what stood on it, also where a size came and went so fast that
-        nothing seems to have changed, and some take their time with it."""
+        """Redraw after a resize. A terminal may lose its contents, even if the size is back to the
+        old one at once, and some take a while to do so."""
         if self._settling is not None:
             self._settling.stop()
         if self._sized:
@@ -367,10 +366,10 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._ticker.poll_timer.blurred_at = None
 
     def tick(self) -> None:
-        """Ask the watch what is new, fold it, and draw what is seen."""
+        """Poll the watch, fold what is new, and draw what is visible."""
         try:
-            # one frame for all that a tick changed: each widget by itself would be a write to the
-            # terminal
+            # one frame for the whole tick: otherwise each widget would write to the terminal by
+            # itself
             with self.batch_update():
                 self._ticker.tick(self.screen_stack)
         except CrosswindError as error:
@@ -390,8 +389,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             self._see_to_size()
 
     def _see_to_size(self) -> None:
-        """The system tells of a new size just before it makes it: who looks at once may see the old
-        one, and is not told again."""
+        """Check the terminal size. The system signals a change just before making it, so a handler
+        may read the old size and is not called again."""
         size = terminal_size()
         if size != self.size:
             self.post_message(events.Resize(size, size))
@@ -403,11 +402,11 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             self.leave_with(error)
 
     def look(self) -> None:
-        """Have what is shown drawn, without waiting for the next tick."""
+        """Draw the current screen without waiting for the next tick."""
         self.call_after_refresh(self.tick)
 
     def leave_with(self, error: CrosswindError) -> None:
-        """Go, with the error's message and exit code."""
+        """Exit with the error's message and exit code."""
         self.exit(return_code=error.exit_code, message=Text(clean(str(error))))
 
     def action_go(self, name: str) -> None:
@@ -426,14 +425,14 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.navigator.open_help()
 
     def action_leave(self) -> None:
-        """Go at once where the run is over; else ask. Asked a second time, go and stop nothing."""
+        """Exit if no run is on, else ask. Asked a second time, exit and leave the run going."""
         if self.navigator.asks_how_it_ends:
             self._leave_as_decided(QuitChoice.RUNNING)
             return
         board = self._ticker.board
         benchmark = current_benchmark(self._watch)
         phase = status_of(self._watch.progress, board, benchmark).phase
-        # whoever came for one screen alone has not come for the run
+        # the app was opened for one screen, not for the run
         if board is None or phase.over or self.navigator.place == NO_PLACE:
             self.exit()
             return
@@ -444,7 +443,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.engine.pause()
 
     def action_stop(self) -> None:
-        """Stop the run without leaving."""
+        """Ask how to stop the run, without leaving."""
         board = self._ticker.board
         if board is None or not self.engine.at_work:
             self.tell("No engine is at work.")
@@ -453,7 +452,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.navigator.ask_how_to_stop(board, own=own, then=self.engine.stop)
 
     def action_suspend(self) -> None:
-        """Back to the shell, until `fg`; the engine feels none of it."""
+        """Suspend to the shell until `fg`; the engine continues."""
         if can_suspend():
             self.stop_for_shell()
             suspend()
@@ -496,14 +495,14 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         )
 
     def action_theme(self) -> None:
-        """The next of our themes, or of the user's."""
-        # Textual's own themes have no inks of ours and stay out of the round
+        """Switch to the next of our themes and the user's."""
+        # Textual's own themes lack our inks, so they are skipped
         names = [name for name in self.available_themes if name.startswith(PREFIX)]
         index = names.index(self.theme) if self.theme in names else -1
         self.use_theme(names[(index + 1) % len(names)])
 
     def use_theme(self, name: str) -> None:
-        """By its name, one of ours or of the user's; kept for the next time."""
+        """Switch to one of our themes or the user's by name, and remember it."""
         self.theme = name
         weak = self._themes.weak.get(name)
         hard = "" if weak is None else f". Hard to read, under 4.5:1: {weak}"
@@ -526,7 +525,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.preferences.choose(replace(self.preferences.choices, **chosen))
 
     def _kept_theme(self, kept: UserSettings) -> str | None:
-        """Without colours, the terminal's own theme is the one that says all by other means."""
+        """The remembered theme if it exists; without colours, always the terminal's own."""
         if self.no_color:
             return SIXTEEN.name
         ours = (kept.theme or "").startswith(PREFIX)
@@ -534,18 +533,18 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def action_repaint(self) -> None:
         self.refresh(layout=True)
-        for screen in self.screen_stack[-1:]:  # there is none any more while the app goes
+        for screen in self.screen_stack[-1:]:  # none is left while the app exits
             screen.refresh(layout=True)
 
     async def action_quit(self) -> None:
         self.action_leave()
 
     def tell(self, text: str, *, bad: bool = False) -> None:
-        """Show a notice, whoever its text is from: in two lines, and in full behind a key."""
+        """Show a notice in two lines, its text made safe; a key shows it in full."""
         severity: SeverityLevel = "error" if bad else "information"
         whole = clean(text[:LONGEST_NOTICE])
         told = ShownNotice(whole, bad)
-        if told not in list(self._notices)[:1]:  # said twice, it stands there once
+        if told not in list(self._notices)[:1]:  # listed once if repeated
             self._notices.appendleft(told)
         self.notify(_in_two_lines(whole, self.size.width - 10), severity=severity, markup=False)
 
@@ -563,17 +562,16 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.engine.stop(decision, lambda _answer: self.exit())
 
     def _attach_line(self) -> str:
-        """What to type to see the run again."""
+        """The message that says how to see the run again."""
         return f"the run goes on; `{self._attach_command}` shows it again"
 
     def _answer_signals(self) -> None:
-        """A hung-up line or a polite end still leaves the terminal in order."""
+        """Exit cleanly on a hang-up or termination, leaving the terminal in order."""
         if self.is_headless:
             return
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            # on the loop, not in a handler of Python's: that one comes between any two steps of a
-            # screen
+            # on the event loop: a plain signal handler would run between any two steps of a screen
             loop.add_signal_handler(number, self._go)
         self.set_interval(LINE_SECONDS, self._go_where_line_is_cut)
 
@@ -586,8 +584,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             go_at_once()
 
     def show_fault(self) -> None:
-        """A fault of ours. Textual would show the values of variables, and they hold what models
-        said; where it happened is enough."""
+        """Report a bug of ours. Textual would print the values of variables, which hold what models
+        said, so only the traceback is shown."""
         self.bell()
         lines = clean(traceback.format_exc(limit=-8))
         text = Text(f"Crosswind's screen failed; the store is not harmed.\n\n{lines}")
@@ -595,7 +593,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
 
 def _in_two_lines(text: str, width: int) -> str:
-    """Cut where it is longer, with the key that shows all of it."""
+    """Cut a notice to its lines, with the key that shows all of it."""
     words = " ".join(text.split())
     rows = wrap(words, width)
     if len(rows) <= NOTICE_LINES:
@@ -612,9 +610,9 @@ NOTICE_LINES: Final = 2
 _MORE: Final = " ! shows all"
 MOST_NOTICES: Final = 50
 LONGEST_NOTICE: Final = 4000
-"""Characters that are kept of one."""
+"""The most characters kept of a notice."""
 HOME: Final = "Live"
 NO_PLACE: Final = ""
-"""What is shown first where that is one screen alone."""
+"""The place of an app opened for one screen alone."""
 _ASCII: Final = AsciiFilter()
 _INERT: Final = ControlCodeFilter()

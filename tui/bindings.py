@@ -1,4 +1,4 @@
-"""How keys are written, and what each of them does on a screen: one source for footer and help."""
+"""Key names and key bindings: one source for the footer and the help screen."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KEY_NAMES: Final = {
     "apostrophe": "'",
     "equals_sign": "=",
 }
-"""Textual's names for keys, and how they are written for people."""
+"""Textual's names for keys, and how they are written for users."""
 
 
 _ACTION_NAMES: Final = {
@@ -59,29 +59,29 @@ _ACTION_NAMES: Final = {
     "section(1)": "next_section",
     "section(-1)": "previous_section",
 }
-"""Of actions that differ only in their object, or are one to whoever presses the key."""
+"""Names for actions that differ only in their argument, or are one action to the user."""
 
 
 def key(
     keys: str, action: str, description: str, meaning: str = "", *, show: bool = True
 ) -> Binding:
-    """A binding with a word for the footer and a sentence for the help screen. With a sentence, its
-    action may be given other keys by its name; what opens and what moves keeps its keys alone."""
+    """A binding with `description` for the footer and `meaning` for the help screen. With a
+    meaning, users may give its action other keys by name, except for `open`."""
     name = action_name(action) if meaning and action != "open" else None
-    # with the keys: of what is done by several, each keeps its own beside those that are given
+    # with the keys: if an action has several bindings, each keeps its own keys too
     identity = None if name is None else f"{name}:{keys}"
     return Binding(keys, action, description, tooltip=meaning, show=show, id=identity)
 
 
 def action_name(action: str) -> str:
-    """As a person writes it into a file of keys: `pause`, `go_live`, `next_section`."""
+    """An action's name in a file of keys: `pause`, `go_live`, `next_section`."""
     name, _, given = action.partition("(")
     known = _ACTION_NAMES.get(action)
     return known or (f"{name}_{given.strip(chr(39) + ')').lower()}" if given else name)
 
 
 def name_of(binding: Binding) -> str | None:
-    """What its action is called in a file of keys; None where it keeps its keys alone."""
+    """The name of the binding's action in a file of keys; None if its keys cannot be changed."""
     return None if binding.id is None else binding.id.partition(":")[0]
 
 
@@ -93,48 +93,48 @@ def key_name(key: str) -> str:
     if plus:
         return f"{modifier.title()}+{KEY_NAMES.get(rest) or rest.title()}"
     character = key_to_character(key) or ""
-    # Unicode knows `delete` as a control code
+    # Unicode has `delete` as a control code
     return character if character.isprintable() and character else key.title()
 
 
 class KeyAction(NamedTuple):
-    """Something that keys do."""
+    """An action and its keys."""
 
     action: str
     description: str
-    """In a word or two, for the footer."""
+    """A word or two for the footer."""
     meaning: str
-    """In a sentence."""
+    """A sentence for the help screen."""
     keys: Sequence[str]
-    """As they are written for people."""
+    """As written for users."""
     node: DOMNode
-    """Whose action it is."""
+    """The node that has the action."""
 
 
 @runtime_checkable
 class Hinting(Protocol):
-    """Knows of its keys what they would do now."""
+    """A node that knows what its keys would do now."""
 
     def hint(self, action: str) -> str | None:
-        """In a word or two; empty where it would do nothing, None where it is as ever."""
+        """A word or two; empty if the key would do nothing, None for the usual description."""
         ...
 
 
 FROZEN: Final = "move on"
-"""What the key would do that has frozen the display."""
+"""The hint of the key that froze the display."""
 
 
 @runtime_checkable
 class HasKeymap(Protocol):
-    """An app whose user has keys of their own."""
+    """An app whose user may have keys of their own."""
 
     keymap: Mapping[str, str]
-    """All keys of a binding by its id, with commas between them, those of the user first."""
+    """All keys of a binding, by its id; separated by commas, the user's first."""
 
 
 def own_bindings(node: DOMNode) -> Iterator[Binding]:
-    """Those that our classes give a node, one for each key, the nearest class first, with the
-    user's own keys."""
+    """The bindings of a node from our classes, nearest class first, one per key, including the
+    user's keys."""
     keymap = node.app.keymap if isinstance(node.app, HasKeymap) else {}
     for binding in bindings_of(type(node)):
         for each in keymap.get(binding.id or "", binding.key).split(","):
@@ -142,14 +142,14 @@ def own_bindings(node: DOMNode) -> Iterator[Binding]:
 
 
 def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:
-    """As they are built in, for every node of a class."""
+    """The built-in bindings of a node class."""
     for each in kind.__mro__:
         if each.__module__.partition(".")[0] == "tui":
             yield from Binding.make_bindings(each.__dict__.get("BINDINGS", ()))
 
 
 def deeds(nodes: Iterable[DOMNode]) -> list[KeyAction]:
-    """What can be done with keys on these, each once."""
+    """The actions of these nodes' keys, each once."""
     found: dict[tuple[str, str], KeyAction] = {}
     for node in nodes:
         for binding in own_bindings(node):
@@ -170,7 +170,7 @@ def deeds(nodes: Iterable[DOMNode]) -> list[KeyAction]:
 
 
 def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]:
-    """What can be done on a screen: the screen itself, then its panes, then everywhere."""
+    """The actions on a screen: its own, then its panes', then the app's."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
     places = [
         ("On this screen", deeds([screen])),
@@ -181,7 +181,7 @@ def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]
 
 
 class PaletteGroup(StrEnum):
-    """What a command is about; in the order in which they are shown."""
+    """The groups of commands, in the order in which they are shown."""
 
     HERE = "here"
     GO = "go"
@@ -190,11 +190,11 @@ class PaletteGroup(StrEnum):
 
 
 class PaletteCommand(NamedTuple):
-    """Something that can be done by its name."""
+    """A command that is run by its name."""
 
     group: PaletteGroup
     name: str
     meaning: str
     keys: str
     act: Callable[[], object]
-    """May give something to wait for."""
+    """May return an awaitable."""

@@ -1,4 +1,4 @@
-"""How things are called and counted on the screen: plain functions from values to words."""
+"""Names, numbers and units as the screens write them: plain functions from values to text."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "—"
 SCRIPTED: Final = "scripted models, not language models"
 ROOM_FOR_PARTS: Final = 60
-"""Characters of what is said in a header of those parts that scripts play."""
+"""The longest list of scripted parts, in characters, that a header shows."""
 READING: Final = "reading the configuration …"
 ROOM_FOR_NOTICE: Final = 72
-"""Cells of a header from which on the whole of such a notice fits into it."""
+"""A header of this many cells or more has room for such a notice in full."""
 
 STAGE_NAMES: Final = {
     Stage.GEN_METRICS: "metrics",
@@ -33,7 +33,7 @@ STAGE_NAMES: Final = {
 }
 TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
 TRACK_LEGEND: Final = "+ wanted  − unwanted"
-"""What they say of the behaviour."""
+"""The meaning of the signs: whether the behaviour is wanted."""
 SPEAKER_NAMES: Final = {Speaker.USER: "user", Speaker.TARGET: "target"}
 ENDINGS: Final = {
     StopReason.TURN_LIMIT: "all turns played",
@@ -76,7 +76,7 @@ def amount(number: float) -> str:
 
 
 def money(usd: float | None, *, scripted: bool) -> str:
-    """`$1.20`, `<$0.01`; `free` of scripts, and a dash where it is not known."""
+    """`$1.20`, `<$0.01`; `free` for scripts that cost nothing; a dash if the cost is unknown."""
     if scripted and not usd:
         return "free"
     if usd is None:
@@ -99,8 +99,8 @@ def interval_rate(known: Rate, track: Track) -> str:
 
 
 def conversation_id(key: ConversationKey, targets: Sequence[str], width: int) -> str:
-    """Where it is too long its target gives way, told apart from the `targets` that are shown with
-    it. Where that is not enough either, `m1s1v1 st…st s1`: without zeros and underscores."""
+    """A conversation's id in `width` cells: its target cut and told apart from `targets`, or else
+    as `m1s1v1 st…st s1`. In full if neither fits, or if the id is not one of ours."""
     text, target = one_line(str(key)), one_line(key.target_id)
     room = width - cell_len(text) + cell_len(target)
     if cell_len(text) <= width:
@@ -129,7 +129,7 @@ def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a swit
 
 
 def bar(share: float, width: int) -> tuple[str, str]:
-    """The filled part in eighths of a cell, and the rest; a share beyond 1 fills it."""
+    """The filled part of a bar, in eighths of a cell, and the rest. A share above 1 fills it."""
     eighths = round(min(share, 1) * 1000) * width * 8 // 1000
     full, part = divmod(eighths, 8)
     filled = "█" * full + (_BLOCKS[part] if part else "")
@@ -137,7 +137,7 @@ def bar(share: float, width: int) -> tuple[str, str]:
 
 
 def scripted_words(scripts: str | None, *, roomy: bool) -> str:
-    """For a header: that all models are scripts, or which ones are."""
+    """Header text that says whether all models are scripts or, from `scripts`, which are."""
     if scripts is None:
         return SCRIPTED if roomy else "scripted"
     fits = roomy and len(scripts) <= ROOM_FOR_PARTS

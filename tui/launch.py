@@ -1,5 +1,5 @@
-"""Opens the app on a workspace, with an engine beside it where there is something to run, and
-says how things stand when it has gone."""
+"""Open the app on a workspace, with an engine if there is something to run, and print how things
+stand after it closes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tui.services.label_queue import wait_for_files
 from tui.services.preferences import PreferencesFile, ViewMemory, keys_file, themes_file
 from tui.themes import NO_OWN_THEMES, OwnThemes
 
-# Late imports are of what takes 2.6 times as long to load as all of the above (0.9 s of the
-# processor beside 0.35 s, for the pipeline and what reads the configuration): whoever only looks
-# never waits for it.
+# Late imports are of modules that take 2.6 times as long to load as all of the above (0.9 s of
+# processor time against 0.35 s, for the pipeline and the configuration). Users who only look never
+# wait for them.
 
 if TYPE_CHECKING:
     from engine.cli.session import Session
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 
 MOST: Final = 6
-"""Benchmarks that are told of; a person has seen the others in the app."""
+"""The most benchmarks listed when the app closes."""
 
 
 def farewell(watch: Watch) -> Iterator[str]:
-    """A line for each benchmark of which anything was to do, and for each kind of failure."""
+    """Yield a line for each benchmark with any work, and for each kind of failure."""
     begun = [info for info in watch.benchmarks if _total(watch, info)]
     for info in begun[:MOST]:
         yield _line(watch, info)
@@ -58,7 +58,7 @@ def farewell(watch: Watch) -> Iterator[str]:
 
 
 def failures(watch: Watch) -> Sequence[FailureGroup]:
-    """What stands failed of everything that is watched. Raises `StoreError`."""
+    """The remaining failures of all watched benchmarks. Raises `StoreError`."""
     return standing_failures(watch.reader, [info.name for info in watch.benchmarks])
 
 
@@ -83,29 +83,29 @@ def _line(watch: Watch, info: BenchmarkInfo) -> str:
 
 
 THRESHOLDS: Final = (20_000, 20, 20)
-"""A screen makes and drops tens of thousands of objects. At Python's own thresholds everything that
-there is was gone through in most of the screens that were opened, for forty milliseconds each."""
+"""Thresholds of the garbage collector. Opening a screen creates tens of thousands of objects. At
+Python's defaults, most screens triggered a full collection of 40 ms."""
 
 
 def collect_seldom() -> None:
-    """Have Python go through its objects less often; to be called once, before the first screen."""
+    """Make garbage collection rarer. Call once, before the first screen."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
 
-# What a run needs takes longer to load than the first frame may: it is loaded when there is one. So
-# does the configuration, which is read when the first frame is on the screen.
+# What a run needs takes too long to load before the first frame, so it is loaded when there is a
+# run. So does the configuration, which is read once the first frame is shown.
 
 
 class DisplayOptions(NamedTuple):
-    """How the app is to be shown."""
+    """Options for how the app is displayed."""
 
     slow: bool
     mouse: bool
 
 
 def open_app(arguments: argparse.Namespace) -> int:
-    """Open the app as a command asks for it; the exit code."""
+    """Open the app for a command. Returns the exit code."""
     face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
@@ -120,8 +120,7 @@ def open_app(arguments: argparse.Namespace) -> int:
 
 
 def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
-    # before the app is there, so that what is wrong is told on the terminal, and what the other
-    # screens tell is not seen
+    # opened before the app, so that errors are printed on the terminal and no other screen is seen
     from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
 
     if arguments.command == "adjudicate":
@@ -135,7 +134,7 @@ def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
 
 
 def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
-    """The engine outlives the app, which may be left at any time."""
+    """Start a run and open the app on it. The engine outlives the app."""
     session, started = run.session, run.start()
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
@@ -148,8 +147,8 @@ def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
 def _look(
     arguments: argparse.Namespace, *, face: DisplayOptions, first: OpenedScreen | None = None
 ) -> int:
-    """The app on what is stored, and on the engine at work where there is one. Whoever only looked
-    has not failed, however the run stands."""
+    """Open the app on the store, and on a running engine if there is one. Returns 0 however the run
+    stands: looking cannot fail."""
     workspace = handle_of(arguments).workspace
     handle = EngineHandle(
         workspace, workspace.written_store_path(config_path_of(arguments, workspace))
@@ -187,7 +186,7 @@ def _look(
 
 
 def _named(handle: EngineHandle, reader: Reader, *, at_work: bool) -> Watch:
-    """A watch that knows no more of the benchmarks than their names."""
+    """A watch that knows only the names of the benchmarks."""
     names = names_at_work(handle.workspace, reader.last_run() if at_work else None)
     return Watch(reader, named_only(names), handle.link() if at_work else None, described=False)
 
@@ -208,8 +207,8 @@ def _show(
     started: int | None = None,
     describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
 ) -> None:
-    """`session` may take a while the first time, and raise `InputError`. `started` is the process
-    id of an engine that was started for this."""
+    """Run the app until it is left. `session` may be slow on its first call, and raise
+    `InputError`. `started` is the process id of the engine started for this app."""
     memory = PreferencesFile.of(os.environ)
     app = CrosswindApp(
         watch,
@@ -234,7 +233,7 @@ def _show(
 
 
 def _own_themes() -> OwnThemes:
-    """Before the first frame, which may be drawn in one of them."""
+    """Read the user's themes; called before the first frame, which may use one."""
     path = themes_file(os.environ)
     if path is None:
         return NO_OWN_THEMES
@@ -247,7 +246,7 @@ def _own_themes() -> OwnThemes:
 
 
 def _key_reader() -> Callable[[], Mapping[str, str]] | None:
-    """None for whoever has no keys of their own: all screens are loaded to check them."""
+    """A reader of the user's keys; None without any, as checking imports all screens."""
     path = keys_file(os.environ)
     if path is None:
         return None
@@ -261,7 +260,7 @@ def _key_reader() -> Callable[[], Mapping[str, str]] | None:
 
 
 def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str | None]) -> Backend:
-    """What the app has done beside it, by code that is loaded when it is first asked for."""
+    """The app's background work; its code is imported at the first call."""
 
     @cache
     def orders() -> Orders:
@@ -269,7 +268,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
 
         return Orders(session(), watch.reader.path, by)
 
-    # no bound methods: to have one is to have loaded the class, which takes 0.9 s
+    # lambdas, not bound methods: those would need the class, which takes 0.9 s to import
     return Backend(
         start=lambda order: orders().start(order),
         cost=lambda order: orders().cost(order),
@@ -287,7 +286,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:
-    """Where one was the last time, while a run went on or while none did."""
+    """The place shown last, which is kept apart for when a run is on and when none is."""
     kept = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
     place = kept.place_at_work if at_work else kept.place
     if place is not None and place in {each.name for each in MAIN_SCREENS}:
@@ -300,8 +299,8 @@ def _on(workspace: Workspace) -> str:
 
 
 def _goodbye(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
-    """What stays on the terminal when the app has gone, and how it went as an exit code: a run
-    that goes on is no failure."""
+    """Print what stays on the terminal after the app closes. Returns the exit code; a run that
+    continues is not a failure."""
     for line in farewell(watch):
         tell(line)
     on = _on(handle.workspace)

@@ -1,7 +1,7 @@
-"""Going from screen to screen, and back: the one registry of screens.
+"""Navigation between screens, and the one registry of screens.
 
-Screens are named here as `module:Class` and imported when they are first opened: the first frame
-would wait for them, and two that lead to each other would import each other."""
+Screens are named as `module:Class` and imported when first opened. Otherwise the first frame would
+wait for them, and screens that open each other would import each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ShownNotice(NamedTuple):
-    """What was told once."""
+    """A notice that was shown."""
 
     text: str
     bad: bool
@@ -39,12 +39,12 @@ class ShownNotice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MainScreen:
-    """A screen a key away from everywhere, that keeps its state while one is elsewhere."""
+    """A screen with a key that works everywhere; it keeps its state while another is shown."""
 
     key: str
     name: str
     screen: str
-    """`module:Class`; made with the shell and nothing else."""
+    """`module:Class`; its constructor takes the shell only."""
     meaning: str
 
 
@@ -81,7 +81,7 @@ MAIN_SCREENS: Final = (
         "what a model wrote, to approve or reject",
     ),
 )
-"""By their keys. A new one is a line."""
+"""In the order of their keys. To add a main screen, add an entry."""
 
 
 SCREENS: Final = {
@@ -107,27 +107,27 @@ SCREENS: Final = {
     "verdicts": "tui.screens.verdicts:VerdictsScreen",
     "wall": "tui.screens.wall:WallScreen",
 }
-"""What is opened over another screen, and the dialogs that ask before they open one."""
+"""Screens and dialogs opened over another screen, and functions that ask before they open one."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedScreen:
-    """One of `SCREENS`, and what it is made with beside the shell."""
+    """A name from `SCREENS`, and the constructor arguments after the shell."""
 
     name: str
     given: tuple[object, ...]
 
 
 def load(where: str) -> Any:
-    """What `module:name` names, imported now."""
+    """Import `module:name` and return the object."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 
 
 def preload() -> Thread:
-    """Import what is one key away from everywhere, on a thread of its own; a key that needs one of
-    them meanwhile waits for that one alone."""
-    # a daemon: whoever leaves at once does not wait for imports
+    """Import the screens one key away, on a thread. A key that needs one of them meanwhile waits
+    for that one only."""
+    # a daemon: leaving at once does not wait for imports
     thread = Thread(target=_preload, name="preload", daemon=True)
     thread.start()
     return thread
@@ -140,8 +140,8 @@ def _preload() -> None:
 
 
 class Navigator:
-    """Shows screens: places, each with a stack of screens of its own that stays as it was left, and
-    what is opened over them."""
+    """Shows screens: places, each with its own stack of screens that stays as it was left, and the
+    screens opened over them."""
 
     def __init__(
         self,
@@ -151,15 +151,15 @@ class Navigator:
         look: Callable[[], None],
         first: OpenedScreen | None = None,
     ) -> None:
-        """`home` is the place that is shown first and that leads nowhere but out; with `first`,
-        that screen is. `shell` gives what each screen is made with, and is not called before the
-        first is opened. `look` has what is shown drawn, without waiting for the next tick."""
+        """`home` is the place shown first, with nothing to go back to; `first`, if given, is shown
+        in its stead. `shell` returns the first argument of each screen, and is first called when a
+        screen is opened. `look` draws the shown screen without waiting for the next tick."""
         self._app = app
         self._home = home
         self._shell = shell
         self._look = look
         self._trail: list[str] = []
-        """Places that lie behind the one that is shown, the last one last, each once."""
+        """The places to go back to, the latest last, each at most once."""
         for place in MAIN_SCREENS:
             app.add_mode(self._mode(place.name), partial(self._make, place.screen))
         if first is not None:
@@ -167,21 +167,21 @@ class Navigator:
 
     @property
     def place(self) -> str:
-        """The name of the one that is shown."""
+        """The name of the place that is shown."""
         mode = self._app.current_mode
         return self._home if mode == self._app.DEFAULT_MODE else mode
 
     @property
     def at_root(self) -> bool:
-        """Whether there is nothing to go back to."""
+        """Whether `back` has nowhere to go."""
         return len(self._app.screen_stack) <= 1 and not self._trail
 
     def go(self, name: str) -> None:
-        """To a place itself: what was opened over it is closed. What is open over the place that
-        is left stays, for `back`."""
+        """Go to a place and close what is open over it. What is open over the place that is left
+        stays open, for `back`."""
         here = self.place
         if name != here:
-            # each place once: to walk back through every visit would take as many keys as the way
+            # each place once: going back through every visit would take as many keys as the way
             # there
             self._trail = [each for each in self._trail if each not in {name, here}] + [here]
             self._switch(name)
@@ -189,7 +189,7 @@ class Navigator:
             self._app.pop_screen()
 
     def back(self) -> None:
-        """One screen up, or to the place before this one. At the root, nothing."""
+        """Close the top screen, or go to the previous place. At the root, do nothing."""
         if len(self._app.screen_stack) > 1:
             self._app.pop_screen()
         elif self._trail:
@@ -200,12 +200,12 @@ class Navigator:
 
     def _switch(self, name: str) -> None:
         self._app.switch_mode(self._mode(name))
-        # `q` goes back or quits, and which of them depends on the way one came
+        # `q` goes back or quits, depending on how the user came here
         self._app.screen.refresh_bindings()
         self._look()
 
     def show(self, screen: Screen[Any], then: Callable[[Any], None] | None = None) -> None:
-        """Over what is shown; `then` is called with what it ends with."""
+        """Show a screen on top; `then` is called with its result."""
         self._app.push_screen(screen, then)
 
     def _make(self, where: str, *given: object, **named: object) -> Screen[Any]:
@@ -217,7 +217,7 @@ class Navigator:
         self._app.push_screen(self._make(SCREENS[name], *given, **named))
 
     def _ask(self, name: str, then: Callable[[Any], None], *given: object, **named: object) -> None:
-        """Dialogs ask no more than what they are given: they are made without the shell."""
+        """Show a dialog. It needs only its arguments, not the shell, unless that is among them."""
         self._app.push_screen(load(SCREENS[name])(*given, **named), then)
 
     def open_conversation(
@@ -228,21 +228,21 @@ class Navigator:
         among: RowCursor | None = None,
         at: MessageRef | None = None,
     ) -> None:
-        """`among` are the conversations before and after it; `at` is where to begin to read."""
+        """Open a conversation at a message, with those before and after it in `among`."""
         self._open("conversation", benchmark, key, among=among, at=at)
 
     def open_scenario(
         self, benchmark: str, scenario_id: str, *, cursor: ConversationKey | None = None
     ) -> None:
-        """The cursor begins on `cursor`, or on what there is of the scenario first."""
+        """Open a scenario with the cursor on `cursor`, or on its first conversation."""
         self._open("scenario", benchmark, scenario_id, cursor=cursor)
 
     def open_comparison(self, left: TakeRef, right: TakeRef | None = None) -> None:
-        """Side by side; without `right`, with the nearest that there is."""
+        """Compare two takes side by side; without `right`, with the nearest other take."""
         self._open("compare", left, right)
 
     def open_found(self, found: FoundId | None) -> None:
-        """Opens what a person chose among ids; nothing where they chose none."""
+        """Open what the user chose among ids; nothing if they chose none."""
         if found is None:
             return
         match found.kind:
@@ -254,46 +254,46 @@ class Navigator:
                 self.open_scenario(found.benchmark, found.id)
 
     def open_definition(self, benchmark: str, scenario_id: str) -> None:
-        """What conversations of a scenario are judged by, whole."""
+        """Show in full what a scenario's conversations are judged by."""
         load(SCREENS["definition"])(self._shell(), benchmark, scenario_id)
 
     def open_search(self) -> None:
-        """For words in all transcripts."""
+        """Open the search for words in all transcripts."""
         self._open("search")
 
     def open_verdicts(self, typed: str) -> None:
-        """Those that a filter line holds, over what is shown."""
+        """Open the verdicts that match a filter line, on top of the current screen."""
         self._open("verdicts", typed)
         self._look()
 
     def open_pilot(self, page: PilotPage) -> None:
-        """Show what a pilot says."""
+        """Show the page on a pilot."""
         self._app.push_screen(load(SCREENS["pilot"])(page))
 
     def open_label(self, sample: SampleSource) -> None:
-        """Show a sample, for a person to label it."""
+        """Open a sample for labelling."""
         self._open("label", sample)
 
     def open_disputes(self, found: DisputeSource) -> None:
-        """Show what people disagree on, for somebody to decide."""
+        """Open the items that human labellers disagree on, to be decided."""
         self._open("adjudicate", found)
 
     def open_wall(self) -> None:
-        """The wall: as many conversations as there is room for, as they are spoken."""
+        """Open the wall: as many live conversations as fit on the screen."""
         self._open("wall")
 
     def open_help(self) -> None:
-        """What every key does on the screen that is shown; once."""
+        """Show what every key does on the current screen, unless help is open already."""
         help_screen = load(SCREENS["help"])
         if not isinstance(self._app.screen, help_screen):
             self._app.push_screen(help_screen(self._app.screen))
 
     def open_messages(self, messages: Sequence[ShownNotice]) -> None:
-        """What was told, in full."""
+        """Show the past notices in full."""
         self._app.push_screen(load(SCREENS["messages"])(messages))
 
     def ask_command(self) -> None:
-        """What to do, by the name of it."""
+        """Ask for a command by name, and run it."""
         known = load("tui.services.palette:commands")(self._app, self._app.screen)
         self._ask("commands", self._do, self._shell(), known)
 
@@ -302,7 +302,7 @@ class Navigator:
             self._app.call_later(chosen.act)
 
     def ask_id(self, reader: Reader) -> None:
-        """Which scenario or conversation to open, by its id."""
+        """Ask for the id of a scenario or conversation, and open it."""
         self._ask("go to", self.open_found, reader)
 
     def ask_filter(
@@ -312,8 +312,8 @@ class Navigator:
         want: Callable[[Filter], None],
         then: Callable[[str | None], None],
     ) -> None:
-        """For a filter line, answered by `want` while it is typed; `earlier` are those of before.
-        `then` has the whole line, or None where the dialog is left."""
+        """Ask for a filter line. `want` gets the filter while it is typed; `earlier` are previous
+        lines. `then` gets the final line, or None if the dialog is cancelled."""
         self._ask("filter", then, typed, earlier, want)
 
     def ask_pattern(
@@ -322,33 +322,33 @@ class Navigator:
         find: Callable[[str], Awaitable[int]],
         then: Callable[[str | None], None],
     ) -> None:
-        """For what to find in a transcript. `find` gives the number of places, or raises
-        `PatternFault`."""
+        """Ask for a pattern to find in a transcript. `find` returns the number of matches or raises
+        `PatternFault`; `then` gets the pattern, or None if the dialog is cancelled."""
         self._ask("find", then, typed, find)
 
     def ask_how_to_leave(
         self, board: Board, *, own: bool, then: Callable[[QuitChoice | None], None]
     ) -> None:
-        """What is to become of the run; `own` says whether it was started for this app. `then` has
-        the answer, or None where a person stays."""
+        """Ask what should happen to the run on leaving. `own` says whether it was started for this
+        app. `then` gets the answer, or None if the user stays."""
         self._ask("quit", then, board, own=own)
 
     def ask_how_to_stop(
         self, board: Board, *, own: bool, then: Callable[[QuitChoice | None], None]
     ) -> None:
-        """For the run that goes on; where it is not this app's `own`, for the word as well."""
+        """Ask how to stop the run. If it is not this app's `own`, the user must type a word."""
         self._ask("stop" if own else "stop another's", then, board)
 
     @property
     def asks_how_it_ends(self) -> bool:
-        """Whether a dialog is shown that asks what is to become of the run."""
+        """Whether a dialog that asks what should happen to the run is shown."""
         dialogs = tuple(load(SCREENS[name]) for name in ("quit", "stop another's"))
         return isinstance(self._app.screen, dialogs)
 
     def judge_again(self, subjects: Sequence[Subject]) -> None:
-        """Ask by whom; then show the old verdicts and the new ones as they come."""
+        """Ask which judge to use, then show the old verdicts and the new ones as they arrive."""
         load(SCREENS["judge again"])(self._shell(), subjects)
 
     def play_again(self, subjects: Sequence[Subject]) -> None:
-        """Ask whether to; the playings that are there stay."""
+        """Ask whether to play again. Existing takes are kept."""
         load(SCREENS["play again"])(self._shell(), subjects)

@@ -1,7 +1,7 @@
-"""What the app has done by code that takes long to load: what plans, prices and adds up.
+"""Work for the app that needs code slow to load: planning, pricing and analysis.
 
-It takes 2.6 times as long to load as what the first frame needs (0.9 s of the processor beside
-0.35 s), so it is loaded when a run is prepared, or when something is first asked for.
+This code takes 2.6 times as long to load as what the first frame needs (0.9 s of processor time
+against 0.35 s), so it is loaded when a run is prepared or when it is first needed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from engine.watch import BenchmarkInfo
 
 
 def prepare(arguments: argparse.Namespace) -> AppRun | None:
-    """What `demo` and `run` ask for, checked and priced; None where a person does not agree to the
-    price. Raises `CrosswindError`."""
+    """Check and price what `demo` or `run` asks for; None if the user rejects the price. Raises
+    `CrosswindError`."""
     if arguments.command == "demo":
         prepared = prepare_demo(arguments)
         prepared.session.require_free()
@@ -47,7 +47,7 @@ def prepare(arguments: argparse.Namespace) -> AppRun | None:
 
 @dataclass(frozen=True, slots=True)
 class AppRun:
-    """A run that the app is opened for."""
+    """A run to open the app on."""
 
     prepared: PreparedRun
 
@@ -56,16 +56,16 @@ class AppRun:
         return self.prepared.session
 
     def start(self) -> int:
-        """The engine's process id. Raises `EngineStartError`."""
+        """Start the engine. Returns its process id. Raises `EngineStartError`."""
         return start(self.session, self.prepared.order)
 
     def exit_code(self) -> int:
-        """What the gates say of a run that is over."""
+        """The exit code by the gates; only for a run that is over."""
         return held_to(self.session, self.prepared.order, self.prepared.gates)
 
     @property
     def next_steps(self) -> Callable[[], None] | None:
-        """Says them, where `--until` asked the run to stop before its results."""
+        """Prints the next steps; None unless `--until` stops the run before its results."""
         prepared, until = self.prepared, self.prepared.until
         if until is None:
             return None
@@ -74,39 +74,39 @@ class AppRun:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Each call does its work at once and takes a while. Raises `CrosswindError`."""
+    """Engine work for the app. Calls block and may take a while; they raise `CrosswindError`."""
 
     session: Session
     store: Path
     by: Callable[[], str | None] = lambda: None
-    """The name by which this person labels and reviews; None where they have not said."""
+    """The name under which the user labels and reviews; None if not chosen."""
 
     def start(self, order: Order | None) -> int:
-        """The engine's process id; without an order it waits to be asked."""
+        """Start the engine; without an order it waits for one. Returns its process id."""
         return start(self.session, order)
 
     def cost(self, order: Order) -> PricedOrder | None:
-        """None where nothing costs money. Whatever is started or asked for is priced here first."""
+        """Price an order, as before every start or request; None if nothing in it costs money."""
         price = priced_pilot if order.pilot else checked
         priced = price(self.session, order)
         return priced if priced.lines else None
 
     def make(self, name: str) -> BenchmarkInfo:
-        """Writes a benchmark of this name. Raises `InputError` where there is one."""
+        """Create a benchmark from the template. Raises `InputError` if the name is taken."""
         new_benchmark(self.session.workspace, name)
         return self.describe(name)
 
     def describe(self, name: str) -> BenchmarkInfo:
-        """What a benchmark's file says now. Raises `InputError`."""
+        """Read a benchmark's file as it is now. Raises `InputError`."""
         [found] = self.session.infos([name])
         return found
 
     def is_template(self, name: str) -> bool:
-        """Whether its file is still as `make` wrote it."""
+        """Whether the benchmark's file is still as `make` wrote it."""
         return is_template(self.session.workspace.definition_path(name))
 
     def stale(self, benchmark: str) -> dict[int, str]:
-        """Why what counts is stale, by the `seq` of each such take; as long as `report` takes."""
+        """Why counted takes are stale, by the take's `seq`. Takes as long as `report`."""
         config = config_of(self.session.config, benchmark)
         definition = load_definition(self.session.workspace.definition_path(benchmark))
         with closing(open_reader(self.store)) as reader:
@@ -115,30 +115,29 @@ class Orders:
         return {take: changed_words(why) or "" for take, why in whys.items()}
 
     def label(self, benchmark: str) -> PersonSample:
-        """This person's sample, drawn where there is none."""
+        """Open the user's label sample, drawing it if there is none."""
         words = (SAMPLE_SIZE, SAMPLE_SEED)
         return PersonSample.open(self.session, benchmark, self.by(), *words, new=False)
 
     def disputes(self, benchmark: str) -> PersonDisputes:
-        """What people who labelled it disagree on."""
+        """Open the items on which human labellers disagree."""
         return PersonDisputes.open(self.session, benchmark, self.by())
 
     def pilot(self, benchmark: str) -> PilotPage:
-        """What a few conversations of each metric say."""
+        """The page on a pilot: a few conversations of each metric."""
         return pilot_page(self.session, benchmark)
 
     def ahead(self, benchmark: str) -> RemainingWork:
-        """What of it waits for a person."""
+        """The benchmark's work that waits for a person."""
         with closing(open_reader(self.store)) as reader:
             return ahead_of(self.session, benchmark, reader)
 
     def review(self) -> ReviewDesk:
-        """What people say of metrics and scenarios."""
+        """The reviews of metrics and scenarios."""
         return ReviewDesk(self.session, self.by)
 
     def report(self, benchmark: str) -> Report:
-        """The results of all verdicts, for `ALL` of all benchmarks together; takes a while on a
-        large store."""
+        """Build the report on a benchmark, or for `ALL` on all of them. Slow on a large store."""
         if benchmark == ALL:
             return build_overall_report(self.session.workspace, self.session.config, self.store)
         return build_report(self.session.workspace, self.session.config, self.store, benchmark)

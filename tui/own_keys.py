@@ -1,5 +1,5 @@
 """A user's own keys: a file that gives actions additional keys; and `crosswind keys`, which lists
-them all."""
+all keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tui.bindings import KEY_NAMES, bindings_of, key_name, name_of
 from tui.services.preferences import KEYS_FILE, config_folder, keys_file
 
 MOST: Final = 5
-"""Keys for one action."""
+"""The most keys for one action in a file."""
 EVERYWHERE: Final = "everywhere"
 LISTS: Final = "lists and texts"
 _MODIFIERS: Final = ("ctrl", "alt", "shift")
@@ -39,32 +39,32 @@ _SAME: Final = {
     "ctrl+m": "enter",
     "ctrl+left_square_bracket": "escape",
 }
-"""What a terminal sends for both."""
+"""Combinations for which a terminal sends the same as for the key."""
 
 
 class KeyRow(NamedTuple):
-    """What one key does at one place."""
+    """The binding of one key in one place."""
 
     place: str
-    """A screen, or where the key works beside those of screens."""
+    """A screen's name, `EVERYWHERE` or `LISTS`."""
     key: str
-    """Textual's name for it."""
+    """Textual's name of the key."""
     binding: Binding
     name: str | None
-    """Of the action; None where it keeps its keys alone."""
+    """The action's name; None if its keys cannot be changed."""
     own: bool = False
-    """Whether it is the user's."""
+    """Whether the key is from the user's file."""
 
     def meets(self, other: KeyRow) -> bool:
-        """Whether both may be pressed on one screen."""
+        """Whether both keys may work on the same screen."""
         here = {self.place, other.place}
         return len(here) == 1 or bool(here & {EVERYWHERE, LISTS})
 
 
 @cache
 def built_in() -> tuple[KeyRow, ...]:
-    """Every key outside the dialogs, whose keys are not taken from anywhere else. Loads all
-    screens, which takes longer than a first frame may."""
+    """Every built-in key outside dialogs; a dialog's keys conflict with no others. Imports all
+    screens, which is too slow for the first frame."""
     found: dict[tuple[str, str, str], KeyRow] = {}
     for kind in sorted(bound_classes(), key=_order):
         if not issubclass(kind, ModalScreen):
@@ -90,8 +90,7 @@ def _place(kind: type[DOMNode]) -> str:
 
 
 def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
-    """The user's keys, by the names of actions. Raises `InputError` with everything that is wrong
-    in the file."""
+    """Read the user's keys, by action name. Raises `InputError` with all faults in the file."""
     document = read_yaml(path)
     names = {row.name for row in built_in() if row.name is not None}
     problems: list[Problem] = []
@@ -117,7 +116,7 @@ def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
 def _keys_of(
     document: YamlDocument, name: str, problems: list[Problem]
 ) -> Iterator[tuple[str, KeyPath]]:
-    """Each key and where it stands."""
+    """Yield each key of an action with its place in the file. Adds faults to `problems`."""
     value = document.data[name]
     places: list[KeyPath] = [(name,)]
     if isinstance(value, list):
@@ -150,14 +149,14 @@ def _hint(text: str) -> str:
 
 @cache
 def _named() -> frozenset[str]:
-    """Keys that have a name and no modifier."""
+    """Textual's names of keys without a modifier."""
     known = {each.value for each in Keys if each.value.isalnum() and len(each.value) > 1}
     return frozenset((known | set(KEY_NAMES)) - {"ignore", "scrollup", "scrolldown"})
 
 
 def key_of(text: str) -> str | None:
-    """Textual's name for what a person calls `F`, `?`, `F2`, `Ctrl+F`, `PgUp` or `question_mark`;
-    None where it is no key that terminals send."""
+    """Textual's name for a key written as `F`, `?`, `F2`, `Ctrl+F`, `PgUp` or `question_mark`; None
+    if terminals send no such key."""
     modifier, plus, rest = text.strip().rpartition("+")
     if text.strip() == "+" or not plus:
         return _unmodified(text.strip())
@@ -177,7 +176,7 @@ def _unmodified(text: str) -> str | None:
 
 
 def _character(character: str) -> str:
-    """As Textual calls what is neither a letter nor a digit."""
+    """Textual's name for a character that is neither a letter nor a digit."""
     name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
     return KEY_NAME_REPLACEMENTS.get(name, name) or character
 
@@ -185,7 +184,7 @@ def _character(character: str) -> str:
 def _clashes(
     document: YamlDocument, given: Mapping[str, Mapping[str, KeyPath]]
 ) -> Iterator[Problem]:
-    """Keys that would do two things on one screen."""
+    """A problem for each of the user's keys that would have two actions on one screen."""
     asked = list(_rows(given))
     taken = [*built_in(), *asked]
     told = set()
@@ -206,8 +205,8 @@ def _clashes(
 
 
 def _clash(one: KeyRow, other: KeyRow) -> bool:
-    """Two that have a key in common as they are built in may have another: the screen's own comes
-    first, such as `find` before `search`."""
+    """Whether two bindings conflict. Actions that share a built-in key may share others: the
+    screen's own, such as `find`, takes precedence over the app's, such as `search`."""
     if one.key != other.key or one.name == other.name or not one.meets(other):
         return False
     return frozenset((one.name, other.name)) not in _shared()
@@ -225,7 +224,7 @@ def _shared() -> frozenset[frozenset[str | None]]:
 
 
 def _rows(given: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:
-    """What the user's keys do, once for each place."""
+    """The bindings of the user's keys, once for each place."""
     seen = set()
     for row in built_in():
         for key in given.get(row.name or "", ()):
@@ -235,7 +234,7 @@ def _rows(given: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:
 
 
 def all_keys(own: Mapping[str, Iterable[str]]) -> list[KeyRow]:
-    """What is built in and what is the user's, by place; the user's first."""
+    """All bindings, built-in and the user's, by place; in each the user's first."""
     mine = list(_rows(own))
     known = {(row.place, row.key, row.name) for row in mine}
     rest = [row for row in built_in() if (row.place, row.key, row.name) not in known]
@@ -245,8 +244,8 @@ def all_keys(own: Mapping[str, Iterable[str]]) -> list[KeyRow]:
 
 
 def keymap(own: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """For Textual: the ids of bindings with all their keys, the user's first. Those that are built
-    in stay, so that what the app and its manual say of them stays true."""
+    """A keymap for Textual: all keys by binding id, the user's first. Built-in keys stay, so that
+    help and manual remain true."""
     found: dict[str, str] = {}
     for row in built_in():
         name, identity = row.name, row.binding.id
@@ -257,7 +256,7 @@ def keymap(own: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 def bound_classes() -> Iterator[type[DOMNode]]:
-    """Every class of the app whose own keys stand in its source."""
+    """Every class of the app that declares bindings itself. Imports all modules of the app."""
     for module in pkgutil.walk_packages(tui.__path__, "tui."):
         if module.name.endswith("__main__"):
             continue
@@ -275,8 +274,8 @@ _HEAD: Final = ("place", "key", "action", "what it does")
 
 
 def print_keys(arguments: argparse.Namespace) -> int:
-    """Returns the exit code. Raises `InputError` where the file is faulty, after the built-in keys:
-    whoever mends it needs the names."""
+    """Print all keys and return the exit code. Raises `InputError` if the file is faulty; the
+    built-in keys are printed first, except with `--json`, as they are needed to correct it."""
     path = keys_file(os.environ)
     try:
         own: Mapping[str, Sequence[str]] = {} if path is None else own_keys(path)

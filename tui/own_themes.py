@@ -1,5 +1,4 @@
-"""A user's own themes: a file of colours, each theme beside a built-in one from which it takes the
-rest."""
+"""A user's own themes: a file of colours. Each theme takes the rest from a built-in one."""
 
 from __future__ import annotations
 
@@ -22,22 +21,22 @@ from tui.services.preferences import THEMES_FILE, config_folder, themes_file
 from tui.themes import DARK, INKS, LIGHT, NO_OWN_THEMES, PREFIX, THEMES, OwnThemes
 
 MOST: Final = 20
-"""Themes in one file."""
+"""The most themes in one file."""
 LEAST_CONTRAST: Final = 4.5
-"""Between a text and what it stands on, as WCAG 2.1 has it for text of this size."""
+"""The least contrast ratio of text to background, from WCAG 2.1 for text of this size."""
 BASES: Final = {"dark": DARK, "light": LIGHT}
 GROUNDS: Final = ("text", "background", "surface", "panel")
-"""Colours that are no inks: of plain text, of screens, of dialogs, of notices."""
+"""Colours other than inks: of plain text, screens, dialogs and notices."""
 COLOURS: Final = (*GROUNDS, *INKS)
 _QUIET: Final = frozenset({"faint", "rule", "evidence"})
-"""Not held to the background: what stays in the background on purpose, and evidence, which stands
-on a ground of its own as well."""
+"""Inks whose contrast to the background is not checked: some are faint on purpose, and evidence has
+its own background."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,23}")
 _COLOUR: Final = re.compile(r"#[0-9a-fA-F]{6}")
 
 
 def own_themes(path: Path) -> OwnThemes:
-    """Those of a file. Raises `InputError` with everything that is wrong in it."""
+    """Read the themes of a file. Raises `InputError` with all faults in it."""
     document = read_yaml(path)
     problems = list(_faults(document))
     if problems:
@@ -82,8 +81,8 @@ def _faults_of(document: YamlDocument, name: str, given: Mapping[Any, Any]) -> I
 
 
 def _theme(name: str, given: Mapping[str, str]) -> Theme:
-    """What is not given is that of the base; what is not given of dialogs and notices, that of the
-    background, where that is."""
+    """Build a theme. A missing colour is the base's, except that dialogs and notices follow a
+    background that is given."""
     base = BASES[given["base"]]
     ground = given.get("background", base.background) or ""
     inks = {ink: given.get(ink, base.variables[f"ink-{ink}"]) for ink in INKS}
@@ -114,7 +113,7 @@ _BARS: Final = ("scrollbar", "scrollbar-hover", "scrollbar-active")
 
 
 def too_weak(theme: Theme) -> Iterator[str]:
-    """`muted on background 3.1:1`, for whatever is hard to read."""
+    """Each pair with too little contrast, as `muted on background 3.1:1`."""
     ink = {name: theme.variables[f"ink-{name}"] for name in INKS}
     grounds = {"background": theme.background, "surface": theme.surface, "panel": theme.panel}
     pairs = [(name, ink[name], "background") for name in INKS if name not in _QUIET]
@@ -135,7 +134,7 @@ def _contrast(one: str | None, other: str | None) -> float:
 
 
 def _luminance(colour: Color) -> float:
-    """Relative, by WCAG 2.1."""
+    """The relative luminance of WCAG 2.1."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for part in colour.normalized
@@ -144,8 +143,8 @@ def _luminance(colour: Color) -> float:
 
 
 def print_themes(arguments: argparse.Namespace) -> int:
-    """Returns the exit code. Raises `InputError` where the file is faulty, after the names that
-    whoever mends it needs."""
+    """Print the themes and return the exit code. Raises `InputError` if the file is faulty, after
+    printing the names needed to correct it."""
     del arguments
     path = themes_file(os.environ)
     wanted = config_folder(os.environ) / THEMES_FILE

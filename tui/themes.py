@@ -1,5 +1,5 @@
-"""Our own colours: dark, light, high contrast, blue and orange in place of green and red, and one
-for terminals without colours."""
+"""The built-in themes: dark, light, high contrast, blue and orange instead of green and red, and
+one for terminals without colours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.theme import Theme
 from engine.errors import InputError
 
 PREFIX: Final = "crosswind-"
-"""What the names of all our themes begin with."""
+"""The prefix of the names of all our themes."""
 _INKS_OF: Final = """\
 ink              dark    light   contrast blue-orange terminal
 strong           #eeeeee #080808 #ffffff  #eeeeee     ansi_default
@@ -43,7 +43,7 @@ def _inks(theme: str) -> dict[str, str]:
 
 
 def _theme(theme: str, *, variables: Mapping[str, str], **colours: Any) -> Theme:
-    """What the program says of things in an ink, Textual's own widgets say in the same colour."""
+    """A theme in which Textual's own widgets use the colours of our inks."""
     inks = _inks(theme)
     return Theme(
         name=PREFIX + theme,
@@ -110,8 +110,8 @@ BLUE_ORANGE: Final = _with_scrollbar(
     surface="#1c1c1c",
     panel="#262626",
 )
-"""For eyes to which red and green are one: what is good is blue, what is bad is orange, and they
-differ in lightness as well."""
+"""For red-green colour blindness: good is blue and bad is orange, and they differ in lightness
+too."""
 SIXTEEN: Final = _theme(
     "terminal",
     variables={"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"},
@@ -122,25 +122,25 @@ THEMES: Final = (DARK, LIGHT, CONTRAST, BLUE_ORANGE, SIXTEEN)
 
 
 class OwnThemes(NamedTuple):
-    """What a user has written down."""
+    """The themes from a user's file."""
 
     themes: Sequence[Theme] = ()
     weak: Mapping[str, str] = {}
-    """By theme, what is hard to read in it."""
+    """The pairs with too little contrast, by theme name."""
     fault: InputError | None = None
-    """Why there are none."""
+    """The error because of which there are none."""
 
 
 NO_OWN_THEMES: Final = OwnThemes()
 
 
 def theme_for(colours: str | None) -> str:
-    """The name of the theme to begin with, by Rich's name for what the terminal can show."""
+    """The name of the first theme, by Rich's name for the terminal's colour system."""
     return SIXTEEN.name if colours in {"standard", None} else DARK.name
 
 
 class CachedStylesheet(Stylesheet):
-    """Keeps what it has parsed for as long as the colours stay the same."""
+    """A stylesheet that is parsed again only when the colours change."""
 
     def __init__(self, *, variables: dict[str, str]) -> None:
         super().__init__(variables=variables)
@@ -152,5 +152,5 @@ class CachedStylesheet(Stylesheet):
             super().set_variables(variables)
 
     def reparse(self) -> None:
-        """What is known already is not parsed again."""
+        """Parse without discarding what is parsed already."""
         self.parse()
