@@ -146,7 +146,7 @@ class UserAudit:
         `messages` are the user's, as (turn, text), oldest first. `turns` is the conversation's
         limit: an early end is not blamed for a landmark that lies beyond it.
         """
-        said = [_Said(turn, text) for turn, text in messages]
+        said = [_MessageWords(turn, text) for turn, text in messages]
         found = [*self._roles(said), *_repeated_messages(said)]
         last = max((turn for turn in self._turns if turn <= turns), default=0)
         reached = max((turn for turn, _ in messages), default=0)
@@ -155,7 +155,7 @@ class UserAudit:
             found.append(UserFault(FaultKind.ENDED_EARLY, reached, detail))
         return tuple(sorted(found, key=lambda one: one.turn))
 
-    def _roles(self, said: Sequence[_Said]) -> Iterator[UserFault]:
+    def _roles(self, said: Sequence[_MessageWords]) -> Iterator[UserFault]:
         # nearly always nothing matches: one search over all messages costs less than one for each
         everything = "\n".join(one.text for one in said)
         rules = [rule for rule in _ROLE if rule.may_find(everything)]
@@ -168,7 +168,7 @@ class UserAudit:
                 detail = f"says the hidden goal aloud: “{hidden}”"
                 yield UserFault(FaultKind.ROLE_BROKEN, one.turn, detail)
 
-    def _first_match(self, rule: _RoleRule, said: _Said) -> Iterator[UserFault]:
+    def _first_match(self, rule: _RoleRule, said: _MessageWords) -> Iterator[UserFault]:
         """Yield a fault for the rule's first match that the scenario does not contain itself."""
         if not rule.may_find(said.text):
             return
@@ -178,7 +178,7 @@ class UserAudit:
             yield UserFault(FaultKind.ROLE_BROKEN, said.turn, f"{rule.what}: “{first}”")
 
 
-class _Said:
+class _MessageWords:
     """The words of one message. What is derived from them is computed once, and only when another
     message has a similar length: computing it for each pair would take nearly all of the time."""
 
@@ -203,8 +203,8 @@ class _Said:
         return self._threes
 
 
-def _repeated_messages(messages: Sequence[_Said]) -> Iterator[UserFault]:
-    earlier: list[_Said] = []
+def _repeated_messages(messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
+    earlier: list[_MessageWords] = []
     for said in messages:
         count = len(said.words)
         if count < FEWEST_WORDS and not (count == 1 and len(said.text) >= _UNBROKEN):
@@ -220,7 +220,7 @@ def _repeated_messages(messages: Sequence[_Said]) -> Iterator[UserFault]:
         earlier.append(said)
 
 
-def _are_alike(left: _Said, right: _Said) -> bool:
+def _are_alike(left: _MessageWords, right: _MessageWords) -> bool:
     """Whether two messages of similar length say the same."""
     if left.text == right.text:
         return True

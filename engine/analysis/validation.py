@@ -123,7 +123,7 @@ def _paired(
             yield one, others[one.key]
 
 
-class _Moved(Protocol):
+class _RateChange(Protocol):
     """A shift of a rate whose interval can be computed at any level."""
 
     @property
@@ -135,13 +135,13 @@ class _Moved(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Shifted:
+class _UnmarkedShift:
     """A shift before it is adjusted for the family."""
 
     target: str
     before: float
     after: float
-    moved: _Moved | None
+    moved: _RateChange | None
     """None where there are fewer than two base scenarios."""
     rows: int
     base_scenarios: int
@@ -162,13 +162,13 @@ class _Shifted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _UnmarkedTrack:
     """A track's report before its shifts are adjusted for the family."""
 
     track: Track
     ranks: RankAgreement | None
-    together: _Shifted
-    shifts: Sequence[_Shifted]
+    together: _UnmarkedShift
+    shifts: Sequence[_UnmarkedShift]
     """The highest rate before first."""
     equivalence: Equivalence | None
     left_out: Sequence[str]
@@ -180,7 +180,7 @@ def _unmarked_track(
     before: Sequence[SideOutcome],
     after: Sequence[SideOutcome],
     bound: float | None,
-) -> _Draft | None:
+) -> _UnmarkedTrack | None:
     """None where fewer than two targets were scored on both sides."""
     left = [one for one in before if one.track is track and one.passed is not None]
     right = [one for one in after if one.track is track and one.passed is not None]
@@ -199,7 +199,7 @@ def _unmarked_track(
     ]
     shifts.sort(key=lambda one: (-one.before, one.target))
     of_these = [[row for rows in side.values() for row in rows] for side in (then, now)]
-    return _Draft(
+    return _UnmarkedTrack(
         track=track,
         ranks=rank_agreement(*panels, same_scenarios=swap.same_scenarios),
         together=_unmarked_shift(swap, ALL_TARGETS, *of_these),
@@ -217,7 +217,7 @@ def _by_target(results: Iterable[SideOutcome], targets: set[str]) -> dict[str, l
     return found
 
 
-def _track(draft: _Draft, allowed: Mapping[FamilyPart, float]) -> TrackReport:
+def _track(draft: _UnmarkedTrack, allowed: Mapping[FamilyPart, float]) -> TrackReport:
     shifts = [one.marked(allowed.get(FamilyPart.SHIFTS_OF_TARGETS)) for one in draft.shifts]
     changed = list(_reordered_pairs(shifts))
     stays = draft.equivalence is not None and draft.equivalence.outside is None
@@ -278,8 +278,8 @@ def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
 
 def _unmarked_shift(
     swap: Swap, target: str, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
-) -> _Shifted:
-    return _Shifted(
+) -> _UnmarkedShift:
+    return _UnmarkedShift(
         target,
         _rate(left),
         _rate(right),
@@ -291,7 +291,7 @@ def _unmarked_shift(
 
 def _rate_change(
     swap: Swap, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
-) -> _Moved | None:
+) -> _RateChange | None:
     if swap.same_scenarios:
         found = mean_difference(
             differences(_answers(right, of_all=True), _answers(left, of_all=True))
@@ -302,7 +302,7 @@ def _rate_change(
     then, now = benchmark_rate(before, correlation), benchmark_rate(after, correlation)
     if then is None or now is None or min(then.clusters, now.clusters) < 2:
         return None
-    return _Apart(then, now)
+    return _IndependentRuns(then, now)
 
 
 def _rate(results: Sequence[SideOutcome]) -> float:
@@ -333,7 +333,7 @@ def _strata(results: Iterable[SideOutcome]) -> list[Stratum]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
+class _IndependentRuns:
     """The rates of two runs that share no scenario."""
 
     then: Rate

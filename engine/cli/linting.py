@@ -28,7 +28,7 @@ from engine.pipeline.planner import Planner, total_words
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _LocatedFinding:
     """A finding with its file and line."""
 
     benchmark: str
@@ -61,7 +61,7 @@ class _Placed:
 def lint(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     names = session.benchmarks(arguments.benchmarks)
-    found: list[_Placed] = []
+    found: list[_LocatedFinding] = []
     problems: list[Problem] = []
     read = LintReading()
     if arguments.model is not None:
@@ -148,7 +148,7 @@ def _in_short(standing: int, silenced: int, benchmarks: int) -> str:
 
 def _of_benchmark(
     session: Session, planner: Planner, name: str, read: Sequence[LintFinding] = ()
-) -> list[_Placed]:
+) -> list[_LocatedFinding]:
     """Raises `InputError`."""
     document = read_yaml(session.workspace.definition_path(name))
     definition = definition_of(document)
@@ -163,18 +163,18 @@ def _of_benchmark(
 
 def _in_metrics(
     definition: Definition, document: YamlDocument, root: Path, read: Sequence[LintFinding]
-) -> Iterator[_Placed]:
+) -> Iterator[_LocatedFinding]:
     number = {metric.id: number for number, metric in enumerate(definition.metrics)}
     path = definition.path.relative_to(root)
     plain = lint_metrics(definition.metrics)
     for one in [*plain, *_not_found_by_rules(plain, [each for each in read if each.id in number])]:
         line = document.key_place((KEY, number[one.id], *one.key)).line
-        yield _Placed(definition.name, one, path, line, _reason(definition, one))
+        yield _LocatedFinding(definition.name, one, path, line, _reason(definition, one))
 
 
 def _in_scenarios(
     bench: BenchmarkContext, root: Path, read: Sequence[LintFinding]
-) -> Iterator[_Placed]:
+) -> Iterator[_LocatedFinding]:
     scenarios = [
         row.scenario
         for row in bench.reader.scenarios(bench.name)
@@ -188,7 +188,9 @@ def _in_scenarios(
         *_not_found_by_rules(plain, [each for each in read if each.id not in bench.metrics]),
     ]:
         line = lines.get(one.id)
-        yield _Placed(bench.name, one, path.relative_to(root), line, _reason(bench.definition, one))
+        yield _LocatedFinding(
+            bench.name, one, path.relative_to(root), line, _reason(bench.definition, one)
+        )
 
 
 def _not_found_by_rules(
@@ -223,7 +225,9 @@ def _reason(definition: Definition, finding: LintFinding) -> str | None:
     return None
 
 
-def _tell_idle(definition: Definition, document: YamlDocument, found: list[_Placed]) -> None:
+def _tell_idle(
+    definition: Definition, document: YamlDocument, found: list[_LocatedFinding]
+) -> None:
     """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
     said = {(name, one.finding.rule) for one in found for name in _names(one.finding)}
     for name, rules in definition.lint_ignore.items():

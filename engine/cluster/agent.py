@@ -54,7 +54,7 @@ _NOWHERE: Final = Path("/nonexistent")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Filled:
+class _ResolvedRequest:
     """A request with its variables looked up. Without a `repr`, because it contains keys."""
 
     url: str
@@ -65,7 +65,7 @@ class _Filled:
 
 
 @dataclass(slots=True)
-class _Outbox:
+class _ReportQueue:
     """Collects what is to be reported, and decides when."""
 
     _heard: dict[int, CallNews] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Agent:
         self._root = _NOWHERE
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._transports: dict[tuple[Wire, str, bytes], ConnectionPool] = {}
-        self._outbox: _Outbox | None = None
+        self._outbox: _ReportQueue | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lease: asyncio.Task[None] | None = None
         self._lease_s = 0.0
@@ -168,7 +168,7 @@ class Agent:
         if greeting.root is not None:
             self._root = Path(greeting.root)
         self._environment = Environment(self._root, {**self._environ, **self._values})
-        self._loop, self._outbox = asyncio.get_running_loop(), _Outbox()
+        self._loop, self._outbox = asyncio.get_running_loop(), _ReportQueue()
         self._asked_at, self._lease_s = self._loop.time(), greeting.lease_s
         if self._lease is None:
             self._lease = asyncio.create_task(self._watch_lease())
@@ -273,7 +273,9 @@ class Agent:
             return
         self._ended(number, await self._exchanged(number, request, filled))
 
-    async def _exchanged(self, number: int, request: RemoteRequest, filled: _Filled) -> CallOutcome:
+    async def _exchanged(
+        self, number: int, request: RemoteRequest, filled: _ResolvedRequest
+    ) -> CallOutcome:
         outbox, where = self._outbox, request.destination
         assert outbox is not None  # noqa: S101  (created by the greeting)
         dialect = dialect_of(where.wire, where.application)
@@ -300,7 +302,7 @@ class Agent:
             self._transports.setdefault(name, ConnectionPool(where))
         return self._transports[name]
 
-    def _with_variables(self, request: RemoteRequest) -> _Filled:
+    def _with_variables(self, request: RemoteRequest) -> _ResolvedRequest:
         """Look up the request's variables. Raises `InputError`, which shows no value."""
         where, environment = request.destination, self._environment
         url = environment.resolve(where.url, where="base_url").strip()
@@ -314,7 +316,7 @@ class Agent:
         # before any message is inserted: a model may well write `${NAME}`
         body, secrets = filled_in(request.ask.extra_body, environment, where="extra_body")
         redact = Redactor([key, *headers.values(), *secrets])
-        return _Filled(url, key, headers, replace(request.ask, extra_body=body), redact)
+        return _ResolvedRequest(url, key, headers, replace(request.ask, extra_body=body), redact)
 
 
 class AgentActor:

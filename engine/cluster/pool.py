@@ -102,7 +102,7 @@ class AgentSource(Protocol):
 
 
 @dataclass(slots=True)
-class _Sent:
+class _SentRequest:
     """A request that was given to an agent."""
 
     result: CallResult
@@ -113,13 +113,13 @@ class _Sent:
 
 
 @dataclass(slots=True, eq=False)
-class _Agent:
+class _PooledAgent:
     """A connected agent."""
 
     handle: AgentHandle
     hello: AgentHello
     heard_at: float
-    calls: dict[int, _Sent] = field(default_factory=dict)
+    calls: dict[int, _SentRequest] = field(default_factory=dict)
     probes: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
     begin: dict[int, RemoteRequest] = field(default_factory=dict)
     ask: dict[int, HostPort] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class _Agent:
                 probe.set_result(False)
 
 
-def _pass_on(heard: CallNews, sent: _Sent) -> None:
+def _pass_on(heard: CallNews, sent: _SentRequest) -> None:
     reply = sent.result.reply
     if heard.accepted:
         sent.accepted()
@@ -201,7 +201,7 @@ class _Slot:
     """An `AgentSlot`."""
 
     pool: AgentPool
-    agent: _Agent
+    agent: _PooledAgent
 
     async def exchange(
         self, request: RemoteRequest, result: CallResult, accepted: Callable[[], None]
@@ -211,7 +211,7 @@ class _Slot:
         began = result.reply.clock()
         if not self.pool.has(agent):
             over.set_result(None)
-        agent.calls[number] = _Sent(result, accepted, over, began)
+        agent.calls[number] = _SentRequest(result, accepted, over, began)
         agent.begin[number] = request
         agent.to_send.set()
         try:
@@ -258,9 +258,9 @@ class AgentPool:
         self._times = times or AgentTimes()
         self._on_note = on_note
         self._on_waiting = on_waiting
-        self._agents: list[_Agent] = []
+        self._agents: list[_PooledAgent] = []
         self._numbers = itertools.count(1)
-        self._waiting: deque[tuple[frozenset[str], asyncio.Future[_Agent]]] = deque()
+        self._waiting: deque[tuple[frozenset[str], asyncio.Future[_PooledAgent]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: dict[str, str] = {}
         self._silence: asyncio.TimerHandle | None = None
@@ -332,15 +332,15 @@ class AgentPool:
         """A number that no other request of this engine has."""
         return next(self._numbers)
 
-    def has(self, agent: _Agent) -> bool:
+    def has(self, agent: _PooledAgent) -> bool:
         return agent in self._agents
 
-    async def _choose_agent(self, names: frozenset[str], held: SayWaiting) -> _Agent:
+    async def _choose_agent(self, names: frozenset[str], held: SayWaiting) -> _PooledAgent:
         """Reserve a slot of an agent, waiting for one. Raises `NoVariableError`."""
         if not self._waiting and (agent := self._agent_with_room(names)) is not None:
             agent.taken += 1
             return agent
-        chosen: asyncio.Future[_Agent] = asyncio.get_running_loop().create_future()
+        chosen: asyncio.Future[_PooledAgent] = asyncio.get_running_loop().create_future()
         waiting = (names, chosen)
         self._waiting.append(waiting)
         self._hand_out()
@@ -356,7 +356,7 @@ class AgentPool:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
-    def _agent_with_room(self, names: frozenset[str]) -> _Agent | None:
+    def _agent_with_room(self, names: frozenset[str]) -> _PooledAgent | None:
         """The agent with the most free slots among those that have the variables; None where those
         are full, or may be about to arrive.
 
@@ -421,7 +421,7 @@ class AgentPool:
         if hello.fault() is not None:
             self._refuse(handle.name, hello.fault() or "")
             return
-        agent = _Agent(handle, hello, time.monotonic())
+        agent = _PooledAgent(handle, hello, time.monotonic())
         self._refused.pop(handle.name, None)
         self._agents.append(agent)
         self._look_whether_any()
@@ -446,7 +446,7 @@ class AgentPool:
         self._arrivals = None
         self._hand_out()
 
-    def _drop_agent(self, agent: _Agent) -> None:
+    def _drop_agent(self, agent: _PooledAgent) -> None:
         self._agents.remove(agent)
         if self._notes < MOST_NOTES:
             self._notes += 1
@@ -464,7 +464,7 @@ class AgentPool:
             self._refused[name] = why
             self._on_note(f"the worker {name} is not used: {why}")
 
-    async def _listen(self, agent: _Agent) -> None:
+    async def _listen(self, agent: _PooledAgent) -> None:
         """Process its reports until it is lost."""
         with suppress(AgentLostError, WireError):
             while True:
@@ -474,7 +474,7 @@ class AgentPool:
                     return
                 agent.take(report, time.monotonic())
 
-    async def _send(self, agent: _Agent) -> None:
+    async def _send(self, agent: _PooledAgent) -> None:
         """Send batches: requests within `GATHER_S`, or during a send, go together."""
         with suppress(AgentLostError):
             while True:

@@ -62,7 +62,7 @@ async def serve_scheduler(folder: ClusterFolder, listening: ListenAddress, say: 
     except (OSError, ValueError, RuntimeError) as error:
         raise ClusterError(_bind_problem(error, listening)) from error
     try:
-        scheduler.add_plugin(_Told(say))
+        scheduler.add_plugin(_MembershipLog(say))
         say(f"scheduler at {scheduler.address}, said to others by {folder.scheduler_file}")
         say("Ctrl-C ends it; workers and runs then wait for another one")
         await asked_to_end()
@@ -109,11 +109,11 @@ async def scheduler_here(security: Security, arrived: Callable[[], None]) -> Sch
             dashboard_address=PAGES_PORT,
         )
     await scheduler
-    scheduler.add_plugin(_Arrivals(arrived))
+    scheduler.add_plugin(_WorkerArrivals(arrived))
     return scheduler
 
 
-class _Arrivals(SchedulerPlugin):
+class _WorkerArrivals(SchedulerPlugin):
     def __init__(self, arrived: Callable[[], None]) -> None:
         self._arrived = arrived
 
@@ -122,7 +122,7 @@ class _Arrivals(SchedulerPlugin):
         self._arrived()
 
 
-class _Told(SchedulerPlugin):
+class _MembershipLog(SchedulerPlugin):
     """Reports workers that arrive and leave."""
 
     def __init__(self, say: SayLine) -> None:

@@ -38,7 +38,7 @@ SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Spec:
+class _WrittenModel:
     """The keys of one model, as they are written. Without a `repr`, as they may hold a key."""
 
     at: KeyPath
@@ -109,7 +109,7 @@ def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
             yield document.problem(at, what, hint="write a plain number, or put it in quotes")
 
 
-def _specs(document: YamlDocument) -> Iterator[_Spec]:
+def _specs(document: YamlDocument) -> Iterator[_WrittenModel]:
     places: list[KeyPath] = [(role,) for role in _ROLES]
     for section in ("evaluators", "targets", "models"):
         match document.data.get(section):
@@ -122,11 +122,11 @@ def _specs(document: YamlDocument) -> Iterator[_Spec]:
     for at in places:
         keys = document.value(at)
         if isinstance(keys, dict):
-            yield _Spec(at, keys)
+            yield _WrittenModel(at, keys)
 
 
 def _spec_problems(
-    spec: _Spec, document: YamlDocument, offline_models: Collection[str]
+    spec: _WrittenModel, document: YamlDocument, offline_models: Collection[str]
 ) -> Iterator[Problem]:
     at = (*spec.at, "extra_body")
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
@@ -264,7 +264,7 @@ def warnings_of(document: YamlDocument) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _secret_warnings(spec: _Spec, document: YamlDocument) -> Iterator[str]:
+def _secret_warnings(spec: _WrittenModel, document: YamlDocument) -> Iterator[str]:
     advice = 'put it into .env and write its variable here, as in "${OPENAI_API_KEY}"'
     key = spec.text("apikey")
     if key is not None and not Secret(key).is_reference:

@@ -44,7 +44,7 @@ Style = Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _MetricEntry:
     """One metric as it stands in the file."""
 
     metric: Metric
@@ -55,12 +55,12 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _FileLayout:
     """A text split around its metrics, and its style."""
 
     head: str
     """The text up to the first metric's own lines."""
-    entries: tuple[_Entry, ...]
+    entries: tuple[_MetricEntry, ...]
     tail: str
     margin: int
     """The indentation of the file's keys."""
@@ -105,7 +105,9 @@ def _dumped_whole(text: str, metrics: Sequence[Metric]) -> str:
     return written.getvalue()
 
 
-def _metric_text(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: bool) -> str:
+def _metric_text(
+    metric: Metric, before: _MetricEntry | None, layout: _FileLayout, *, is_first: bool
+) -> str:
     if before is None or not _is_edit(before.metric, metric):
         return ("" if is_first else layout.line_end) + _node_text(
             _new_node(metric, scalar_text), layout
@@ -125,7 +127,7 @@ def _is_edit(before: Metric, after: Metric) -> bool:
     return before.name == after.name or before.definition == after.definition
 
 
-def _layout(text: str, root: yaml.MappingNode, standing: Sequence[Metric]) -> _Layout:
+def _layout(text: str, root: yaml.MappingNode, standing: Sequence[Metric]) -> _FileLayout:
     line_end = "\r\n" if "\r\n" in text else "\n"
     key, value = next(((k, v) for k, v in root.value if k.value == KEY), (None, None))
     margin = root.start_mark.column
@@ -133,16 +135,16 @@ def _layout(text: str, root: yaml.MappingNode, standing: Sequence[Metric]) -> _L
     if key is None or value is None:
         head, tail = _cut_at_end(text, root, line_end)
         head += f"{' ' * margin}{KEY}:{line_end}"
-        return _Layout(head, (), tail, margin, offset, line_end)
+        return _FileLayout(head, (), tail, margin, offset, line_end)
     if isinstance(value, yaml.SequenceNode) and not value.flow_style:
-        return _Layout(*_cut_around_lines(text, value, standing), margin, offset, line_end)
+        return _FileLayout(*_cut_around_lines(text, value, standing), margin, offset, line_end)
     head, tail = _cut_around_value(text, value, line_end)
     indent = " " * (margin + offset)
     entries = [
-        _Entry(metric, "", f"{indent}- {_text_of(text, node)}{line_end}")
+        _MetricEntry(metric, "", f"{indent}- {_text_of(text, node)}{line_end}")
         for metric, node in zip(standing, value.value if standing else (), strict=True)
     ]
-    return _Layout(head, tuple(entries), tail, margin, offset, line_end)
+    return _FileLayout(head, tuple(entries), tail, margin, offset, line_end)
 
 
 def _cut_at_end(text: str, root: yaml.MappingNode, line_end: str) -> tuple[str, str]:
@@ -165,7 +167,7 @@ def _cut_around_value(text: str, value: yaml.Node, line_end: str) -> tuple[str, 
 
 def _cut_around_lines(
     text: str, value: yaml.SequenceNode, standing: Sequence[Metric]
-) -> tuple[str, tuple[_Entry, ...], str]:
+) -> tuple[str, tuple[_MetricEntry, ...], str]:
     dash = re.compile(rf"^ {{{value.start_mark.column}}}-(?=\s)", re.MULTILINE)
     first = end = text.rfind("\n", 0, value.start_mark.index) + 1
     entries = []
@@ -173,7 +175,7 @@ def _cut_around_lines(
         found = dash.search(text, end)
         begin = found.start() if found else end
         lead, end = text[end:begin], _end_of_content(text, node)
-        entries.append(_Entry(metric, lead, text[begin:end]))
+        entries.append(_MetricEntry(metric, lead, text[begin:end]))
     return text[:first], tuple(entries), text[end:]
 
 
@@ -243,7 +245,7 @@ def round_trip(offset: int) -> YAML:
     return yaml_library
 
 
-def _node_text(node: Any, layout: _Layout) -> str:
+def _node_text(node: Any, layout: _FileLayout) -> str:
     written = io.StringIO()
     round_trip(layout.offset).dump({KEY: [node]}, written)
     # ruamel.yaml indents a list only below a key, so it gets one, whose line is dropped here, as is

@@ -188,7 +188,7 @@ def _parse_document(text: str | list[Problem], path: Path) -> YamlDocument | lis
     builder = _Builder(loader, path)
     try:
         data = builder.document()
-    except _StopReadingError as stop:
+    except _UnreadableYamlError as stop:
         return [*builder.problems, stop.problem]
     except yaml.MarkedYAMLError as error:
         return [*builder.problems, _syntax_problem(error, text, path)]
@@ -219,7 +219,7 @@ def _kind_name(data: object) -> str:
     return "a list" if isinstance(data, list) else "a single value"
 
 
-class _StopReadingError(Exception):
+class _UnreadableYamlError(Exception):
     """Reading on would be unsafe or useless."""
 
     def __init__(self, problem: Problem) -> None:
@@ -342,7 +342,7 @@ class _Builder:
 
     def _stop(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> NoReturn:
         line, column = _position(event)
-        raise _StopReadingError(Problem(what, self.path, line, column, dotted(at) or None, hint))
+        raise _UnreadableYamlError(Problem(what, self.path, line, column, dotted(at) or None, hint))
 
 
 def _position(event: Any) -> tuple[int, int]:

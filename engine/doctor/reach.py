@@ -57,7 +57,7 @@ class Destination:
 
 
 @dataclass(slots=True)
-class _Way:
+class _RequestProgress:
     """How far a request got."""
 
     tunnelled: bool
@@ -142,7 +142,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         proxy = proxy_for(url)
     except InputError as error:
         return _finding(place, Severity.PROBLEM, f"was not tried: {error}")
-    way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
+    way = _RequestProgress(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     try:
         # before the clock starts, as the first client loads many modules
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
@@ -201,13 +201,13 @@ def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx
     return client
 
 
-def _failure_words(error: Exception, way: _Way) -> tuple[str, Cause | Fault]:
+def _failure_words(error: Exception, way: _RequestProgress) -> tuple[str, Cause | Fault]:
     """The failure in words that contain nothing of the request, and its cause."""
     failure = _failure(error, way)
     return (_NO_TLS, Fault.TLS) if failure is None else (describe(failure), failure.cause)
 
 
-def _failure(error: Exception, way: _Way) -> Failure | None:
+def _failure(error: Exception, way: _RequestProgress) -> Failure | None:
     """None where the two sides could not agree on TLS."""
     if isinstance(error, httpx.ProxyError):
         return Failure(Fault.PROXY, status=way.status)
@@ -389,7 +389,7 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
         proxy = proxy_for(url)
     except InputError:
         return ModelListing(failure=Failure(Fault.PROXY))
-    way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
+    way = _RequestProgress(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     body = bytearray()
     try:
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:

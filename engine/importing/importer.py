@@ -54,7 +54,7 @@ class NoWatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _StartedBenchmark:
     """A benchmark that was looked at, but of which nothing is written yet."""
 
     source: Source
@@ -102,7 +102,7 @@ class Importer:
         found: ImportableFolder,
         models: Mapping[str, str],
         report: ImportReport,
-    ) -> Iterator[_Begun]:
+    ) -> Iterator[_StartedBenchmark]:
         """Yield the benchmarks that can be imported; the reports of the others say why not."""
         for source in sources:
             one = BenchmarkReport(source.name, str(source.place))
@@ -118,7 +118,7 @@ class Importer:
         found: ImportableFolder,
         models: Mapping[str, str],
         one: BenchmarkReport,
-    ) -> _Begun:
+    ) -> _StartedBenchmark:
         """Prepare the import of a benchmark. Raises `InputError` if it cannot be imported."""
         name = source.name if Branch.parse(source.name) else fitting_name(source.name)
         if name is None:
@@ -143,9 +143,11 @@ class Importer:
                 result = BenchmarkRows(context)
             else:
                 result = self.makers.begin(context, self.store)
-        return _Begun(source, definition, one, result)
+        return _StartedBenchmark(source, definition, one, result)
 
-    async def _finish(self, begun: _Begun, report: ImportReport) -> Mapping[str, UnknownTarget]:
+    async def _finish(
+        self, begun: _StartedBenchmark, report: ImportReport
+    ) -> Mapping[str, UnknownTarget]:
         """Write a benchmark's rows and return its targets. Raises `InputError` if nothing of it can
         be imported."""
         source, result, name = begun.source, begun.result, begun.report.name
@@ -295,7 +297,7 @@ def _refuse(report: BenchmarkReport, error: InputError) -> None:
     report.added.clear()
 
 
-def _started_ahead(begun: Iterator[_Begun], count: int) -> Iterator[_Begun]:
+def _started_ahead(begun: Iterator[_StartedBenchmark], count: int) -> Iterator[_StartedBenchmark]:
     """Yield each benchmark once the next `count` are begun, so that rows are made while others are
     written."""
     waiting = deque(islice(begun, count))

@@ -104,7 +104,7 @@ def _document(path: Path, file: io.BufferedReader) -> OpenLog:
 # An archive
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedFile(io.RawIOBase):
     """A file that limits a single read to the size of a legitimate directory."""
 
     def __init__(self, file: io.BufferedReader) -> None:
@@ -131,7 +131,7 @@ class _Bounded(io.RawIOBase):
 
 def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
     try:
-        archive = zipfile.ZipFile(_Bounded(file))
+        archive = zipfile.ZipFile(_BoundedFile(file))
     except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError) as error:
         what = f"is not a whole archive: {error}"
         raise InputError(Problem(what, path, hint=CUT_OFF)) from error

@@ -87,9 +87,9 @@ def _write_rows(
     runs.mkdir(parents=True)
     names = (runs.parent.parent / "scenarios.json", runs / "conversations.json")
     with (
-        _Array(names[0]) as scenarios,
-        _Array(names[1]) as conversations,
-        _Array(runs / "scores.json") as scores,
+        _JsonArrayFile(names[0]) as scenarios,
+        _JsonArrayFile(names[1]) as conversations,
+        _JsonArrayFile(runs / "scores.json") as scores,
         benchmark.kept.open("rb") as kept,
     ):
         known: dict[str, bytes] = {}
@@ -102,7 +102,7 @@ def _write_rows(
                     scores.add(score)
 
 
-class _Array:
+class _JsonArrayFile:
     """Writes a JSON array to a file, one value per line."""
 
     def __init__(self, path: Path) -> None:
@@ -200,7 +200,7 @@ def _score(
 
 
 def _add_scenario(
-    scenarios: _Array, row: dict[str, Any], known: dict[str, bytes], notes: Counter[str]
+    scenarios: _JsonArrayFile, row: dict[str, Any], known: dict[str, bytes], notes: Counter[str]
 ) -> None:
     """Write the first scenario of each id; count later ones that differ."""
     digest = blake2b(msgspec.json.encode(row), digest_size=12).digest()

@@ -47,12 +47,12 @@ class JsonRow:
     value: object
 
 
-class _NotANumberError(ValueError):
+class _NonFiniteError(ValueError):
     """The text has NaN or an infinity, which JSON does not."""
 
 
 def _refuse(name: str) -> NoReturn:
-    raise _NotANumberError(f"{name} is not JSON; expected a number or null")
+    raise _NonFiniteError(f"{name} is not JSON; expected a number or null")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
@@ -68,13 +68,13 @@ def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
     """
     try:
         with open_regular(path) as file:
-            yield from _Rows(path, file, on_read).rows()
+            yield from _ArrayReader(path, file, on_read).rows()
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
 
 
 @dataclass(slots=True)
-class _Rows:
+class _ArrayReader:
     """An array that is read on demand. `at` is the position of the next value in `text`; the text
     before it is dropped with the next piece."""
 
@@ -161,7 +161,7 @@ class _Rows:
                 # together cost at most twice the last one
                 self._read_more(size)
                 size *= 2
-            except _NotANumberError as error:
+            except _NonFiniteError as error:
                 self._fail(str(error))
             except RecursionError:
                 self._fail(_TOO_DEEP)

@@ -51,7 +51,7 @@ _PIPE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _RowsOrder:
     context: ImportContext
     store: Path
     at: int
@@ -59,7 +59,7 @@ class _Order:
 
 
 @dataclass(frozen=True, slots=True)
-class _RowsMade:
+class _MadeRows:
     """A batch that the child sends."""
 
     rows: Sequence[NumberedRows]
@@ -68,7 +68,7 @@ class _RowsMade:
 
 
 @dataclass(frozen=True, slots=True)
-class _AllMade:
+class _EndOfRows:
     """The child's last message about a benchmark."""
 
     report: BenchmarkReport
@@ -147,14 +147,14 @@ class _RowProcess:
     def begin(self, context: ImportContext, store: Store) -> None:
         plain = replace(context, known=KnownRows(None, context.name), on_read=_ignore)
         at = time.time_ns() // 1_000_000
-        order = _Order(plain, store.path, at)
+        order = _RowsOrder(plain, store.path, at)
         # in a thread: the process takes the order only after the rows of its last one
         self._sending.submit(self._orders.send_bytes, pickle.dumps(order))
 
-    def next(self, context: ImportContext) -> _RowsMade | _AllMade:
+    def next(self, context: ImportContext) -> _MadeRows | _EndOfRows:
         """Receive the next message. Raises `InputError` if the process has ended."""
         try:
-            message: _RowsMade | _AllMade = pickle.loads(self._incoming.recv_bytes())  # noqa: S301  (from a process of ours)
+            message: _MadeRows | _EndOfRows = pickle.loads(self._incoming.recv_bytes())  # noqa: S301  (from a process of ours)
         except (EOFError, OSError):  # it ended before a message, or in the middle of one
             self._process.join()
             what = (
@@ -189,7 +189,7 @@ class ProcessRows:
     def rows(self) -> Iterator[NumberedRows]:
         """Yield the rows. Raises what `BenchmarkRows.rows` raises, and `InputError` if the process
         is gone."""
-        while isinstance(message := self.process.next(self.context), _RowsMade):
+        while isinstance(message := self.process.next(self.context), _MadeRows):
             self.context.on_read(message.bytes_read)
             yield from message.rows
         for one in fields(message.report):
@@ -211,7 +211,7 @@ def _serve(orders: Connection, outgoing: Connection, parent_ends: Sequence[Conne
     try:
         with suppress(EOFError):
             while True:
-                order: _Order = orders.recv()
+                order: _RowsOrder = orders.recv()
                 with closing(open_reader(order.store)) as reader:
                     _make_rows(order, reader, outbox)
     finally:
@@ -228,7 +228,7 @@ class _Outbox:
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._thread.start()
 
-    def __call__(self, what: _RowsMade | _AllMade) -> None:
+    def __call__(self, what: _MadeRows | _EndOfRows) -> None:
         # protocol 5 is the first that handles large bytes without copying them
         self._waiting.put(pickle.dumps(what, pickle.HIGHEST_PROTOCOL))
 
@@ -245,7 +245,9 @@ class _Outbox:
             os._exit(0)  # the parent is gone, and the other thread may wait for this one
 
 
-def _make_rows(order: _Order, reader: Reader, send: Callable[[_RowsMade | _AllMade], None]) -> None:
+def _make_rows(
+    order: _RowsOrder, reader: Reader, send: Callable[[_MadeRows | _EndOfRows], None]
+) -> None:
     read: list[int] = []
     known = KnownRows(reader, order.context.name)
     made = BenchmarkRows(replace(order.context, known=known, on_read=read.append))
@@ -258,13 +260,13 @@ def _make_rows(order: _Order, reader: Reader, send: Callable[[_RowsMade | _AllMa
             waiting += numbering.add(row)
             if numbering.seq - sent >= _AT_ONCE:
                 waiting += numbering.rest()
-                send(_RowsMade(waiting, sum(read)))
+                send(_MadeRows(waiting, sum(read)))
                 sent = numbering.seq
                 waiting.clear()
                 read.clear()
         waiting += numbering.rest()
     except CrosswindError as error:
         failed = error
-    send(_RowsMade(waiting, sum(read)))
-    end = _AllMade(order.context.report, made.targets, made.metrics_named, failed)
+    send(_MadeRows(waiting, sum(read)))
+    end = _EndOfRows(order.context.report, made.targets, made.metrics_named, failed)
     send(end)

@@ -30,7 +30,7 @@ _EXPANDED: Final = "_expanded"
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _FileName:
     """The parts of a file name `<id>__s<n>__<target>.json` in its target's folder."""
 
     id: str
@@ -38,7 +38,7 @@ class _Named:
     sample: int
 
     @classmethod
-    def of(cls, path: Path) -> _Named:
+    def of(cls, path: Path) -> _FileName:
         first, *others = path.stem.split("__")
         samples = [one for one in others if one[:1] == "s" and one[1:].isdecimal()]
         folder = path.parent.parent if path.parent.name == "eval" else path.parent
@@ -108,7 +108,7 @@ class CacheImport:
         return value
 
     def _keep_scores(self, path: Path, rows: list[Any]) -> None:
-        named = _Named.of(path)
+        named = _FileName.of(path)
         file = self.context.report.file(path)
         for index, row in enumerate(rows):
             given = (
@@ -120,7 +120,7 @@ class CacheImport:
             else:
                 self.scores.keep(RowLocation(file, index, None), given, named.target)
 
-    def _is_known(self, row: dict[str, Any], named: _Named) -> bool:
+    def _is_known(self, row: dict[str, Any], named: _FileName) -> bool:
         """Whether the finished files have this conversation, and so its scores."""
         try:
             key, theirs = self.conversations.key(row, named.target, named.sample)
@@ -129,7 +129,7 @@ class CacheImport:
         return self.conversations.has(key) or self.scores.wait_for(theirs)
 
     def _conversation(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
-        named = _Named.of(path)
+        named = _FileName.of(path)
         row = {"id": named.id, **value}
         location = RowLocation(self.context.report.file(path), 0, 1)
         try:

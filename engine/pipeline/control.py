@@ -197,7 +197,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class _Claim:
     again: bool
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -206,7 +206,7 @@ class Claims:
     """The rows of work that orders have claimed and not released. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._claimed: dict[tuple[str, Stage, str], _Hold] = {}
+        self._claimed: dict[tuple[str, Stage, str], _Claim] = {}
         self._files: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def claim(self, benchmark: str, stage: Stage, unit: str) -> bool:
@@ -216,7 +216,7 @@ class Claims:
     def _claim(self, row: tuple[str, Stage, str], *, again: bool) -> bool:
         if row in self._claimed:
             return False
-        self._claimed[row] = _Hold(again)
+        self._claimed[row] = _Claim(again)
         return True
 
     async def claim_again(self, benchmark: str, stage: Stage, unit: str) -> bool:

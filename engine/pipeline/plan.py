@@ -88,7 +88,7 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unwritten:
+class _UnwrittenWork:
     """What follows from scenarios that are not written yet."""
 
     bases: Mapping[str, int] = field(default_factory=dict)
@@ -100,13 +100,13 @@ class _Unwritten:
 
 
 @dataclass(frozen=True, slots=True)
-class _Following:
+class _FollowingStages:
     """The plan for all stages after the metrics."""
 
     work: Sequence[WorkItem]
     stale: Sequence[WorkItem]
     calls: Sequence[StageCalls]
-    unwritten: _Unwritten
+    unwritten: _UnwrittenWork
     new: int
     """Conversations of unwritten scenarios."""
     waiting: Sequence[str]
@@ -171,11 +171,11 @@ def _following(
     order: Order,
     evaluator: ModelSpec | None,
     stored: StoredConversations,
-) -> _Following:
+) -> _FollowingStages:
     stages = order.stages
     writes = Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
     scenarios = plan_scenarios(bench, order) if writes else None
-    unwritten = _Unwritten() if scenarios is None else _unwritten(bench, order, scenarios)
+    unwritten = _UnwrittenWork() if scenarios is None else _unwritten(bench, order, scenarios)
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     if order.pilot:
         wanted, unwritten = _pilot(order, wanted, unwritten)
@@ -208,7 +208,7 @@ def _following(
         *(one.work for one in judgings),
     ]
     stale = [] if order.stale else _stale(bench, talk, judging)
-    return _Following(work, stale, calls, unwritten, new.total(), sorted(waiting))
+    return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting))
 
 
 # Rows that are not written yet
@@ -250,7 +250,7 @@ def _kinds_of_calls(calls: StageCalls) -> list[tuple[str, int]]:
     return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
 
 
-def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> _Unwritten:
+def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> _UnwrittenWork:
     generation = bench.config.generation
     ids = [
         variant
@@ -265,7 +265,7 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
         for target in bench.config.targets
         for sample in range(generation.num_samples)
     )
-    return _Unwritten(
+    return _UnwrittenWork(
         bases={metric: len(numbers) for metric, numbers in scenarios.bases.items()},
         variants=len(ids),
         keys=frozenset(key for key in keys if order.asks(bench.name, key)),
@@ -273,8 +273,8 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
 
 
 def _pilot(
-    order: Order, wanted: Sequence[WantedConversation], unwritten: _Unwritten
-) -> tuple[list[WantedConversation], _Unwritten]:
+    order: Order, wanted: Sequence[WantedConversation], unwritten: _UnwrittenWork
+) -> tuple[list[WantedConversation], _UnwrittenWork]:
     """Reduce existing and unwritten conversations to those of a pilot."""
     there = [(one.metric.id, one.key) for one in wanted]
     coming = [(metric_of(key.scenario_id), key) for key in unwritten.keys]
@@ -284,7 +284,10 @@ def _pilot(
 
 
 def _assumptions(
-    bench: BenchmarkContext, metrics: Sequence[WorkItem], few: _Following, many: _Following
+    bench: BenchmarkContext,
+    metrics: Sequence[WorkItem],
+    few: _FollowingStages,
+    many: _FollowingStages,
 ) -> list[str]:
     if metrics and many.unwritten.variants:
         count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
@@ -328,7 +331,7 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
         yield StageCalls(Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
 
 
-def _scenarios_calls(bench: BenchmarkContext, unwritten: _Unwritten) -> Iterator[StageCalls]:
+def _scenarios_calls(bench: BenchmarkContext, unwritten: _UnwrittenWork) -> Iterator[StageCalls]:
     generator = bench.config.generator
     bases, variants = Range.exactly(len(unwritten.bases)), Range.exactly(unwritten.variants)
     calls = sum(ceil(number / AT_ONCE) for number in unwritten.bases.values())

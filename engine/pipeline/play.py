@@ -259,7 +259,7 @@ async def _play_take(
 ) -> int | None:
     """As `play`, for one take."""
     opened = await _open(bench, playing, take_depends)
-    take, player = opened.take, _Player(bench, opened)
+    take, player = opened.take, _ConversationPlayer(bench, opened)
     try:
         reason = await player.play()
     except TurnFailedError as failure:
@@ -334,7 +334,7 @@ class TurnFailedError(ModelError):
         self.reason = reason
 
 
-class _Player:
+class _ConversationPlayer:
     """Plays one take: the two models, and the messages so far."""
 
     def __init__(self, bench: RunContext, opened: _OpenTake) -> None:
@@ -488,7 +488,7 @@ class _Player:
         # after the write: no model is shown a message that is not on disk
         self._said.append(said)
 
-    def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _Speaking:
+    def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _LiveMessage:
         speech = Speech(
             benchmark=self._bench.name,
             key=self._key,
@@ -498,10 +498,10 @@ class _Player:
             landmark=landmark,
             began=time.monotonic(),
         )
-        return _Speaking(self._bench, speech)
+        return _LiveMessage(self._bench, speech)
 
 
-class _Speaking:
+class _LiveMessage:
     """Keeps a message on the live board until it is on disk or has failed."""
 
     def __init__(self, bench: RunContext, speech: Speech) -> None:

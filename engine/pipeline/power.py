@@ -62,7 +62,7 @@ def detectable_differences(
     allowed = levels(family)
     return [
         _detectable(
-            _Sought(
+            _PossibleMark(
                 track,
                 allowed[FamilyPart.PAIRS_ON_TRACKS if number else FamilyPart.PAIRS],
                 family.total(),
@@ -75,7 +75,7 @@ def detectable_differences(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
+class _PossibleMark:
     """A comparison that the results will make."""
 
     track: Track | None
@@ -130,7 +130,7 @@ def _sizes(
     return sizes
 
 
-def _detectable(sought: _Sought, plan: Plan, seen: PairError | None) -> Detectable:
+def _detectable(sought: _PossibleMark, plan: Plan, seen: PairError | None) -> Detectable:
     scenarios = plan.base_scenarios
     if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
         found = smallest_difference(plan, level=sought.level)

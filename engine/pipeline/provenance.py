@@ -30,7 +30,7 @@ from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_date
 
 
 @dataclass
-class _Found:
+class _TargetProvenance:
     """What the rows of one target say, collected."""
 
     prompts: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -72,7 +72,7 @@ def provenances(
     asked: Collection[ConversationKey],
 ) -> dict[str, Provenance]:
     """The provenance by target of those conversations that count."""
-    found: defaultdict[str, _Found] = defaultdict(_Found)
+    found: defaultdict[str, _TargetProvenance] = defaultdict(_TargetProvenance)
     for key in stored.counting.keys() & asked:
         take, verdicts = stored.counting[key]
         checks = stored.newest_checks(take.seq)

@@ -87,7 +87,7 @@ def counted_of(
         wanted = wanted_conversations(definition, config, reader)
     if stored is None:
         stored = StoredConversations.of(reader, definition.name)
-    look, jury = _Look(definition, config, reader, fresh=fresh), config.jury
+    look, jury = _ConversationStatus(definition, config, reader, fresh=fresh), config.jury
     found = (_outcome(one, stored, jury, look) for one in wanted)
     outcomes = [_unless_invalid(one, stored, config) for one in found]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
@@ -114,7 +114,7 @@ def _unless_invalid(outcome: Outcome, stored: StoredConversations, config: Confi
     return replace(outcome, passed=None, unscored=why, stale=UP_TO_DATE)
 
 
-class _Look:
+class _ConversationStatus:
     """Looks up a conversation's staleness and its exposure."""
 
     def __init__(
@@ -148,7 +148,10 @@ def benchmark_results(
 
 
 def _outcome(
-    one: WantedConversation, stored: StoredConversations, jury: Jury, look: _Look | None = None
+    one: WantedConversation,
+    stored: StoredConversations,
+    jury: Jury,
+    look: _ConversationStatus | None = None,
 ) -> Outcome:
     take, verdicts = stored.counting.get(one.key, (None, ()))
     votes = counting(verdicts, jury)

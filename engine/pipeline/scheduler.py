@@ -292,7 +292,7 @@ class BenchmarkRun:
         """Play and judge concurrently; each complete conversation goes to the judges."""
         # all conversations are planned by now, while `verdicts` fills as they end
         await talks.close()
-        talker = _Talker(self, verdicts, talk, judging)
+        talker = _ConversationRunner(self, verdicts, talk, judging)
 
         async def talk_all() -> None:
             await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
@@ -375,7 +375,7 @@ class BenchmarkRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Talker:
+class _ConversationRunner:
     """Plays conversations and hands each to the judges."""
 
     run: BenchmarkRun

@@ -54,7 +54,7 @@ LONGEST_PAUSE_S: Final = 15.0
 
 
 @dataclass(slots=True)
-class _Host:
+class _HostState:
     worked_at: float = -math.inf
     strikes: int = 0
     first_strike_at: float = math.inf
@@ -80,7 +80,7 @@ class Reachability:
         self._clock = clock
         self._sleep = sleep
         self._probe = probe
-        self._hosts: dict[tuple[str, int], _Host] = {}
+        self._hosts: dict[tuple[str, int], _HostState] = {}
         self._down: HostPort | None = None
         """The host that showed that the network is down; once it answers, the network is up."""
         self._network_worked_at = -math.inf
@@ -153,8 +153,8 @@ class Reachability:
         if self._down == host_port:
             self._down = None
 
-    def _host_state(self, host_port: HostPort) -> _Host:
-        return self._hosts.setdefault((host_port.host, host_port.port), _Host())
+    def _host_state(self, host_port: HostPort) -> _HostState:
+        return self._hosts.setdefault((host_port.host, host_port.port), _HostState())
 
 
 OpenTransport = Callable[[Address], Transport]

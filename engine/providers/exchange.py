@@ -234,7 +234,7 @@ async def exchange(
             await transport.post(headers, body, handler.on_response)
             handler.ended(now())
     # raised by our handler to stop reading a long refusal; what was read is evaluated
-    except _EnoughError:
+    except _RefusalTooLongError:
         handler.ended(now())
     except TimeoutError:
         result.failure = Failure(Cause.STALLED, deadlines.words)
@@ -346,7 +346,7 @@ class _ResponseHandler:
     def _on_refusal(self, chunk: bytes) -> None:
         self._refusal += chunk
         if len(self._refusal) >= LONGEST_REFUSAL:
-            raise _EnoughError
+            raise _RefusalTooLongError
 
     def ended(self, now: datetime) -> None:
         """Evaluate the response after its end."""
@@ -372,7 +372,7 @@ class _ResponseHandler:
         result.reply.ended()
 
 
-class _EnoughError(Exception):
+class _RefusalTooLongError(Exception):
     """Enough of a refusal was read."""
 
 

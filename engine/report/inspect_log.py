@@ -57,7 +57,7 @@ class LogOf:
 def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
     """The name and content of a `.eval` file; None where there is no conversation."""
     written = io.BytesIO()
-    log = _Log(about)
+    log = _LogHeader(about)
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in conversations:
             sample = log.sample(one)
@@ -76,7 +76,7 @@ def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str,
 def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
     """The name and content of a `.json` log, which is easier to read for other programs; None where
     there is no conversation."""
-    log = _Log(about)
+    log = _LogHeader(about)
     samples = [log.sample(one) for one in conversations]
     if not samples:
         return None
@@ -94,7 +94,7 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
-class _Log:
+class _LogHeader:
     """Collects the header of a log while its samples are written."""
 
     def __init__(self, about: LogOf) -> None:

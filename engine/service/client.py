@@ -57,7 +57,7 @@ class _SentCommand:
 
 
 @dataclass(slots=True)
-class _Pending:
+class _PendingRequests:
     """A message that was sent and not answered yet."""
 
     asked: WatcherMessage
@@ -91,7 +91,7 @@ class SocketLink:
         self._connection = ConnectionState(self._timeouts, time.monotonic())
         self._commands: deque[_SentCommand] = deque()
         """Commands that have not been sent yet."""
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, _PendingRequests] = {}
         self._numbers = count(1)
         self._line: LineSocket | None = None
         self._next_look = 0.0
@@ -229,13 +229,13 @@ class SocketLink:
     def _talk(self, line: LineSocket, now: float) -> float | None:
         """Send what is due; return the time of the next request, None where nothing is awaited."""
         for asked in self._link_state.due(now):
-            self._send(line, _Pending(asked, now))
+            self._send(line, _PendingRequests(asked, now))
         while self._commands:
             command = self._commands.popleft()
-            self._send(line, _Pending(CommandAsked(command.request), now, command))
+            self._send(line, _PendingRequests(CommandAsked(command.request), now, command))
         return self._link_state.next_due(now)
 
-    def _send(self, line: LineSocket, pending: _Pending) -> None:
+    def _send(self, line: LineSocket, pending: _PendingRequests) -> None:
         number = next(self._numbers)
         encoded = encode_asked(number, pending.asked)
         if pending.command is not None:
@@ -292,7 +292,7 @@ class SocketLink:
                 self._line = line
                 self._connection.connect(holder)
                 self._link_state.reset(now)
-                self._send(line, _Pending(HelloAsked(), now))
+                self._send(line, _PendingRequests(HelloAsked(), now))
                 return
             self._connection.find(holder, why, now)
             hopeless = self._connection.hopeless(now)

@@ -55,12 +55,12 @@ def _to_nobody(text: str) -> None:
     del text
 
 
-class _Refused(Exception):  # noqa: N818  (an answer, not a fault)
+class _RequestRefused(Exception):  # noqa: N818  (an answer, not a fault)
     """Carries the reason why a request is refused."""
 
 
 @dataclass(slots=True)
-class _Work:
+class _RunningOrder:
     """The order at work, and the orders beside it."""
 
     pipeline: Pipeline
@@ -138,7 +138,7 @@ class Engine:
         self._orders: deque[Order] = deque()
         self._came = asyncio.Event()
         """Set when there is an order, or a reason to end."""
-        self._now: _Work | EngineState = EngineState.STARTING
+        self._now: _RunningOrder | EngineState = EngineState.STARTING
         """The work at hand; `IDLE` between two orders, `STOPPED` at the end."""
         self._mirroring: set[asyncio.Task[None]] = set()
         """Tasks that write files after labels or reviews."""
@@ -192,7 +192,7 @@ class Engine:
         pipeline = self._open_pipeline()
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
-        self._now = work = _Work(pipeline, order, asyncio.create_task(pipeline.work(order)))
+        self._now = work = _RunningOrder(pipeline, order, asyncio.create_task(pipeline.work(order)))
         # a disk that filled up between two orders is still full for the next
         if self._troubles:
             pipeline.control.pause()
@@ -218,9 +218,9 @@ class Engine:
             self._now = EngineState.IDLE
 
     @property
-    def _running_order(self) -> _Work | None:
+    def _running_order(self) -> _RunningOrder | None:
         now = self._now
-        return now if isinstance(now, _Work) else None
+        return now if isinstance(now, _RunningOrder) else None
 
     # Queries, from any thread
 
@@ -280,7 +280,7 @@ class Engine:
             return Response(accepted=False, text="the engine has ended")
         try:
             return Response(accepted=True, text=await self._handle(request))
-        except (_Refused, CrosswindError) as refusal:
+        except (_RequestRefused, CrosswindError) as refusal:
             return Response(accepted=False, text=str(refusal))
 
     async def _handle(self, request: Request) -> str:
@@ -330,7 +330,7 @@ class Engine:
     def _pause(self) -> str:
         pipeline = self._running_pipeline()
         if pipeline.control.draining:
-            raise _Refused("the run is stopping")
+            raise _RequestRefused("the run is stopping")
         pipeline.pause()
         return "paused after what is being spoken"
 
@@ -374,7 +374,7 @@ class Engine:
 
     def _running_pipeline(self) -> Pipeline:
         if (work := self._running_order) is None:
-            raise _Refused("nothing is being done at this moment")
+            raise _RequestRefused("nothing is being done at this moment")
         return work.pipeline
 
     def _pipeline(self) -> Pipeline:
@@ -386,9 +386,9 @@ class Engine:
         slots = self._running_pipeline().control.slots
         if stage is None or stage not in slots:
             stages = ", ".join(CHANGEABLE)
-            raise _Refused(f"how much is done at once can be changed for {stages}")
+            raise _RequestRefused(f"how much is done at once can be changed for {stages}")
         if number is None or not 1 <= number <= MOST_AT_ONCE:
-            raise _Refused(f"expected a whole number from 1 to {MOST_AT_ONCE}, not {number}")
+            raise _RequestRefused(f"expected a whole number from 1 to {MOST_AT_ONCE}, not {number}")
         slots[stage].resize(number)
         return f"{stage}: {number} at once, until this run ends"
 
@@ -396,7 +396,7 @@ class Engine:
         pipeline = self._running_pipeline()
         known = [one.id for one in pipeline.config.targets]
         if target not in known:
-            raise _Refused(f"there is no target {target!r}; there is: {', '.join(known)}")
+            raise _RequestRefused(f"there is no target {target!r}; there is: {', '.join(known)}")
         if pipeline.models.parked(target) is None:
             return f"{target} is not parked"
         pipeline.models.unpark(target)
@@ -405,7 +405,7 @@ class Engine:
     def _queue_run(self, request: Request) -> str:
         order = request.order
         if order is None:
-            raise _Refused("there is no order in the request")
+            raise _RequestRefused("there is no order in the request")
         self._not_stopping()
         work = self._running_order
         if (work is not None and order == work.order) or order in self._orders:
@@ -427,7 +427,7 @@ class Engine:
     def _not_stopping(self) -> None:
         work = self._running_order
         if self._stopping or (work is not None and work.is_stopping):
-            raise _Refused("the run is stopping; ask again when it has ended")
+            raise _RequestRefused("the run is stopping; ask again when it has ended")
 
     async def _retry(self, request: Request) -> str:
         self._not_stopping()
@@ -436,7 +436,7 @@ class Engine:
         failed = await asyncio.to_thread(failed_rows, pipeline.planner)
         asked = asked_of_failed(request, failed)
         if request.rows and not asked:
-            raise _Refused(f"not among what has failed: {_rows_words(request.rows)}")
+            raise _RequestRefused(f"not among what has failed: {_rows_words(request.rows)}")
         if not asked:
             parked = request.target is not None and pipeline.models.parked(request.target)
             return self._unpark(request.target) if parked else "nothing has failed"
@@ -453,7 +453,7 @@ class Engine:
         order = again_order(request)
         missing = await asyncio.to_thread(_unplayed, pipeline, order)
         if missing:
-            raise _Refused(f"not played to the end yet: {_rows_words(missing)}")
+            raise _RequestRefused(f"not played to the end yet: {_rows_words(missing)}")
         pipeline.check(order)
         work = self._running_order
         if (work is not None and order in work.beside.values()) or order in self._orders:
@@ -467,7 +467,7 @@ class Engine:
         known = {target.id for target in pipeline.config.targets}
         gone = [row for row in request.rows if key_of(row).target_id not in known]
         if gone:
-            raise _Refused(f"their target is not in the configuration: {_rows_words(gone)}")
+            raise _RequestRefused(f"their target is not in the configuration: {_rows_words(gone)}")
         pipeline.check(order)
         taken = [
             row
@@ -480,7 +480,7 @@ class Engine:
 
     async def _label(self, request: Request) -> str:
         if (labels := request.labels) is None:
-            raise _Refused("there is no label in the request")
+            raise _RequestRefused("there is no label in the request")
         pipeline = self._pipeline()
         said = await store_labels(pipeline, labels)
         # the label is stored; writing the files of a large benchmark takes seconds
@@ -502,7 +502,7 @@ class Engine:
 
     async def _review(self, request: Request) -> str:
         if (asked := request.review) is None:
-            raise _Refused("there is no review in the request")
+            raise _RequestRefused("there is no review in the request")
         pipeline = self._pipeline()
         said = await review_benchmark(pipeline, asked)
         self._mirror_soon(pipeline, asked.benchmark)

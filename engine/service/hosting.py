@@ -48,7 +48,7 @@ UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot 
 
 
 @dataclass(slots=True)
-class _Edits:
+class _ConfigurationWatch:
     """Detects whether the configuration file has changed since it was read."""
 
     path: Path
@@ -95,7 +95,7 @@ def hosted(
     raise_limit()
     workspace = Workspace(settings.root)
     store_path = workspace.store_path(settings.config())
-    edits = _Edits(settings.config_path)
+    edits = _ConfigurationWatch(settings.config_path)
     path, why = usable_socket(settings.root)
     with (
         # locked first: only the holder of the workspace may migrate its store
@@ -160,7 +160,7 @@ def run_job(text: str, speak: int) -> int:
     """Run a job, given as JSON; return the exit code. Reports readiness on descriptor `speak`."""
     # the terminal that it was started from may close; this session has none
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    word = _Once(speak)
+    word = _ReadySignal(speak)
     try:
         job = read(parsed(text), EngineJob)
         _log(f"begins in {job.settings.root}")
@@ -183,7 +183,7 @@ def run_job(text: str, speak: int) -> int:
     return FAILED if result.failed else DONE
 
 
-async def _run_engine(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
+async def _run_engine(engine: Engine, job: EngineJob, word: _ReadySignal) -> RunResult:
     loop = asyncio.get_running_loop()
     asked = 0
 
@@ -200,7 +200,7 @@ async def _run_engine(engine: Engine, job: EngineJob, word: _Once) -> RunResult:
     return await serve(engine, job.settings, job.order, ready)
 
 
-class _Once:
+class _ReadySignal:
     """A file descriptor on which one message can be sent."""
 
     def __init__(self, descriptor: int) -> None:

@@ -34,7 +34,7 @@ ConversationId = tuple[str, ConversationKey]
 
 
 @dataclass(slots=True)
-class _Interest:
+class _Subscription:
     """Something that a watcher looks at."""
 
     wanted: float
@@ -49,10 +49,10 @@ class _Interest:
 
 
 @dataclass(slots=True)
-class _Mirror:
+class _MessageCopy:
     """A copy of a message being spoken, as far as it was received."""
 
-    interest: _Interest
+    interest: _Subscription
     speech: Speech | None = None
     said: str = ""
     cursor: int = 0
@@ -73,8 +73,8 @@ class LinkState:
     parted: bool = False
     """Whether the engine has said goodbye."""
     _number: int = 0
-    _board_interest: _Interest | None = None
-    _mirrors: dict[ConversationId, _Mirror] = field(default_factory=dict)
+    _board_interest: _Subscription | None = None
+    _mirrors: dict[ConversationId, _MessageCopy] = field(default_factory=dict)
 
     # From the watcher
 
@@ -84,7 +84,7 @@ class LinkState:
         if known is not None and known.alive(now):
             known.wanted = now
             return False
-        self._board_interest = _Interest(now, now, known is not None and known.waiting)
+        self._board_interest = _Subscription(now, now, known is not None and known.waiting)
         return True
 
     def want_text(self, conversation: ConversationId, now: float) -> bool:
@@ -95,7 +95,7 @@ class LinkState:
             return False
         waiting = mirror is not None and mirror.interest.waiting
         # begun again: the held text is old and may belong to another message
-        self._mirrors[conversation] = _Mirror(_Interest(now, now, waiting))
+        self._mirrors[conversation] = _MessageCopy(_Subscription(now, now, waiting))
         return True
 
     def text(self, conversation: ConversationId, cursor: int) -> LiveText | None:
@@ -168,7 +168,7 @@ class LinkState:
         for mirror in self._mirrors.values():
             mirror.forget()
 
-    def _interests(self) -> Iterator[_Interest]:
+    def _interests(self) -> Iterator[_Subscription]:
         if self._board_interest is not None:
             yield self._board_interest
         for mirror in self._mirrors.values():
@@ -207,7 +207,7 @@ class LinkState:
             mirror.interest.due = now
 
 
-def _falls_due(interest: _Interest | None, now: float, period: float) -> bool:
+def _falls_due(interest: _Subscription | None, now: float, period: float) -> bool:
     """Whether to poll it now; if so, it is marked as waiting and scheduled again."""
     if interest is None or interest.waiting or not interest.alive(now) or now < interest.due:
         return False

@@ -126,7 +126,7 @@ class NumberedMessage(msgspec.Struct, frozen=True):
 
     def read(self) -> WatcherMessage:
         """Validate the request. Raises `MessageError`."""
-        version = _convert(self.fields, _Versioned).v
+        version = _convert(self.fields, _WithVersion).v
         if version != VERSION:
             raise MessageError(
                 f"this engine speaks version {VERSION} of the link and the watcher version "
@@ -193,15 +193,15 @@ def _json_value(value: object) -> Any:
 def read_question(line: bytes) -> NumberedMessage:
     """Parse a watcher's line and validate its number only. Raises `MessageError`."""
     value = parsed(line)
-    number = _convert(value, _Numbered).id
+    number = _convert(value, _WithId).id
     return NumberedMessage(number, cast("Mapping[str, object]", value))
 
 
-class _Numbered(msgspec.Struct):
+class _WithId(msgspec.Struct):
     id: int
 
 
-class _Versioned(msgspec.Struct):
+class _WithVersion(msgspec.Struct):
     v: int
 
 

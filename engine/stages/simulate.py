@@ -74,14 +74,14 @@ class UserTurn(Answer):
     done: bool
 
 
-class _GoingOn(UserTurn):
+class _TurnWithoutEnd(UserTurn):
     # `done` is not part of this schema, but a model that adds it is not asked again because of it
     done: bool = False
 
 
 @cache
 def _schema_without_done() -> JsonSchema:
-    schema = schema_of(_GoingOn)
+    schema = schema_of(_TurnWithoutEnd)
     fields = {name: one for name, one in schema["properties"].items() if name != "done"}
     return {**schema, "properties": fields}
 
@@ -185,7 +185,7 @@ async def user_turn(
     if setup.may_end_at(turn):
         return await ask(model, request, UserTurn, seed=seed, on_text=listen)
     said = await ask(
-        model, request, _GoingOn, schema=_schema_without_done(), seed=seed, on_text=listen
+        model, request, _TurnWithoutEnd, schema=_schema_without_done(), seed=seed, on_text=listen
     )
     return UserTurn(thought=said.thought, message=said.message, done=False)
 

@@ -15,7 +15,7 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class _Limit:
+class _IntervalLimit:
     """Limits of a coefficient's interval besides the jackknife, chosen by
     `python -m tests.benchmarks coverage`."""
 
@@ -29,10 +29,10 @@ class _Limit:
     two (`_Sums.worth_of_pairs`)."""
 
 
-_AC1: Final = _Limit(most=1, freedom=2, by_pairs=False)
-_ALPHA: Final = _Limit(most=2, freedom=1, by_pairs=True)
+_AC1: Final = _IntervalLimit(most=1, freedom=2, by_pairs=False)
+_ALPHA: Final = _IntervalLimit(most=2, freedom=1, by_pairs=True)
 """The disagreement expected by chance is small at high rates, and is itself estimated."""
-_KAPPA: Final = _Limit(most=2, freedom=2, by_pairs=False)
+_KAPPA: Final = _IntervalLimit(most=2, freedom=2, by_pairs=False)
 """It is below alpha for few answers, so its interval needs more width to cover the truth."""
 _MOST_PAIRS: Final = 3
 """The most pairs of one thing that count: with few clusters, more are seldom worth as much."""
@@ -116,7 +116,9 @@ def agreement(
     # by subtraction: adding up all clusters but one, for each of them, would be quadratic
     left_out = [whole - part for part in parts]
 
-    def corrected(formula: _Formula, expected: _Formula, limit: _Limit) -> Coefficient | None:
+    def corrected(
+        formula: _Formula, expected: _Formula, limit: _IntervalLimit
+    ) -> Coefficient | None:
         return _chance_corrected(formula, expected, whole, left_out, limit)
 
     return Agreement(
@@ -253,7 +255,11 @@ def _share(
 
 
 def _chance_corrected(
-    formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums], limit: _Limit
+    formula: _Formula,
+    expected: _Formula,
+    whole: _Sums,
+    left_out: Sequence[_Sums],
+    limit: _IntervalLimit,
 ) -> Coefficient | None:
     """A chance-corrected coefficient c. Wilson's interval of (1 + c) / 2, from 0 to 1, over the
     effective number of things that has the error of the jackknife over clusters, but at most

@@ -58,7 +58,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class _Centred:
+class _CentredRow:
     """A row minus the mean of its group (`VariantScore.within`)."""
 
     metric: str
@@ -170,11 +170,11 @@ def _columns(rows: Sequence[VariantScore]) -> list[tuple[str, str]]:
     return [(axis, value) for axis in sorted(values) for value in sorted(values[axis])[1:]]
 
 
-def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -> list[_Centred]:
+def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -> list[_CentredRow]:
     groups: dict[Hashable, list[VariantScore]] = defaultdict(list)
     for one in rows:
         groups[one.within].append(one)
-    found: list[_Centred] = []
+    found: list[_CentredRow] = []
     for group in groups.values():
         codes = [
             [float(one.demographic[axis] == value) for axis, value in columns] for one in group
@@ -182,7 +182,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
         means = [sum(column) / len(group) for column in zip(*codes, strict=True)]
         mean = sum(one.value for one in group) / len(group)
         found += [
-            _Centred(
+            _CentredRow(
                 one.metric,
                 one.base,
                 # centred, so that base scenarios need no columns (Frisch and Waugh)

@@ -321,7 +321,7 @@ class Numbering:
 
     def _conversation(self, conversation: WholeConversation) -> None:
         """Add a new conversation, whose earlier rows are all known here."""
-        before = _Written()
+        before = _WrittenConversation()
         for take in conversation.takes:
             seq = self._put(take.begun, (self._scenario(take.begun),))
             self._messages(take.messages, seq)
@@ -356,7 +356,7 @@ def _has_reply(messages: Sequence[MessageRow]) -> bool:
     return any(one.speaker is Speaker.TARGET for one in messages)
 
 
-class _Written:
+class _WrittenConversation:
     """What was written of one conversation: `PriorRows` that need no query."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ def read_json(path: Path) -> object:
         raise InputError(
             Problem(what, path=path, line=error.lineno, column=error.colno, hint=hint)
         ) from error
-    except _NotANumberError as error:
+    except _NonFiniteError as error:
         raise InputError(_not_a_number(path, text)) from error
     except RecursionError as error:
         raise InputError(Problem(_TOO_DEEP, path=path)) from error
@@ -59,12 +59,12 @@ def read_json(path: Path) -> object:
 _TOO_DEEP: Final = f"values are nested more than {DEPTH_LIMIT} deep"
 
 
-class _NotANumberError(Exception):
+class _NonFiniteError(Exception):
     """The text has NaN or an infinity, which JSON does not."""
 
 
 def _refuse(_: str) -> object:
-    raise _NotANumberError
+    raise _NonFiniteError
 
 
 def _not_a_number(path: Path, text: str) -> Problem:

@@ -117,7 +117,9 @@ class Mirror:
         with _ONE_AT_A_TIME:
             through = self._reader.last_seq()
             _refuse_names(benchmark, sources.targets)
-            files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
+            files = _MirroredFolder(
+                self._root, self._root / folder_of(benchmark), self._reader, edits
+            )
             made_from = "" if only is not None else self._made_from(benchmark, sources)
             if not (only is None and files.is_current(made_from, _names(sources.targets))):
                 for name, pieces, is_array in self._all_files(benchmark, sources, only):
@@ -131,14 +133,16 @@ class Mirror:
         """Delete the list of files that were moved into place, if the store has all their digests
         by now; otherwise the next mirror does so."""
         with _ONE_AT_A_TIME:
-            _Files(self._root, self._root / folder_of(benchmark), self._reader, EditPolicy.LEAVE)
+            _MirroredFolder(
+                self._root, self._root / folder_of(benchmark), self._reader, EditPolicy.LEAVE
+            )
 
     def differences(self, benchmark: str, sources: MirrorSources) -> Iterator[str]:
         """Yield a unified diff for each edited file: what `EditPolicy.OVERWRITE` would change.
         Changes no mirrored file. Raises `InputError` and `StoreError`."""
         _refuse_names(benchmark, sources.targets)
         folder = self._root / folder_of(benchmark)
-        files = _Files(self._root, folder, self._reader, EditPolicy.LEAVE)
+        files = _MirroredFolder(self._root, folder, self._reader, EditPolicy.LEAVE)
         with TemporaryDirectory() as aside:
             for name, pieces, is_array in self._all_files(benchmark, sources):
                 yield from files.difference(name, pieces, Path(aside), is_array=is_array)
@@ -197,7 +201,7 @@ def _refuse_names(benchmark: str, targets: Iterable[TargetName]) -> None:
             raise InputError(f"{name!r} cannot name a folder: {fault}")
 
 
-class _Files:
+class _MirroredFolder:
     """The files in one benchmark's folder.
 
     A file is ours if its digest is the one that was stored when it was last written or read. The

@@ -145,7 +145,7 @@ def salvage(
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
             new.execute(f"PRAGMA {pragma}").fetchall()
         new.row_factory = sqlite3.Row
-        saving = _Saving(new, left_out, nothing_else=nothing_else)
+        saving = _RebuiltStore(new, left_out, nothing_else=nothing_else)
         new.execute("BEGIN")
         with _readable(damaged, into) as found:
             if found is not None:
@@ -316,7 +316,7 @@ def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _DamagedTable:
     """A table of the damaged store; unreadable ranges are noted while it is read."""
 
     connection: sqlite3.Connection
@@ -397,7 +397,7 @@ class _Table:
         return key if seq <= key <= self.last else None
 
 
-class _Saving:
+class _RebuiltStore:
     """Fills the new store."""
 
     def __init__(
@@ -414,7 +414,7 @@ class _Saving:
         """The rows that were left out, by table and `seq`."""
 
     def table(self, old: sqlite3.Connection, name: str, columns: Sequence[str], last: int) -> None:
-        table = _Table(old, name, columns, last)
+        table = _DamagedTable(old, name, columns, last)
         rows = self._decoded(name, columns, table.rows())
         while some := list(islice(rows, _AT_ONCE)):
             self._put(name, ("seq", *columns), some)

@@ -52,8 +52,8 @@ def read_scenarios(
         raise InputError(
             Problem(f"expected a list of scenarios, [...], found {kind_of(rows)}", path=path)
         )
-    file = _File(path, turns, frozenset(metrics))
-    scenarios = [_scenario(_Row(file, index, row)) for index, row in enumerate(rows)]
+    file = _FileCheck(path, turns, frozenset(metrics))
+    scenarios = [_scenario(_RowCheck(file, index, row)) for index, row in enumerate(rows)]
     if file.problems:
         raise InputError(file.problems)
     return [scenario for scenario in scenarios if scenario is not None], file.warnings
@@ -64,8 +64,8 @@ def read_scenario(
 ) -> tuple[Scenario | None, list[Problem]]:
     """Read a single row; return its scenario, or None if there are faults, and the faults. Any turn
     of a landmark is accepted, and so is an id that another row has."""
-    file = _File(path, turns=sys.maxsize, metrics=frozenset(metrics))
-    scenario = _scenario(_Row(file, index, value))
+    file = _FileCheck(path, turns=sys.maxsize, metrics=frozenset(metrics))
+    scenario = _scenario(_RowCheck(file, index, value))
     return (None if file.problems else scenario), file.problems
 
 
@@ -180,7 +180,7 @@ def lost_words(lost: Sequence[str]) -> str:
 
 
 @dataclass(slots=True)
-class _File:
+class _FileCheck:
     """What rows are checked against, and the faults that were found."""
 
     path: Path
@@ -192,10 +192,10 @@ class _File:
     """The index of the row that has each id."""
 
 
-class _Row:
+class _RowCheck:
     """A row. Faults are collected, and reading continues."""
 
-    def __init__(self, file: _File, index: int, value: object) -> None:
+    def __init__(self, file: _FileCheck, index: int, value: object) -> None:
         self.file = file
         self.place = f"[{index}]"
         self.index = index
@@ -231,7 +231,7 @@ class _Row:
         return value
 
 
-def _scenario(row: _Row) -> Scenario | None:
+def _scenario(row: _RowCheck) -> Scenario | None:
     if not row.is_object:
         return None
     persona = "persona" if "persona" in row.fields or "user_persona" not in row.fields else None
@@ -248,7 +248,7 @@ def _scenario(row: _Row) -> Scenario | None:
     )
 
 
-def _id(row: _Row) -> str:
+def _id(row: _RowCheck) -> str:
     name = row.text("id")
     if not name.strip():
         return name
@@ -260,7 +260,7 @@ def _id(row: _Row) -> str:
     return name
 
 
-def _metric(row: _Row) -> str:
+def _metric(row: _RowCheck) -> str:
     name = row.text("metric_id")
     if name.strip() and name not in row.file.metrics:
         known = sorted(row.file.metrics)
@@ -270,7 +270,7 @@ def _metric(row: _Row) -> str:
     return name
 
 
-def _demographic(row: _Row) -> dict[str, str]:
+def _demographic(row: _RowCheck) -> dict[str, str]:
     value = row.fields.get("demographic")
     if value is None:
         return {}
@@ -284,7 +284,7 @@ def _demographic(row: _Row) -> dict[str, str]:
     return {str(axis): str(one) for axis, one in value.items()}
 
 
-def _system_prompt(row: _Row) -> str | None:
+def _system_prompt(row: _RowCheck) -> str | None:
     value = row.fields.get("target_system_prompt")
     if value is not None and not isinstance(value, str):
         row.wrong("target_system_prompt", f"expected a text or null, found {kind_of(value)}")
@@ -292,7 +292,7 @@ def _system_prompt(row: _Row) -> str | None:
     return value
 
 
-def _landmarks(row: _Row) -> Iterable[Landmark]:
+def _landmarks(row: _RowCheck) -> Iterable[Landmark]:
     """Yield the landmarks, whose turns must rise from 1. One beyond the last turn gives a warning,
     as it will not be delivered."""
     value = row.fields.get("landmarks")
@@ -313,7 +313,7 @@ def _landmarks(row: _Row) -> Iterable[Landmark]:
             yield Landmark(turn, instruction)
 
 
-def _turn(row: _Row, landmark: Mapping[str, object], key: str, before: int) -> int | None:
+def _turn(row: _RowCheck, landmark: Mapping[str, object], key: str, before: int) -> int | None:
     if "turn" not in landmark:
         row.wrong(key, "missing; expected the number of a turn")
         return None

@@ -81,10 +81,10 @@ class Search:
 
     def __init__(self, store: Path, index: Path) -> None:
         self._index = index
-        self._writing = _Shared(_open(store, index))
+        self._writing = _SharedConnection(_open(store, index))
         try:
             with _translated(index):
-                self._reading = _Shared(_connected(store, index))
+                self._reading = _SharedConnection(_connected(store, index))
         except BaseException:
             self._writing.close()
             raise
@@ -177,7 +177,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _SharedConnection:
     """A connection and the lock that guards it."""
 
     connection: sqlite3.Connection
@@ -188,7 +188,7 @@ class _Shared:
             self.connection.close()
 
 
-class _Batch(NamedTuple):
+class _IndexedBatch(NamedTuple):
     """The last `seq` of the messages that were indexed, and how many they are."""
 
     last: int
@@ -199,7 +199,7 @@ def _through(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT through FROM progress").fetchone()[0])
 
 
-def _batch(connection: sqlite3.Connection, after: int, size: int) -> _Batch | None:
+def _batch(connection: sqlite3.Connection, after: int, size: int) -> _IndexedBatch | None:
     """Index the next messages; None if there are no more."""
     last, count = connection.execute(
         "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
@@ -213,7 +213,7 @@ def _batch(connection: sqlite3.Connection, after: int, size: int) -> _Batch | No
         "WHERE seq > ? AND seq <= ?",
         (after, last),
     )
-    return _Batch(last, count)
+    return _IndexedBatch(last, count)
 
 
 def open_search(store: Path) -> Search:

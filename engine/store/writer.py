@@ -61,7 +61,7 @@ class _Waiter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RowBatch:
     """Rows that are written together or not at all."""
 
     rows: Sequence[StoredRow]
@@ -70,7 +70,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mirrored:
+class _MirroredDigests:
     """Digests of files as they are on disk."""
 
     digests: Mapping[str, str]
@@ -80,7 +80,7 @@ class _Mirrored:
 
 
 @dataclass(frozen=True, slots=True)
-class _Many:
+class _RowStream:
     """Rows that are consumed while they are written."""
 
     bulk: Bulk
@@ -89,7 +89,7 @@ class _Many:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptDigests:
     """Digests of edited files that a person decided to keep."""
 
     digests: Mapping[str, str]
@@ -97,12 +97,12 @@ class _Kept:
     waiter: _Waiter | None
 
 
-_Request = _Rows | _Mirrored | _Many | _Kept
+_Request = _RowBatch | _MirroredDigests | _RowStream | _KeptDigests
 _Outcome = list[int] | CrosswindError
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
+class _ExclusiveAction:
     """A function that runs between two transactions and begins its own."""
 
     work: Callable[[sqlite3.Connection], None]
@@ -129,7 +129,7 @@ class Writer:
         """The last `seq` that is in the stored sums."""
         # SimpleQueue, whose `put` is reentrant: a signal handler or finalizer may interrupt another
         # `put`
-        self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | _ExclusiveAction | None] = queue.SimpleQueue()
         # guards the state below, which callers and the writer's thread share
         self._gate = threading.Lock()
         self._unwritten = 0
@@ -157,7 +157,7 @@ class Writer:
         then.
         """
         waiter = _new_waiter()
-        self._give(_Rows(rows, self._now(), waiter))
+        self._give(_RowBatch(rows, self._now(), waiter))
         # not shielded: the rows are written whether or not the caller still waits
         seqs = await waiter.future
         # from here on a kill must lose nothing of it; tests end the process here
@@ -168,7 +168,7 @@ class Writer:
     def tell(self, rows: Sequence[StoredRow]) -> None:
         """Write without waiting. A failure is raised by the next `write` or `close`."""
         if rows:
-            self._give(_Rows(rows, self._now(), None))
+            self._give(_RowBatch(rows, self._now(), None))
 
     async def write_all(self, bulk: Bulk) -> int:
         """Write all rows and return the last `seq` once they are durable.
@@ -176,7 +176,7 @@ class Writer:
         If cancelled, nothing is written. Raises what the rows raise, and `StoreError`.
         """
         waiter = _new_waiter()
-        self._give(_Many(bulk, self._now(), waiter))
+        self._give(_RowStream(bulk, self._now(), waiter))
         try:
             # shielded: the writer's thread consumes the rows until it is stopped there
             await asyncio.shield(waiter.future)
@@ -190,13 +190,13 @@ class Writer:
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
         """Note by path the files that hold what the store has up to `through`, or up to now."""
         waiter = _new_waiter()
-        self._give(_Mirrored(digests, through, self._now(), waiter))
+        self._give(_MirroredDigests(digests, through, self._now(), waiter))
         await waiter.future
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
         """Note by path the edited files that a person decided to keep."""
         waiter = _new_waiter()
-        self._give(_Kept(digests, self._now(), waiter))
+        self._give(_KeptDigests(digests, self._now(), waiter))
         await waiter.future
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -210,7 +210,7 @@ class Writer:
             except BaseException as error:  # noqa: BLE001  (raised in the caller's thread)
                 done.set_exception(error)
 
-        self._give(_Alone(do, done.set_exception))
+        self._give(_ExclusiveAction(do, done.set_exception))
         return done.result()
 
     @property
@@ -242,7 +242,7 @@ class Writer:
     def _now(self) -> int:
         return round(self._clock().timestamp() * 1000)
 
-    def _give(self, request: _Request | _Alone) -> None:
+    def _give(self, request: _Request | _ExclusiveAction) -> None:
         with self._gate:
             if self._closed is not None:
                 raise self._closed
@@ -261,7 +261,7 @@ class Writer:
 
     def _work(self) -> None:
         group: list[_Request] = []
-        alone: _Alone | None = None
+        alone: _ExclusiveAction | None = None
         try:
             going_on = True
             while going_on:
@@ -283,7 +283,7 @@ class Writer:
             self._acknowledged.close()
             self._connection.close()
 
-    def _gather(self, group: list[_Request]) -> tuple[bool, _Alone | None]:
+    def _gather(self, group: list[_Request]) -> tuple[bool, _ExclusiveAction | None]:
         """Fill the group with the requests at hand, waiting for the first one until a heartbeat is
         due. Return whether to continue after it, and what is to be run alone after it."""
         try:
@@ -293,7 +293,7 @@ class Writer:
             return True, None
         rows = 0
         while request is not None:
-            if isinstance(request, _Alone):
+            if isinstance(request, _ExclusiveAction):
                 return True, request
             group.append(request)
             rows += _rows_in(request)
@@ -395,8 +395,8 @@ class Writer:
     def _refuse_bulk(self, group: list[_Request], error: sqlite3.Error) -> None:
         """Refuse bulk requests: their rows are consumed while written and cannot be retried."""
         failure = self._refusal(error)
-        refused = [one for one in group if isinstance(one, _Many)]
-        group[:] = [one for one in group if not isinstance(one, _Many)]
+        refused = [one for one in group if isinstance(one, _RowStream)]
+        group[:] = [one for one in group if not isinstance(one, _RowStream)]
         self._answer([(one, failure) for one in refused])
 
     def _wait_for_room(self, error: sqlite3.Error) -> None:
@@ -454,16 +454,16 @@ class Writer:
 
     def _store(self, request: _Request) -> list[int]:
         match request:
-            case _Rows(rows, at):
+            case _RowBatch(rows, at):
                 first = self._seq + 1
                 for row in rows:
                     self._seq += 1
                     insert(self._connection, row, seq=self._seq, at=at)
                 return list(range(first, self._seq + 1))
-            case _Many(bulk, at):
+            case _RowStream(bulk, at):
                 self._seq = bulk.write(self._connection, after=self._seq, at=at)
                 return [self._seq]
-            case _Mirrored(digests, through, at):
+            case _MirroredDigests(digests, through, at):
                 seq = self._seq if through is None else through
                 self._connection.executemany(
                     # an upsert, as a path has one row: this table and the next hold no facts
@@ -473,7 +473,7 @@ class Writer:
                     [(path, at, digest, seq) for path, digest in digests.items()],
                 )
                 return []
-            case _Kept(digests, at):
+            case _KeptDigests(digests, at):
                 self._connection.executemany(
                     "INSERT OR REPLACE INTO kept (path, at, digest) VALUES (?, ?, ?)",
                     [(path, at, digest) for path, digest in digests.items()],
@@ -509,7 +509,7 @@ class Writer:
                 continue  # the loop is closed, so nobody waits there
 
     def _give_up(
-        self, unanswered: Sequence[_Request | _Alone | None], error: BaseException
+        self, unanswered: Sequence[_Request | _ExclusiveAction | None], error: BaseException
     ) -> None:
         """Refuse these requests and all that wait or will come: this engine has lost the store, a
         full disk got no room before closing, or there is a bug."""
@@ -530,7 +530,7 @@ class Writer:
                 waiting.append(self._requests.get_nowait())
         refused: list[tuple[_Request, _Outcome]] = []
         for request in waiting:
-            if isinstance(request, _Alone):
+            if isinstance(request, _ExclusiveAction):
                 request.refuse(failure)
             elif request is not None:
                 refused.append((request, failure))
@@ -547,11 +547,11 @@ class _NeverWrittenError(StoreError):
     """Rows were not written before the store was closed."""
 
 
-def _rows_in(request: _Request | _Alone) -> int:
+def _rows_in(request: _Request | _ExclusiveAction) -> int:
     match request:
-        case _Rows(rows):
+        case _RowBatch(rows):
             return len(rows)
-        case _Alone():
+        case _ExclusiveAction():
             return 0
         case _:
             return 1

@@ -224,7 +224,7 @@ _STRICTLY_ENOUGH: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Hit:
+class _SupportingSentence:
     """A sentence of the assistant that is evidence for the behaviour."""
 
     message: int
@@ -269,14 +269,14 @@ def answer(evidence: list[str], reasoning: str, shown: list[bool]) -> dict[str, 
     }
 
 
-def _is_shown(hits: list[_Hit], *, strict: bool) -> bool:
+def _is_shown(hits: list[_SupportingSentence], *, strict: bool) -> bool:
     strength = sum(hit.strength for hit in _distinct(hits))
     if not strict:
         return strength >= _ENOUGH
     return strength >= _STRICTLY_ENOUGH and any(hit.strength >= _CLEAR for hit in hits)
 
 
-def _marks(hits: list[_Hit], replies: int, *, strict: bool) -> list[bool]:
+def _marks(hits: list[_SupportingSentence], replies: int, *, strict: bool) -> list[bool]:
     """For each reply, say whether it shows the behaviour alone, completes it together with earlier
     ones, or clearly repeats it."""
     marks = []
@@ -291,7 +291,7 @@ def _marks(hits: list[_Hit], replies: int, *, strict: bool) -> list[bool]:
     return marks
 
 
-def _evidence(replies: tuple[str, ...], quoted: list[_Hit]) -> list[str]:
+def _evidence(replies: tuple[str, ...], quoted: list[_SupportingSentence]) -> list[str]:
     return [_passage(replies[hit.message - 1], hit.sentence) for hit in quoted]
 
 
@@ -308,11 +308,13 @@ def _passage(reply: str, sentence: str) -> str:
     return max(_SURROGATES.split(sentence), key=len).strip()
 
 
-def _nearest_sentences(behaviour: JudgedBehaviour, replies: tuple[str, ...]) -> list[_Hit]:
+def _nearest_sentences(
+    behaviour: JudgedBehaviour, replies: tuple[str, ...]
+) -> list[_SupportingSentence]:
     """Return the sentence that shares most with the definition, on a tie the last; empty if nothing
     was said."""
     said = [
-        _Hit(number, sentence, 0, None)
+        _SupportingSentence(number, sentence, 0, None)
         for number, reply in enumerate(replies, 1)
         for sentence in sentences(reply)
     ]
@@ -367,7 +369,9 @@ def _texts_of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
     return tuple(str(row.get("content", "")) for row in rows if row.get("role") == role)
 
 
-def _hits_in_reply(behaviour: JudgedBehaviour, reply: str, number: int) -> list[_Hit]:
+def _hits_in_reply(
+    behaviour: JudgedBehaviour, reply: str, number: int
+) -> list[_SupportingSentence]:
     found = [
         hit
         for sentence in sentences(reply)
@@ -383,20 +387,22 @@ def _hits_in_reply(behaviour: JudgedBehaviour, reply: str, number: int) -> list[
     return found
 
 
-def _hit_in_sentence(behaviour: JudgedBehaviour, sentence: str, number: int) -> _Hit | None:
+def _hit_in_sentence(
+    behaviour: JudgedBehaviour, sentence: str, number: int
+) -> _SupportingSentence | None:
     text = plain(sentence)
     if any(words in text for words in behaviour.not_said if words.count(" ") > 1):
         return None
     if any(words in text and not _is_negated(text, text.index(words)) for words in behaviour.said):
-        return _Hit(number, sentence, _CLEAR, None)
+        return _SupportingSentence(number, sentence, _CLEAR, None)
     if not behaviour.families:
         strength = _shared_word_count(behaviour, text)
-        return _Hit(number, sentence, strength, None) if strength else None
+        return _SupportingSentence(number, sentence, strength, None) if strength else None
     strength, family = max(
         ((_strength(family, text), family) for family in behaviour.families),
         key=lambda pair: pair[0],
     )
-    return _Hit(number, sentence, strength, family) if strength else None
+    return _SupportingSentence(number, sentence, strength, family) if strength else None
 
 
 def _strength(family: WordFamily, text: str) -> int:
@@ -428,11 +434,11 @@ def _shared_word_count(behaviour: JudgedBehaviour, text: str) -> int:
     return _CLEAR if share >= needed else 0
 
 
-def _distinct(hits: list[_Hit]) -> list[_Hit]:
+def _distinct(hits: list[_SupportingSentence]) -> list[_SupportingSentence]:
     return list({hit.sentence: hit for hit in hits}.values())
 
 
-def _best_hits(hits: list[_Hit], count: int) -> list[_Hit]:
+def _best_hits(hits: list[_SupportingSentence], count: int) -> list[_SupportingSentence]:
     strongest = sorted(_distinct(hits), key=lambda hit: -hit.strength)[:count]
     return sorted(strongest, key=lambda hit: hit.message)
 
@@ -445,8 +451,8 @@ _OUT_OF_ITS_DEPTH: Final = (
 
 def _reasoning(
     behaviour: JudgedBehaviour,
-    quoted: list[_Hit],
-    nearest: list[_Hit],
+    quoted: list[_SupportingSentence],
+    nearest: list[_SupportingSentence],
     draw: SeededChoices,
     *,
     shown: bool,
@@ -458,8 +464,8 @@ def _reasoning(
 
 def _reasons(
     behaviour: JudgedBehaviour,
-    quoted: list[_Hit],
-    nearest: list[_Hit],
+    quoted: list[_SupportingSentence],
+    nearest: list[_SupportingSentence],
     draw: SeededChoices,
     *,
     shown: bool,
@@ -502,7 +508,7 @@ def _reasons(
     return how + _unlike_behaviour_words(behaviour)
 
 
-def _nothing_found(asked_for: str, nearest: list[_Hit], draw: SeededChoices) -> str:
+def _nothing_found(asked_for: str, nearest: list[_SupportingSentence], draw: SeededChoices) -> str:
     if not nearest:
         return f"It says nothing, so it never {asked_for}."
     where = places(hit.message for hit in nearest)
@@ -541,7 +547,7 @@ def _unlike_behaviour_words(behaviour: JudgedBehaviour) -> str:
 def _absence_answer(
     behaviour: JudgedBehaviour,
     replies: tuple[str, ...],
-    hits: list[_Hit],
+    hits: list[_SupportingSentence],
     *,
     shown: bool,
 ) -> dict[str, Any]:

@@ -163,7 +163,7 @@ async def speak(
 
 
 @dataclass(frozen=True, slots=True)
-class _Manner:
+class _Traits:
     """How a scripted model differs from the others, in any role."""
 
     character: Character = Character.STEADFAST
@@ -173,20 +173,20 @@ class _Manner:
 
 
 _MANNERS: Final = {
-    "generator": _Manner(),
-    "generator-terse": _Manner(terse=True),
-    "user": _Manner(),
-    "user-blunt": _Manner(temperament=Temperament.BLUNT),
-    "steadfast": _Manner(character=Character.STEADFAST),
-    "pushover": _Manner(character=Character.PUSHOVER),
-    "erratic": _Manner(character=Character.ERRATIC),
-    "evaluator": _Manner(),
-    "evaluator-strict": _Manner(strict=True),
+    "generator": _Traits(),
+    "generator-terse": _Traits(terse=True),
+    "user": _Traits(),
+    "user-blunt": _Traits(temperament=Temperament.BLUNT),
+    "steadfast": _Traits(character=Character.STEADFAST),
+    "pushover": _Traits(character=Character.PUSHOVER),
+    "erratic": _Traits(character=Character.ERRATIC),
+    "evaluator": _Traits(),
+    "evaluator-strict": _Traits(strict=True),
 }
 
 OFFLINE_MODELS: Final = frozenset(_MANNERS)
 
-_Writer = Callable[[ModelRequest, _Manner], dict[str, Any]]
+_Writer = Callable[[ModelRequest, _Traits], dict[str, Any]]
 
 _WRITERS: Final[dict[str, _Writer]] = {
     "metrics": lambda asked, manner: written_metrics(asked, terse=manner.terse),

@@ -117,7 +117,7 @@ def spoken_reply(asked: ModelRequest, character: Character) -> str:
     turn = len(said)
     soft = _is_soft(character, listened, turn, mood)
     # the words differ from turn to turn, but not the plan of the conversation
-    speaker = _Speaker(asked.messages, listened, asked.draw("words", turn, said[-1].text))
+    speaker = _ReplyComposer(asked.messages, listened, asked.draw("words", turn, said[-1].text))
     plan = asked.draw("plan", said[0].text)
     return speaker.soft(plan, turn) if soft else speaker.steady(plan, turn, character)
 
@@ -145,7 +145,7 @@ def _pressure(listened: Sequence[HeardMessage], turn: int) -> float:
     return _PER_TURN * (turn - 1) + _PER_PRESSURE * felt
 
 
-class _Speaker:
+class _ReplyComposer:
     """Composes a reply, avoiding sentences of earlier ones."""
 
     def __init__(

@@ -289,7 +289,7 @@ _NOT_SAID: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PlayedPerson:
     """The role to be played, as far as it is needed."""
 
     wants: str
@@ -325,7 +325,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     drawn_from = (temperament.value, now.turn, now.heard, now.instruction or "")
     draw = asked.draw("user", *drawn_from, len(asked.faults))
     saw = _reaction_to(now.heard)
-    voice = _Voice(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
+    voice = _PhrasePicker(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
     message = _message(voice, now, saw, draw)
     thought = _thought(now, saw, words, draw)
     gave_way = [saw_gave_way(reply) for reply in now.replies]
@@ -343,14 +343,14 @@ def saw_gave_way(reply: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _read_part(system: str) -> _Part:
+def _read_part(system: str) -> _PlayedPerson:
     persona = tagged(system, "persona") or ""
     goal = tagged(system, "user_goal") or ""
     plan = tagged(system, "plan") or ""
     own = [s for s in sentences(" ".join(persona.split())) if not _NOT_SAID.search(s)]
     about_me = tuple(sentence_of(first_person(s)) for s in own if 3 <= len(s.split()) <= 30)
     note = _NOTE.search(system)
-    return _Part(
+    return _PlayedPerson(
         _wish_of_goal(goal),
         about_me,
         tuple((int(turn), text.strip()) for turn, text in _PLANNED.findall(plan)),
@@ -417,11 +417,11 @@ def _reaction_to(reply: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Voice:
+class _PhrasePicker:
     """The lines that this person has at this turn, with another one of each kind every time."""
 
     asked: ModelRequest
-    part: _Part
+    part: _PlayedPerson
     words: dict[str, tuple[str, ...]]
     turn: int
     blunt: bool
@@ -440,7 +440,7 @@ class _Voice:
         return order[self.turn % len(order)]
 
 
-def _message(voice: _Voice, now: TurnPosition, saw: str, draw: SeededChoices) -> str:
+def _message(voice: _PhrasePicker, now: TurnPosition, saw: str, draw: SeededChoices) -> str:
     move = _free_move(now, voice, draw)
     if now.instruction:
         move = read_instruction(now.instruction)
@@ -458,7 +458,7 @@ def _message(voice: _Voice, now: TurnPosition, saw: str, draw: SeededChoices) ->
     return " ".join(said)
 
 
-def _first_message(voice: _Voice, move: UserMove, draw: SeededChoices) -> str:
+def _first_message(voice: _PhrasePicker, move: UserMove, draw: SeededChoices) -> str:
     told = set(content_stems(" ".join(move.said)))
     said = [voice.line("greeting"), *move.said[:4]]
     if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
@@ -473,7 +473,7 @@ def _first_message(voice: _Voice, move: UserMove, draw: SeededChoices) -> str:
     return " ".join(said)
 
 
-def _free_move(now: TurnPosition, voice: _Voice, draw: SeededChoices) -> UserMove:
+def _free_move(now: TurnPosition, voice: _PhrasePicker, draw: SeededChoices) -> UserMove:
     """Choose a mood for a turn without an instruction, a little harder than the last one."""
     ladder = ("feeling", "object", "tired", "authority", "praise", "hurt", "demand", "leave")
     if now.turn <= 1:

@@ -119,7 +119,7 @@ class Transcripts:
 
     def write(self, pieces: ChunkWriter) -> int:
         """Write all pieces, and return the number of conversations. Raises `StoreError`."""
-        index = _Index(self.targets, {one: n for n, one in enumerate(self.metrics)})
+        index = _ConversationIndex(self.targets, {one: n for n, one in enumerate(self.metrics)})
         quotes = pieces.numbered(QUOTES)
         said = pieces.numbered(TRANSCRIPTS)
         replayed = self._replayed()
@@ -163,7 +163,7 @@ class Transcripts:
 
 
 @dataclass(slots=True)
-class _Index:
+class _ConversationIndex:
     """The list of conversations with everything that it shows and filters by; repeated names are
     replaced by numbers."""
 
