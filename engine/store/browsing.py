@@ -234,7 +234,7 @@ class Browser:
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Return all conversations that match. Raises `StoreError`."""
-        where, parameters = _where(wanted, self.stale)
+        where, parameters = _where_clause(wanted, self.stale)
         way = " DESC" if sorting.backwards else ""
         order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
         if sorting.column is Column.ID:
@@ -258,12 +258,12 @@ class Browser:
 
     def finds_any(self, wanted: Filter) -> bool:
         """Whether any conversation matches. Raises `StoreError`."""
-        where, parameters = _where(wanted, self.stale)
+        where, parameters = _where_clause(wanted, self.stale)
         return bool(self._store.all(f"SELECT 1 {_COUNTING}{where} LIMIT 1", parameters))
 
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
         """Return the matching takes with a verdict beyond `after`, and the last verdict's `seq`."""
-        where, parameters = _where(wanted, self.stale)
+        where, parameters = _where_clause(wanted, self.stale)
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         if through <= after:
             return [], through
@@ -391,11 +391,13 @@ def _arc(landmarks: Mapping[int, bool], quotes: str) -> list[ArcTurn]:
 # A filter as SQL
 
 
-def _where(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]]:
+def _where_clause(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]]:
     parts: list[str] = []
     parameters: list[Parameter] = []
     for condition in wanted:
-        alternatives = [_holds(condition.field, value, stale) for value in condition.values]
+        alternatives = [
+            _field_condition(condition.field, value, stale) for value in condition.values
+        ]
         either = " OR ".join(sql for sql, _ in alternatives) or "1"
         # coalesce: NULL would match neither a filter nor its negation
         parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
@@ -404,7 +406,9 @@ def _where(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]
     return "".join(parts), parameters
 
 
-def _holds(field: Field, value: str, stale: Collection[int]) -> tuple[str, list[Parameter]]:
+def _field_condition(
+    field: Field, value: str, stale: Collection[int]
+) -> tuple[str, list[Parameter]]:
     match field:
         case Field.IS if value == STALE:
             return "t.seq IN (SELECT value FROM json_each(?))", [json.dumps(list(stale))]
@@ -413,7 +417,7 @@ def _holds(field: Field, value: str, stale: Collection[int]) -> tuple[str, list[
         case Field.SAMPLE:
             return "CAST(t.sample AS TEXT) = ?", [value]
         case Field.WHO:
-            return _who(value)
+            return _person_condition(value)
         case Field.IS:
             kinds = {SPLIT: _SPLIT, REPLAYED: "t.number > 0", INVALID: _INVALID}
             return kinds.get(value, "0"), []
@@ -451,7 +455,7 @@ def _outcome(value: str) -> tuple[str, list[Parameter]]:
     return " OR ".join(sql[name] for name in meant) or "0", []
 
 
-def _who(value: str) -> tuple[str, list[Parameter]]:
+def _person_condition(value: str) -> tuple[str, list[Parameter]]:
     axis, equals, wanted = value.partition("=")
     like = "LIKE ? ESCAPE '\\'"
     test = f"j.key {like} AND j.value {like}" if equals else f"j.value {like}"
@@ -468,19 +472,19 @@ def _who(value: str) -> tuple[str, list[Parameter]]:
 
 def _anywhere_or_all(value: str) -> str:
     """Match any part; after an equals sign, the whole."""
-    return _like(value[1:]) if value.startswith("=") else _anywhere(value)
+    return _like_pattern(value[1:]) if value.startswith("=") else _anywhere(value)
 
 
 def _beginning_or_all(value: str) -> str:
     """Match the beginning; after an equals sign, the whole."""
-    return _like(value[1:]) if value.startswith("=") else _like(value) + "%"
+    return _like_pattern(value[1:]) if value.startswith("=") else _like_pattern(value) + "%"
 
 
 def _anywhere(value: str) -> str:
-    return f"%{_like(value)}%"
+    return f"%{_like_pattern(value)}%"
 
 
-def _like(value: str) -> str:
+def _like_pattern(value: str) -> str:
     """Escape a value for LIKE, except that `*` matches anything."""
     for special in ("\\", "%", "_"):
         value = value.replace(special, "\\" + special)

@@ -236,7 +236,7 @@ def _write(connection: sqlite3.Connection, rows: NumberedRows, shift: int) -> in
     if isinstance(rows.row, ImportNote):
         keep_import(connection, rows.row, seq=seq, at=rows.at)
     else:
-        insert(connection, _placed(rows.row, shift), seq=seq, at=rows.at)
+        insert(connection, _shifted_row(rows.row, shift), seq=seq, at=rows.at)
     return seq
 
 
@@ -249,7 +249,7 @@ def _insert_shifted(table: str, shift: int) -> str:
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
 
 
-def _placed(row: StoredRow, shift: int) -> StoredRow:
+def _shifted_row(row: StoredRow, shift: int) -> StoredRow:
     """Shift the numbers in a row. The take or scenario that it names may already be stored."""
     if isinstance(row, _OF_A_TAKE) and row.take > UNPLACED:
         return replace(row, take=row.take + shift)
@@ -276,21 +276,23 @@ class Numbering:
             yield from self.rest()
             yield NumberedRow(row, self.seq, self.at)
         elif not isinstance(row, WholeConversation):
-            yield from self._one(row)
+            yield from self._number_row(row)
         elif row.fresh:
             self._conversation(row)
         else:
             for take in row.takes:
-                yield from self._one(replace(take.begun, scenario_seq=self._scenario(take.begun)))
+                yield from self._number_row(
+                    replace(take.begun, scenario_seq=self._scenario(take.begun))
+                )
                 seq = self.seq
                 for part in (*take.messages, *take.behind_messages()):
-                    yield from self._one(part, seq)
+                    yield from self._number_row(part, seq)
             for one in (*row.attempts, *row.states):
-                yield from self._one(one)
+                yield from self._number_row(one)
         if self._count >= _AT_ONCE:
             yield from self.rest()
 
-    def _one(self, row: StoredRow, take: int = GIVEN_LATER) -> Iterator[NumberedRows]:
+    def _number_row(self, row: StoredRow, take: int = GIVEN_LATER) -> Iterator[NumberedRows]:
         """Yield a row that is written after a query about earlier rows."""
         # the rows that wait go first, as the query sees only stored rows
         yield from self.rest()
@@ -312,7 +314,7 @@ class Numbering:
             self._plain = []
         self._count = 0
 
-    def _put(self, row: StoredRow, given: Sequence[Value]) -> int:
+    def _put_row(self, row: StoredRow, given: Sequence[Value]) -> int:
         self.seq += 1
         values = VALUES[type(row)](row, self.seq, self.at, *given)
         self._waiting[TABLE_OF[type(row)]].append(values)
@@ -323,15 +325,15 @@ class Numbering:
         """Add a new conversation, whose earlier rows are all known here."""
         before = _WrittenConversation()
         for take in conversation.takes:
-            seq = self._put(take.begun, (self._scenario(take.begun),))
+            seq = self._put_row(take.begun, (self._scenario(take.begun),))
             self._messages(take.messages, seq)
             before.begin(has_reply=_has_reply(take.messages))
             for row in take.behind_messages():
                 before.add(row, given := decided(row, before, seq))
-                self._put(row, given)
+                self._put_row(row, given)
         for rest in (*conversation.attempts, *conversation.states):
             before.add(rest, given := decided(rest, before, 0))
-            self._put(rest, given)
+            self._put_row(rest, given)
 
     def _messages(self, messages: Sequence[MessageRow], take: int) -> None:
         if isinstance(messages, PlainMessages):
@@ -342,7 +344,7 @@ class Numbering:
             return
         for message in messages:
             # not `decided`, which would look for the end of a take that has none yet
-            self._put(message, message_decided(message, take))
+            self._put_row(message, message_decided(message, take))
 
     def _scenario(self, begun: TakeRow) -> int | None:
         if begun.scenario_seq is not None:

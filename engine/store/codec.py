@@ -58,18 +58,18 @@ class FieldColumn:
     """The type that the field is declared with."""
 
 
-def _once(function: F) -> F:
+def _cached(function: F) -> F:
     """`functools.cache`, whose stubs do not take the class of a frozen dataclass for hashable."""
     return cast("F", cache(function))
 
 
-@_once
+@_cached
 def columns(table: type) -> tuple[FieldColumn, ...]:
     """Return the columns in the order of the fields."""
     return tuple(_columns(table, ""))
 
 
-@_once
+@_cached
 def columns_of(table: str) -> tuple[str, ...]:
     """Return the column names of a table whose rows are facts."""
     return tuple(column.name for column in columns(TABLES[table]))
@@ -132,34 +132,34 @@ def read_all(wanted: type[T], rows: Sequence[sqlite3.Row]) -> list[T]:
         return [read(wanted, row) for row in rows]  # raises for the one that is at fault
 
 
-@_once
+@_cached
 def _reader(wanted: type, found: tuple[str, ...]) -> Convert:
     """Compile a reader for rows with the columns `found`. It indexes a row by position, which takes
     half the time of names: SQLite's rows search for a name from the first column on."""
     names: dict[str, Any] = {}
     lines: list[str] = []
-    made = _made(wanted, found, names, lines, inner=False)
+    made = _emit_constructor(wanted, found, names, lines, inner=False)
     return _compiled_lines("row", [*lines, f"return {made}"], names)
 
 
-def _made(
+def _emit_constructor(
     wanted: Any, found: Sequence[str], names: dict[str, Any], lines: list[str], *, inner: bool
 ) -> str:
     """Append to `lines` the statements that make a value, and return its variable's name. They fill
     its slots directly: calling a frozen dataclass takes twice as long."""
     here = f"made_{len(lines)}"
-    lines.append(f"{here} = {_named(object.__new__, names)}({_named(wanted, names)})")
+    lines.append(f"{here} = {_name_for(object.__new__, names)}({_name_for(wanted, names)})")
     hints = dict(_fields(wanted))
     for one in fields(wanted):
         hint = hints.get(one.name)
         if hint is None or (inner and (wanted, one.name) == (Usage, "calls")):
-            value = _named(one.default, names)  # a field without a column has a default
+            value = _name_for(one.default, names)  # a field without a column has a default
         elif is_dataclass(hint):
-            value = _made(hint, found, names, lines, inner=True)
+            value = _emit_constructor(hint, found, names, lines, inner=True)
         else:
             place = found.index(_column(wanted, one.name))
             value = _call(_decoder(hint), f"row[{place}]", names)
-        lines.append(f"{_named(_slot(wanted, one.name), names)}({here}, {value})")
+        lines.append(f"{_name_for(_slot(wanted, one.name), names)}({here}, {value})")
     return here
 
 
@@ -185,7 +185,7 @@ def _decoder(hint: Any) -> Convert | None:
         item: Any = get_args(hint)[0]
         names: dict[str, Any] = {}
         parts = [_call(_decoder(of), f"row[{name!r}]", names) for name, of in _fields(item)]
-        made = _compiled(f"lambda row: {_named(item, names)}({', '.join(parts)})", names)
+        made = _compiled(f"lambda row: {_name_for(item, names)}({', '.join(parts)})", names)
         return lambda text: tuple(made(one) for one in json.loads(text))
     return None
 
@@ -287,10 +287,10 @@ def _or_none(convert: Convert | None) -> Convert | None:
 
 
 def _call(convert: Convert | None, value: str, names: dict[str, Any]) -> str:
-    return value if convert is None else f"{_named(convert, names)}({value})"
+    return value if convert is None else f"{_name_for(convert, names)}({value})"
 
 
-def _named(used: Any, names: dict[str, Any]) -> str:
+def _name_for(used: Any, names: dict[str, Any]) -> str:
     name = f"used_{len(names)}"
     names[name] = used
     return name

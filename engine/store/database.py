@@ -30,7 +30,7 @@ from engine.store.writer import OnTrouble, UtcClock, Writer
 T = TypeVar("T")
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -118,7 +118,7 @@ def open_store(
     path: Path,
     *,
     engine: str | None = None,
-    clock: UtcClock = _now,
+    clock: UtcClock = _utc_now,
     mounts: str | None = None,
     watch_s: float = WATCH_S,
 ) -> Store:

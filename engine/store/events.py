@@ -38,7 +38,9 @@ def kept_summary(connection: Connection, last: int) -> Progress:
         "SELECT seq, CAST(progress AS BLOB) AS progress FROM summary WHERE seq <= ?", (last,)
     )
     try:
-        kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
+        kept = (
+            Progress() if row is None else _parse_progress(row["seq"], json.loads(row["progress"]))
+        )
         # discarded as a whole: adding up all rows takes longer but is right
         return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
     except UNREADABLE:
@@ -76,7 +78,7 @@ def _of_target(target: TargetProgress) -> Sequence[Any]:
     )
 
 
-def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
+def _parse_progress(seq: int, kept: dict[str, Any]) -> Progress:
     progress = Progress(seq=seq)
     for benchmark, stage, *counts in kept["stages"]:
         progress.stages[benchmark, Stage(stage)] = StateCounts(*counts)

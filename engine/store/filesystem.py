@@ -36,7 +36,9 @@ def mounts_from_output(output: str) -> str:
     """Convert the output of `mount` on a Mac into the format of `/proc/mounts`."""
     found = (_MOUNT_LINE.match(line) for line in output.splitlines())
     lines = (
-        f"{_escaped(one[1])} {_escaped(one[2])} {one[3]} - 0 0" for one in found if one is not None
+        f"{_escape_field(one[1])} {_escape_field(one[2])} {one[3]} - 0 0"
+        for one in found
+        if one is not None
     )
     return "\n".join(lines)
 
@@ -94,7 +96,7 @@ def _unescaped(field: str) -> str:
     return field
 
 
-def _escaped(field: str) -> str:
+def _escape_field(field: str) -> str:
     for code, character in reversed(_CODES):
         field = field.replace(character, code)
     return field

@@ -98,8 +98,8 @@ def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         for step in STEPS[:version]:
             take_step(new, step)
-        expected = _parts(new)
-    found = _parts(connection)
+        expected = _schema_parts(new)
+    found = _schema_parts(connection)
     for (kind, name), sql in expected.items():
         if found.get((kind, name)) != sql:
             what = "is missing" if (kind, name) not in found else "is not as it was made"
@@ -110,7 +110,7 @@ def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:
         yield f"{CHANGES} does not say which changes were made"
 
 
-def _parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+def _schema_parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
     rows = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
     return {(kind, name): sql for kind, name, sql in rows}
 
@@ -147,7 +147,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
             found = fault(table, values)
             if found is not None:
                 yield found
-            elif table == "message" and not _follows(spoken, values):
+            elif table == "message" and not _follows_previous(spoken, values):
                 yield f"what was said before message {values['seq']} is missing"
     for table, names in _TABLES_WITHOUT_SEQ.items():
         if not _columns(connection, table):
@@ -171,7 +171,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return names
 
 
-def _follows(spoken: dict[object, int], values: dict[str, object]) -> bool:
+def _follows_previous(spoken: dict[object, int], values: dict[str, object]) -> bool:
     """Whether a message directly follows the one before it in its take."""
     place = spoken.get(values["take"], 0)
     spoken[values["take"]] = place + 1
@@ -226,12 +226,12 @@ def quick_check(
     before = _at_rest(path)
     if before is not None:
         # the usual way would leave two files beside the store
-        found = _checked(path, "immutable=1", longest_s, clock)
+        found = _run_check(path, "immutable=1", longest_s, clock)
         # if the file changed meanwhile, it is checked once more in the usual way
         if _at_rest(path) == before:
             return _or_raise(path, found)
     with closing(open_reader(path)):
-        return _or_raise(path, _checked(path, "mode=ro", longest_s, clock))
+        return _or_raise(path, _run_check(path, "mode=ro", longest_s, clock))
 
 
 def spent_usd(path: Path) -> float | None:
@@ -276,7 +276,7 @@ def _or_raise(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] 
     return found
 
 
-def _checked(
+def _run_check(
     path: Path, how: str, longest_s: float, clock: Callable[[], float]
 ) -> list[str] | sqlite3.Error | None:
     """Return the faults, SQLite's error, or None if the time was over. Raises `StoreError` for a
@@ -358,12 +358,14 @@ def unread_results(benchmarks: Path, store: Path) -> list[str]:
         if store.exists() and not is_empty(store):
             return []
         folders = sorted(one for one in benchmarks.iterdir() if one.is_dir())
-        return [one.name for one in folders if any(_has(one, pattern) for pattern in _RESULTS)]
+        return [
+            one.name for one in folders if any(_has_match(one, pattern) for pattern in _RESULTS)
+        ]
     except OSError:
         return []
 
 
-def _has(folder: Path, pattern: str) -> bool:
+def _has_match(folder: Path, pattern: str) -> bool:
     return any(path.is_file() for path in folder.glob(pattern))
 
 

@@ -83,7 +83,7 @@ def _readable(name: str, value: object) -> object:
 def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
     """Remove from such a file the rows that a store has by now, and return how many are left of
     each table. A file without any is deleted. Raises `StoreError` and `sqlite3.Error`."""
-    there = _there({key for one in _lines(left_out) if (key := _key(one))}, store)
+    there = _keys_in_store({key for one in _lines(left_out) if (key := _key(one))}, store)
     # a take's end is kept only while another row of that take is still left out
     gone = {
         one["row"]["take"]
@@ -108,7 +108,7 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
     return fewer.rows
 
 
-def _there(wanted: set[_Key], store: Path) -> set[_Key]:
+def _keys_in_store(wanted: set[_Key], store: Path) -> set[_Key]:
     found: set[_Key] = set()
     with closing(raw_connection(store, "mode=ro")) as connection:
         for table, columns in _WHAT_IT_SAYS:

@@ -120,7 +120,7 @@ def workspace_holder(root: Path) -> Holder | None:
         # shared, so that two readers do not take each other for an engine
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _introduced(descriptor) or _NOBODY_KNOWN
+        return _holder_of(descriptor) or _NOBODY_KNOWN
     except OSError:
         return None
     finally:
@@ -131,11 +131,11 @@ def workspace_holder(root: Path) -> Holder | None:
 def _locked(path: Path) -> int:
     until = time.monotonic() + _PATIENCE_S
     while True:
-        descriptor = _opened(path)
+        descriptor = _open_lock(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _introduced(descriptor)
+            holder = _holder_of(descriptor)
             os.close(descriptor)
             # the holder may be a reader, or an engine that has not written its name yet: neither
             # is a reason to refuse
@@ -157,7 +157,7 @@ def _locked(path: Path) -> int:
         os.close(descriptor)  # the file was deleted between opening and locking it
 
 
-def _opened(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     # O_NOFOLLOW: a link would take the lock of another workspace; O_NONBLOCK: a pipe would block;
     # O_CLOEXEC: a child that inherited the descriptor would keep the lock
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -184,7 +184,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _introduced(descriptor: int) -> Holder | None:
+def _holder_of(descriptor: int) -> Holder | None:
     """Read the holder from the lock file. None if it has written nothing yet, if what it wrote
     cannot be read, or if it was written by an earlier holder that was killed."""
     # only the first line: behind it the end of a longer one remains until the file is truncated
@@ -377,7 +377,7 @@ class Leaseholder:
         """
         found = connection.execute("SELECT engine FROM lease").fetchone()
         if found is None or found[0] != self._engine:
-            raise StoreError(self._taken(lease_of(connection)))
+            raise StoreError(self._taken_words(lease_of(connection)))
         if place_of(self._path) != self._place:
             raise StoreError(
                 f"{self._path} was moved, deleted or replaced while this engine wrote it: this "
@@ -387,7 +387,7 @@ class Leaseholder:
             connection.execute("UPDATE lease SET beats = beats + 1, heartbeat = ?", (self._now(),))
             self._beaten = time.monotonic()
 
-    def _taken(self, lease: Lease | None) -> str:
+    def _taken_words(self, lease: Lease | None) -> str:
         who = "somebody" if lease is None else str(lease.holder)
         return f"{self._path} was taken over by {who}: this engine writes no more"
 

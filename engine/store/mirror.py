@@ -244,7 +244,7 @@ class _MirroredFolder:
         if known.digest != self._state_digest(made_from):
             return False
         for relative, digest in self._current.items():
-            if digest is not None and digest in self._ours(relative):
+            if digest is not None and digest in self._own_digests(relative):
                 self._unchanged.append(relative)
                 self._digests[relative] = digest
                 (self._root / (relative + _BESIDE)).unlink(missing_ok=True)
@@ -325,7 +325,7 @@ class _MirroredFolder:
         path = self._folder / name
         relative = self._relative(path)
         on_disk = digest_on_disk(path)
-        if on_disk is None or on_disk in self._ours(relative):
+        if on_disk is None or on_disk in self._own_digests(relative):
             return
         text = self._text(path, pieces, is_array=is_array)
         new = NewFile(folder / path.name, text or ())
@@ -341,7 +341,7 @@ class _MirroredFolder:
         new = NewFile(path, text)
         try:
             on_disk = digest_on_disk(path)
-            is_ours = on_disk is None or on_disk in {new.digest, *self._ours(relative)}
+            is_ours = on_disk is None or on_disk in {new.digest, *self._own_digests(relative)}
             if not is_ours and self._edits is not EditPolicy.OVERWRITE:
                 self._current[relative] = on_disk
                 self._leave(relative, str(on_disk), new, beside)
@@ -369,7 +369,7 @@ class _MirroredFolder:
                 new.move(beside)
             self._kept.append(_kept_sentence(relative))
 
-    def _ours(self, relative: str) -> set[str]:
+    def _own_digests(self, relative: str) -> set[str]:
         known = self._reader.mirrored(relative)
         digests = {self._moves.get(relative), None if known is None else known.digest}
         return {digest for digest in digests if digest is not None}

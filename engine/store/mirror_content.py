@@ -79,7 +79,7 @@ class BenchmarkHistory:
             (self._benchmark, target),
         )
         for row in rows:
-            found[row["unit"]].append(_known(row, _CALL))
+            found[row["unit"]].append(_known_values(row, _CALL))
         return found
 
     def work(self, target: str | None) -> dict[str, list[JsonObject]]:
@@ -92,7 +92,7 @@ class BenchmarkHistory:
         )
         for row in rows:
             if row["state"] in _SETTLED:
-                found[row["unit"]].append(_known(row, ("stage", "state", "reason", "at")))
+                found[row["unit"]].append(_known_values(row, ("stage", "state", "reason", "at")))
         return found
 
     def takes(self, target: str) -> dict[int, JsonObject]:
@@ -104,15 +104,15 @@ class BenchmarkHistory:
             (self._benchmark, target),
         )
         for row in rows:
-            found[row["seq"]] = {"take": row["number"], **_made(row), "messages": []}
+            found[row["seq"]] = {"take": row["number"], **_provenance_json(row), "messages": []}
         for row in self._of_takes("x.at", "message", "x.turn, x.speaker = 'assistant'", target):
             found[row["take"]]["messages"].append(row["at"])
         for row in self._of_takes("x.at", "take_end", "x.seq", target):
             found[row["take"]]["ended"] = row["at"]
         for row in self._of_takes("x.at, x.depends", "verdict", "x.seq", target):
-            found[row["take"]].setdefault("verdicts", []).append(_made(row))
+            found[row["take"]].setdefault("verdicts", []).append(_provenance_json(row))
         for row in self._of_takes("x.at, x.depends", "take_check", "x.seq", target):
-            found[row["take"]].setdefault("checks", []).append(_made(row))
+            found[row["take"]].setdefault("checks", []).append(_provenance_json(row))
         return found
 
     def _of_takes(self, columns: str, table: str, order: str, target: str) -> list[Row]:
@@ -124,26 +124,30 @@ class BenchmarkHistory:
         rows = self._store.all(
             "SELECT *, max(seq) FROM scenario WHERE benchmark = ? GROUP BY scenario_id "
             "ORDER BY scenario_id",
-            self._named,
+            self._parameters,
         )
         return [_scenario(row) for row in rows]
 
     def metrics(self) -> list[JsonObject]:
         """Return every metric that a model wrote, or that such a one replaced; oldest first."""
-        rows = self._store.all("SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._named)
+        rows = self._store.all(
+            "SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._parameters
+        )
         return [_metric(row) for row in rows]
 
     def reviews(self) -> list[JsonObject]:
         """Return every review of metrics and scenarios, oldest first."""
-        rows = self._store.all("SELECT * FROM review WHERE benchmark = ? ORDER BY seq", self._named)
+        rows = self._store.all(
+            "SELECT * FROM review WHERE benchmark = ? ORDER BY seq", self._parameters
+        )
         return [_review(read(ReviewRow, row)) for row in rows]
 
     @property
-    def _named(self) -> Sequence[Parameter]:
+    def _parameters(self) -> Sequence[Parameter]:
         return (self._benchmark,)
 
 
-def _known(row: Row, names: Sequence[str]) -> JsonObject:
+def _known_values(row: Row, names: Sequence[str]) -> JsonObject:
     """These columns without NULLs, and without numbers that JSON cannot hold."""
     found = {name: row[name] for name in names if row[name] is not None}
     return {
@@ -154,7 +158,7 @@ def _known(row: Row, names: Sequence[str]) -> JsonObject:
 
 
 @readable
-def _made(row: Row) -> JsonObject:
+def _provenance_json(row: Row) -> JsonObject:
     made: JsonObject = {"at": row["at"]}
     if row["depends"] is not None:
         made["depends"] = json.loads(row["depends"])
@@ -163,7 +167,7 @@ def _made(row: Row) -> JsonObject:
 
 def _metric(row: Row) -> JsonObject:
     metric = read(MetricRow, row).metric
-    return {"metric": metric_values(metric), "source": row["source"], **_made(row)}
+    return {"metric": metric_values(metric), "source": row["source"], **_provenance_json(row)}
 
 
 def _review(row: ReviewRow) -> JsonObject:
@@ -174,7 +178,7 @@ def _review(row: ReviewRow) -> JsonObject:
 
 
 def _scenario(row: Row) -> JsonObject:
-    told = {"scenario": row["scenario_id"], **_made(row)}
+    told = {"scenario": row["scenario_id"], **_provenance_json(row)}
     if row["removed"]:
         scenario = read(ScenarioRow, row).scenario
         told |= {"source": row["source"], "removed": scenario_fields(scenario)}
@@ -189,7 +193,7 @@ _CONTEXT: Final = 3
 
 def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
     """Yield a unified diff from the file that is there to ours."""
-    with _opened(there) as old, _opened(ours) as new:
+    with _open_text(there) as old, _open_text(ours) as new:
         line, before, first = _common_beginning(old, new)
         # difflib may compare each line with every other one, so the common beginning is skipped
         old_lines = [*before, *first[:1], *islice(old, MOST_LINES)]
@@ -204,7 +208,7 @@ def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
         yield f"(compared no further than {MOST_LINES} lines behind the first difference)"
 
 
-def _opened(path: Path) -> TextIO:
+def _open_text(path: Path) -> TextIO:
     return TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="\n")
 
 
@@ -290,7 +294,7 @@ class MirrorContent:
 
     def conversations(self, target: TargetName) -> Iterator[JsonObject]:
         """Yield each conversation that was finished, by scenario and sample."""
-        for takes, played in self._played(target.id, self._has_row):
+        for takes, played in self._takes_of_target(target.id, self._has_row):
             counting = next(take for take in reversed(takes) if take.finished)
             scenario = self._scenario_of(counting)
             yield conversation_row(
@@ -303,7 +307,7 @@ class MirrorContent:
                 scripted=self._is_scripted(scenario),
             )
 
-    def _played(
+    def _takes_of_target(
         self, target: str, chosen: Callable[[list[StoredTake]], bool]
     ) -> Iterator[tuple[list[StoredTake], dict[int, PlayedTake]]]:
         """Yield all takes of each conversation, reading a few conversations at a time."""
@@ -317,14 +321,14 @@ class MirrorContent:
                 yield (
                     takes,
                     {
-                        take.seq: self._whole(
+                        take.seq: self._played_take(
                             take, messages[take.seq], verdicts[take.seq], checks[take.seq]
                         )
                         for take in takes
                     },
                 )
 
-    def _whole(
+    def _played_take(
         self,
         take: StoredTake,
         messages: Sequence[MessageRow],
@@ -346,9 +350,9 @@ class MirrorContent:
 
     def _has_row(self, takes: list[StoredTake]) -> bool:
         """Whether the conversation of these takes is in `conversations.json`."""
-        return self._belongs(takes[0].key) and any(take.finished for take in takes)
+        return self._is_of_present_scenarios(takes[0].key) and any(take.finished for take in takes)
 
-    def _belongs(self, key: ConversationKey) -> bool:
+    def _is_of_present_scenarios(self, key: ConversationKey) -> bool:
         present = self._present.get(key.scenario_id)
         return present is not None and present.played
 
@@ -360,7 +364,7 @@ class MirrorContent:
     def scores(self, target: TargetName) -> Iterator[JsonObject]:
         """Yield the score of each conversation that was judged, by scenario and sample."""
         for take, verdicts in self._reader.counting_verdicts(self._benchmark, target.id):
-            if verdicts and self._belongs(take.key):
+            if verdicts and self._is_of_present_scenarios(take.key):
                 scripted = self._is_scripted(self._scenario_of(take))
                 yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
 
@@ -389,16 +393,16 @@ class MirrorContent:
                 **_unit(str(key), calls, work),
             }
             if not self._has_row(conversation):
-                row["apart"] = self._apart(conversation)
+                row["apart"] = self._replaced_takes(conversation)
             yield row
         yield from _by_unit(calls, work)
 
-    def _apart(self, takes: list[StoredTake]) -> list[JsonObject]:
+    def _replaced_takes(self, takes: list[StoredTake]) -> list[JsonObject]:
         seqs = [take.seq for take in takes]
         messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
         checks = self._reader.checks_of(seqs)
         return [
-            take_row(self._whole(one, messages[one.seq], verdicts[one.seq], checks[one.seq]))
+            take_row(self._played_take(one, messages[one.seq], verdicts[one.seq], checks[one.seq]))
             for one in takes
         ]
 

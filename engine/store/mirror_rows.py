@@ -71,7 +71,7 @@ def parts_of(
     return {GENERATOR: written, **played, **judged}
 
 
-def _told(parts: Parts) -> JsonObject:
+def _provenance_json(parts: Parts) -> JsonObject:
     """The note on scripts. A scripted scenario alone does not make what was said scripted."""
     spoke = any(script for part, script in parts.items() if part != GENERATOR)
     note = scripted_note(parts)
@@ -245,7 +245,7 @@ def conversation_row(
     """Return a row of `conversations.json`; `scripted` is whether a script wrote its scenario."""
     take = counting.take
     ours: JsonObject = {
-        **_told(parts_of(take, written=scripted)),
+        **_provenance_json(parts_of(take, written=scripted)),
         **_take(counting),
     }
     if others:
@@ -358,7 +358,7 @@ def score_row(
         "justification": said.justification,
         "sample": take.key.sample,
         OURS: {
-            **_told(parts_of(take, judges, written=scripted)),
+            **_provenance_json(parts_of(take, judges, written=scripted)),
             "take": take.number,
             "judge": said.judge,
             "unscored": unscored,

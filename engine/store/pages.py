@@ -80,7 +80,7 @@ def _payload(content: bytes, at: int, length: int, page: Callable[[int], bytes])
 
 
 def _values(record: bytes) -> Sequence[object]:
-    kinds, at = _kinds(record)
+    kinds, at = _serial_types(record)
     found: list[object] = []
     for kind in kinds:
         value, at = _value(record, at, kind)
@@ -88,7 +88,7 @@ def _values(record: bytes) -> Sequence[object]:
     return found
 
 
-def _kinds(record: bytes) -> tuple[Sequence[int], int]:
+def _serial_types(record: bytes) -> tuple[Sequence[int], int]:
     """Return the serial type of each value, and the offset of the first value.
 
     The offset is also the first byte of a record (no table of ours has so many columns that it
@@ -194,8 +194,8 @@ def fold_blindly(log: Path, pages: Path) -> None:
     checksums: the rows that are then read are checked one by one."""
     with log.open("rb") as frames, pages.open("r+b") as file:
         # a restarted log overwrites the old one, whose end remains behind the new frames
-        for age in sorted(set(_ages(frames)), reverse=True):
-            for one in _ages(frames):
+        for age in sorted(set(_frame_generations(frames)), reverse=True):
+            for one in _frame_generations(frames):
                 frame = frames.read(_FRAME + PAGE)
                 [number] = struct.unpack_from(">I", frame)
                 if one == age and 1 <= number <= _MOST_PAGES:
@@ -203,7 +203,7 @@ def fold_blindly(log: Path, pages: Path) -> None:
                     file.write(frame[_FRAME:])
 
 
-def _ages(frames: BinaryIO) -> Iterator[int]:
+def _frame_generations(frames: BinaryIO) -> Iterator[int]:
     """Yield for each complete frame how many times the log was restarted since; 0 if unknown. The
     file is then positioned at that frame."""
     count = (frames.seek(0, os.SEEK_END) - LOG_HEADER) // (_FRAME + PAGE)

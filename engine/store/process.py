@@ -45,11 +45,11 @@ class Process:
 
 def this_process() -> Process:
     """Return this process. Correct in a forked child, too, whose process id differs."""
-    return _described(os.getpid())
+    return _describe(os.getpid())
 
 
 @cache
-def _described(pid: int) -> Process:
+def _describe(pid: int) -> Process:
     """Cached, as some systems can only be asked by starting a program."""
     return Process(pid, socket.gethostname(), _boot(), _space(), _began(pid) or "")
 

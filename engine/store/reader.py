@@ -212,16 +212,16 @@ class Reader:
 
     def metric_rows(self, benchmark: str) -> list[MetricRow]:
         """Return the newest row of each metric."""
-        return [read(MetricRow, row) for row in self._newest("metric", "metric_id", benchmark)]
+        return [read(MetricRow, row) for row in self._newest_rows("metric", "metric_id", benchmark)]
 
     def scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Return the newest row of each base scenario and variant, except removed ones."""
-        rows = self._newest("scenario", "scenario_id", benchmark)
+        rows = self._newest_rows("scenario", "scenario_id", benchmark)
         return [read(ScenarioRow, row) for row in rows if not row["removed"]]
 
     def removed_scenarios(self, benchmark: str) -> frozenset[str]:
         """Return the ids that a person removed from the file and that did not come back."""
-        rows = self._newest("scenario", "scenario_id", benchmark)
+        rows = self._newest_rows("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
     def scenario_sums(self, benchmark: str, through: int) -> tuple[object, ...]:
@@ -247,7 +247,7 @@ class Reader:
 
     def gone_scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Return the newest row of each removed scenario."""
-        rows = self._newest("scenario", "scenario_id", benchmark)
+        rows = self._newest_rows("scenario", "scenario_id", benchmark)
         return [read(ScenarioRow, row) for row in rows if row["removed"]]
 
     def scenario_of(self, take: StoredTake) -> Scenario | None:
@@ -273,7 +273,7 @@ class Reader:
         rows = self.connection.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))
         return {row["seq"]: read(ScenarioRow, row) for row in rows}
 
-    def _newest(self, table: str, column: str, benchmark: str) -> list[Row]:
+    def _newest_rows(self, table: str, column: str, benchmark: str) -> list[Row]:
         return self.connection.all(
             f"SELECT *, max(seq) FROM {table} WHERE benchmark = ? GROUP BY {column} "
             f"ORDER BY {column}",

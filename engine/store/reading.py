@@ -27,7 +27,7 @@ def open_reader(path: Path) -> Reader:
         )
     refuse_empty(path)
     try:
-        connection = _checked(path, "mode=ro")
+        connection = _open_checked(path, "mode=ro")
     except sqlite3.OperationalError as error:
         connection = _connect_unchanging(path, error)
     except sqlite3.Error as error:
@@ -97,12 +97,12 @@ def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.
     if os.access(path.parent, os.W_OK) or not nobody_writes or not all_is_in_it:
         raise unreadable(path, error) from error
     try:
-        return _checked(path, "immutable=1")
+        return _open_checked(path, "immutable=1")
     except sqlite3.Error as second:
         raise unreadable(path, second) from second
 
 
-def _checked(path: Path, how: str) -> sqlite3.Connection:
+def _open_checked(path: Path, how: str) -> sqlite3.Connection:
     """Connect and check. Raises `StoreError` for an unsuitable store, and `sqlite3.Error`."""
     connection = connect(path, how)
     try:

@@ -53,7 +53,7 @@ def _remark(value: object) -> str:
     return _bytes(value).decode(errors="replace")
 
 
-def _number(value: object, least: int = 0, most: int = _MOST) -> int:
+def _check_number(value: object, least: int = 0, most: int = _MOST) -> int:
     if not isinstance(value, int) or not least <= value <= most:
         raise ValueError("out of range")
     return value
@@ -72,7 +72,7 @@ def _if_possible(value: object, check: ColumnCheck, otherwise: object = None) ->
         return otherwise
 
 
-def _word(value: object, words: type[StrEnum]) -> str:
+def _check_word(value: object, words: type[StrEnum]) -> str:
     return words(_text(value)).value
 
 
@@ -146,22 +146,22 @@ def _as_it_is(value: object) -> object:
     return value
 
 
-def _any(value: object) -> object:
+def _check_any(value: object) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
 
 _TEXT_IF_POSSIBLE: Final = partial(_if_possible, check=_text)
-_NUMBER_IF_POSSIBLE: Final = partial(_if_possible, check=_number, otherwise=0)
+_NUMBER_IF_POSSIBLE: Final = partial(_if_possible, check=_check_number, otherwise=0)
 _MAYBE_REMARK: Final = partial(_or_nothing, check=_remark)
-_FLAG: Final = partial(_number, most=1)
-_AT: Final = partial(_if_possible, check=partial(_number, most=_LAST_MOMENT), otherwise=0)
-_REFERENCE: Final = partial(_number, most=1 << 62)
+_FLAG: Final = partial(_check_number, most=1)
+_AT: Final = partial(_if_possible, check=partial(_check_number, most=_LAST_MOMENT), otherwise=0)
+_REFERENCE: Final = partial(_check_number, most=1 << 62)
 
 _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
-    str: _any,  # `_BY_NAME` is stricter for some columns
-    int: _number,
-    int | None: partial(_if_possible, check=_number),
-    float | None: _any,
+    str: _check_any,  # `_BY_NAME` is stricter for some columns
+    int: _check_number,
+    int | None: partial(_if_possible, check=_check_number),
+    float | None: _check_any,
     bool: _FLAG,
     RareFlag: partial(_if_possible, check=_FLAG),
     bytes | None: _as_it_is,
@@ -209,7 +209,7 @@ _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "at": _AT,
     "take": _REFERENCE,
     "scenario": partial(_or_nothing, check=_REFERENCE),
-    "turn": partial(_number, least=1),
+    "turn": partial(_check_number, least=1),
     "source": _source,
     "served_by": _TEXT_IF_POSSIBLE,
     "served": _TEXT_IF_POSSIBLE,
@@ -223,7 +223,7 @@ _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "pid": _NUMBER_IF_POSSIBLE,
     "duration_ms": _NUMBER_IF_POSSIBLE,
     "config": partial(_json, fits=_is_object),
-    **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _any),
+    **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _check_any),
 }
 """The checks of columns that are stricter or more lenient than their types. The amounts that calls
 used are left to `plausible`."""
@@ -239,7 +239,7 @@ def _check(column: FieldColumn) -> ColumnCheck:
     if found := _BY_NAME.get(column.name) or _BY_TYPE.get(column.hint):
         return found
     kind = without_none(column.hint)
-    check = partial(_word, words=kind) if issubclass(kind, StrEnum) else _BY_TYPE[kind]
+    check = partial(_check_word, words=kind) if issubclass(kind, StrEnum) else _BY_TYPE[kind]
     return check if kind is column.hint else partial(_or_nothing, check=check)
 
 
@@ -265,7 +265,7 @@ def mended(
     found: ColumnValues = {}
     try:
         for name, value in values.items():
-            check = _MAYBE_REMARK if name in remarks else checks.get(name, _any)
+            check = _MAYBE_REMARK if name in remarks else checks.get(name, _check_any)
             found[name] = check(value)
         if table == "message" and not _is_as_stored(values):
             return None

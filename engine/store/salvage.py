@@ -151,7 +151,7 @@ def salvage(
             if found is not None:
                 bounds = _bounds(found, _size(damaged))
                 for table in TABLES:
-                    saving.table(found, table, _present(found, table), bounds[table])
+                    saving.table(found, table, _columns_present(found, table), bounds[table])
                 for table, columns in _NO_FACTS.items():
                     saving.plain(found, table, columns.split())
             said = _not_all_there(found, damaged)
@@ -159,7 +159,7 @@ def salvage(
             if found is None or saving.has_gaps or hidden or not _has_sound_pages(found):
                 # the rest of a log that lost its end may hide newer rows
                 saving.strays(rows_in_pages(damaged))
-                with _folded(damaged, into, blindly=hidden) as pages:
+                with _folded_copy(damaged, into, blindly=hidden) as pages:
                     saving.strays(rows_in_pages(pages))
         report = saving.finish(said)
         new.execute("COMMIT")
@@ -172,7 +172,7 @@ def salvage(
     return report
 
 
-def _present(connection: sqlite3.Connection, table: str) -> list[str]:
+def _columns_present(connection: sqlite3.Connection, table: str) -> list[str]:
     """Return the columns of a table that exist there, without `seq`: older stores have fewer."""
     with contextlib.suppress(sqlite3.Error):
         there = {row[1].decode() for row in connection.execute(f"PRAGMA table_info({table})")}
@@ -221,7 +221,7 @@ def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
         if best is None:
             yield None
             return
-        with contextlib.closing(_opened(best)) as connection:
+        with contextlib.closing(_open_damaged(best)) as connection:
             yield connection
     finally:
         for length in (_HEADER, PAGE):
@@ -229,7 +229,7 @@ def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 @contextlib.contextmanager
-def _folded(damaged: Path, new: Path, *, blindly: bool) -> Iterator[Path]:
+def _folded_copy(damaged: Path, new: Path, *, blindly: bool) -> Iterator[Path]:
     """Yield a copy of the store into which its log was checkpointed; if `blindly`, also the part of
     the log at which SQLite stops."""
     pages = new.with_name(new.name + ".pages")
@@ -250,7 +250,7 @@ def _forget(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_damaged(path: Path) -> sqlite3.Connection:
     connection = raw_connection(path)
     # damaged text need not be UTF-8
     connection.text_factory = bytes
@@ -264,10 +264,11 @@ def _readable_tables(path: Path) -> int:
     """Count the tables that can be read from their roots; 0 if all of them are empty, as with a
     schema that does not belong to the file."""
     readable, has_rows = 0, False
-    with contextlib.closing(_opened(path)) as connection:
+    with contextlib.closing(_open_damaged(path)) as connection:
         for table in TABLES:
             with contextlib.suppress(sqlite3.Error):
-                query = f"SELECT {', '.join(_present(connection, table))} FROM {table} NOT INDEXED"
+                columns = ", ".join(_columns_present(connection, table))
+                query = f"SELECT {columns} FROM {table} NOT INDEXED"
                 has_rows |= connection.execute(f"{query} LIMIT 1").fetchone() is not None
                 readable += 1
     return readable if has_rows else 0
@@ -330,31 +331,31 @@ class _DamagedTable:
         done = 0
         while True:
             try:
-                for row in self._from(done + 1):
+                for row in self._rows_from(done + 1):
                     if not done < row[0] <= self.last:
                         raise sqlite3.DatabaseError("rows out of order")
                     done = row[0]
                     yield row
                 return
             except sqlite3.Error:
-                readable = self._next(done)
+                readable = self._next_readable(done)
                 self.gaps.append((done + 1, (readable or self.last + 1) - 1))
                 if readable is None:
                     return
                 done = readable - 1
 
-    def _from(self, seq: int) -> Iterator[tuple[int, *RowValues]]:
+    def _rows_from(self, seq: int) -> Iterator[tuple[int, *RowValues]]:
         columns = ", ".join(("seq", *self.columns))
         yield from self.connection.execute(
             f"SELECT {columns} FROM {self.name} NOT INDEXED WHERE seq >= ? ORDER BY seq", (seq,)
         )
 
-    def _next(self, done: int) -> int | None:
+    def _next_readable(self, done: int) -> int | None:
         """Return the first `seq` beyond `done` that may be readable; None if none was found."""
         key = self._key(done + 1)
         if key is not None:
             # the key is readable, so the damage is in its row or in pages that this one points to
-            return None if key > self.last else self._beyond(key)
+            return None if key > self.last else self._first_key_beyond(key)
         # gallop, then bisect: one lost page may have held hundreds of rows, and as all tables share
         # the numbers, the next row of this table may be thousands away
         low, step = done + 1, 1
@@ -364,9 +365,9 @@ class _DamagedTable:
             low, step = high, min(step * 2, _WIDEST_STEP)
         return None
 
-    def _beyond(self, key: int) -> int:
+    def _first_key_beyond(self, key: int) -> int:
         try:
-            next(self._from(key), None)
+            next(self._rows_from(key), None)
         except sqlite3.Error:
             return key + 1
         return key
@@ -415,9 +416,9 @@ class _RebuiltStore:
 
     def table(self, old: sqlite3.Connection, name: str, columns: Sequence[str], last: int) -> None:
         table = _DamagedTable(old, name, columns, last)
-        rows = self._decoded(name, columns, table.rows())
+        rows = self._decodable_rows(name, columns, table.rows())
         while some := list(islice(rows, _AT_ONCE)):
-            self._put(name, ("seq", *columns), some)
+            self._put_rows(name, ("seq", *columns), some)
         self._gaps[name] = table.gaps
         self._tables[name].unreadable = len(table.gaps)
 
@@ -463,9 +464,9 @@ class _RebuiltStore:
             self._tables[name].unreadable = 1
             return
         known = [row for row in rows if not str(row[0]).startswith(NOTE)]
-        self._put(name, columns, known)
+        self._put_rows(name, columns, known)
 
-    def _put(self, name: str, columns: Sequence[str], rows: Sequence[RowValues]) -> None:
+    def _put_rows(self, name: str, columns: Sequence[str], rows: Sequence[RowValues]) -> None:
         marks = ", ".join("?" * len(columns))
         insert = f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})"
         try:
@@ -498,7 +499,7 @@ class _RebuiltStore:
     def _count(self, name: str) -> int:
         return int(self._new.execute(f"SELECT count(*) FROM {name}").fetchone()[0])
 
-    def _decoded(
+    def _decodable_rows(
         self, name: str, columns: Sequence[str], rows: Iterator[RowValues]
     ) -> Iterator[RowValues]:
         """Yield usable rows only."""
@@ -519,13 +520,17 @@ class _RebuiltStore:
     def finish(self, said: Acknowledged | None) -> SalvageReport:
         """Remove what is inconsistent, and report. `said` is what was acknowledged, if some of it
         is missing."""
-        last = max(self._highest(table) for table in TABLES)
+        last = max(self._highest_seq(table) for table in TABLES)
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
         for name, gaps in self._gaps.items():
-            self._tables[name].lost = list(self._lost(gaps, last))
+            self._tables[name].lost = list(self._lost_ranges(gaps, last))
         lost = [one for table in self._tables.values() for one in table.lost]
-        beyond = [] if said is None else list(self._lost([(said.first + 1, said.last)], said.last))
-        missing = sum(high - low + 1 for low, high in _merged(iter([*lost, *beyond])))
+        beyond = (
+            []
+            if said is None
+            else list(self._lost_ranges([(said.first + 1, said.last)], said.last))
+        )
+        missing = sum(high - low + 1 for low, high in _merge_ranges(iter([*lost, *beyond])))
         # a flipped bit in a token count leaves the row readable and the sum of a run absurd
         forget_implausible(self._new)
         self._new.execute(
@@ -542,15 +547,15 @@ class _RebuiltStore:
             self._drop(part, "take NOT IN (SELECT take FROM take_end WHERE finished = 1)", _NO_END)
         return SalvageReport(self._tables, missing, is_cut_off, beyond)
 
-    def _highest(self, table: str) -> int:
+    def _highest_seq(self, table: str) -> int:
         return int(self._new.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0])
 
-    def _lost(self, gaps: Sequence[tuple[int, int]], last: int) -> Iterator[tuple[int, int]]:
+    def _lost_ranges(self, gaps: Sequence[tuple[int, int]], last: int) -> Iterator[tuple[int, int]]:
         """Yield the parts of unreadable ranges whose numbers no recovered row has."""
         union = " UNION ALL ".join(
             f"SELECT seq FROM {table} WHERE seq BETWEEN ?1 AND ?2" for table in TABLES
         )
-        for low, high in _merged(iter(gaps)):
+        for low, high in _merge_ranges(iter(gaps)):
             following = low
             there = self._new.execute(f"{union} ORDER BY seq", (low, min(high, last)))
             for seq in (*(row[0] for row in there), min(high, last) + 1):
@@ -661,7 +666,7 @@ def _text(value: object) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _merged(gaps: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge_ranges(gaps: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Merge ranges that overlap or touch."""
     low, high = 0, -1
     for first, last in sorted(gaps):

@@ -84,7 +84,7 @@ class Search:
         self._writing = _SharedConnection(_open(store, index))
         try:
             with _translated(index):
-                self._reading = _SharedConnection(_connected(store, index))
+                self._reading = _SharedConnection(_connect(store, index))
         except BaseException:
             self._writing.close()
             raise
@@ -93,7 +93,7 @@ class Search:
     def through(self) -> int:
         """The last `seq` that is indexed."""
         with self._reading.lock, _translated(self._index):
-            return _through(self._reading.connection)
+            return _indexed_through(self._reading.connection)
 
     def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
         """Index the messages that were added since, and return how many those are.
@@ -132,11 +132,11 @@ class Search:
                 "ORDER BY said.rowid DESC LIMIT ?4",
                 (
                     *(query, None if speaker is None else speaker.value, benchmark, limit),
-                    *self._between(benchmark),
+                    *self._seq_range(benchmark),
                 ),
             ).fetchall()
         marked = _marked([row["text"] for row in rows], query)
-        return [_hit(row, spans) for row, spans in zip(rows, marked, strict=True)]
+        return [_hit_of_row(row, spans) for row, spans in zip(rows, marked, strict=True)]
 
     def interrupt(self) -> None:
         """End what other threads wait for at once, with a `StoreError`."""
@@ -149,7 +149,7 @@ class Search:
         self._reading.close()
         self._writing.close()
 
-    def _between(self, benchmark: str | None) -> tuple[int, int]:
+    def _seq_range(self, benchmark: str | None) -> tuple[int, int]:
         """Return a benchmark's first and last message. A benchmark is mostly run at one time;
         without this range every match of a later benchmark would be read."""
         if benchmark is None:
@@ -166,7 +166,7 @@ class Search:
         connection = self._writing.connection
         with self._writing.lock, _translated(self._index), transaction(connection):
             began = time.monotonic()
-            through, added = _through(connection), 0
+            through, added = _indexed_through(connection), 0
             while some := _batch(connection, through, batch):
                 through, added = some.last, added + some.messages
                 if time.monotonic() - began >= hold_s:
@@ -195,7 +195,7 @@ class _IndexedBatch(NamedTuple):
     messages: int
 
 
-def _through(connection: sqlite3.Connection) -> int:
+def _indexed_through(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT through FROM progress").fetchone()[0])
 
 
@@ -232,14 +232,14 @@ def open_search(store: Path) -> Search:
 def _open(store: Path, index: Path) -> sqlite3.Connection:
     with _translated(index):
         try:
-            return _opened(store, index)
+            return _open_index(store, index)
         except (sqlite3.DatabaseError, _OtherIndexError) as error:
             if not _is_worthless(error):
                 raise
         # all four: SQLite would apply a leftover log of the old file to the new one
         for suffix in ("", "-wal", "-shm", "-journal"):
             index.with_name(index.name + suffix).unlink(missing_ok=True)
-        return _opened(store, index)
+        return _open_index(store, index)
 
 
 class _OtherIndexError(Exception):
@@ -257,11 +257,11 @@ def _is_worthless(error: Exception) -> bool:
     }
 
 
-def _opened(store: Path, index: Path) -> sqlite3.Connection:
+def _open_index(store: Path, index: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):  # an index is as private as its store
         os.close(os.open(index, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     keep_private(index)
-    connection = _connected(store, index)
+    connection = _connect(store, index)
     try:
         with transaction(connection):
             _prepare(connection)
@@ -271,7 +271,7 @@ def _opened(store: Path, index: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connected(store: Path, index: Path) -> sqlite3.Connection:
+def _connect(store: Path, index: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         index.absolute().as_uri(),
         uri=True,
@@ -393,7 +393,7 @@ def _spans(marked: str) -> Iterator[tuple[int, int]]:
             position += len(piece)
 
 
-def _hit(row: sqlite3.Row, spans: Sequence[tuple[int, int]]) -> Hit:
+def _hit_of_row(row: sqlite3.Row, spans: Sequence[tuple[int, int]]) -> Hit:
     text: str = row["text"]
     first, behind = spans[0] if spans else (0, 0)
     begin = max(0, first - CONTEXT)

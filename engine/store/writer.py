@@ -125,7 +125,7 @@ class Writer:
         # assigned here, as one sequence runs over all tables, which AUTOINCREMENT cannot do
         self._seq: int = connection.execute(LAST_SEQ).fetchone()[0]
         self._acknowledged = Acknowledgements(path, lease.engine, self._seq)
-        self._summed = _summed(connection)
+        self._summed = _summarised_through(connection)
         """The last `seq` that is in the stored sums."""
         # SimpleQueue, whose `put` is reentrant: a signal handler or finalizer may interrupt another
         # `put`
@@ -147,7 +147,7 @@ class Writer:
         """The first failure of rows that nobody waits for."""
         # a daemon, so that a process whose main thread died without `close` ends as in a crash, and
         # the next engine finds what was committed
-        self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
+        self._thread = threading.Thread(target=self._write_loop, name="store writer", daemon=True)
         self._thread.start()
 
     async def write(self, rows: Sequence[StoredRow]) -> list[int]:
@@ -157,7 +157,7 @@ class Writer:
         then.
         """
         waiter = _new_waiter()
-        self._give(_RowBatch(rows, self._now(), waiter))
+        self._enqueue(_RowBatch(rows, self._now_ms(), waiter))
         # not shielded: the rows are written whether or not the caller still waits
         seqs = await waiter.future
         # from here on a kill must lose nothing of it; tests end the process here
@@ -168,7 +168,7 @@ class Writer:
     def tell(self, rows: Sequence[StoredRow]) -> None:
         """Write without waiting. A failure is raised by the next `write` or `close`."""
         if rows:
-            self._give(_RowBatch(rows, self._now(), None))
+            self._enqueue(_RowBatch(rows, self._now_ms(), None))
 
     async def write_all(self, bulk: Bulk) -> int:
         """Write all rows and return the last `seq` once they are durable.
@@ -176,7 +176,7 @@ class Writer:
         If cancelled, nothing is written. Raises what the rows raise, and `StoreError`.
         """
         waiter = _new_waiter()
-        self._give(_RowStream(bulk, self._now(), waiter))
+        self._enqueue(_RowStream(bulk, self._now_ms(), waiter))
         try:
             # shielded: the writer's thread consumes the rows until it is stopped there
             await asyncio.shield(waiter.future)
@@ -190,13 +190,13 @@ class Writer:
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
         """Note by path the files that hold what the store has up to `through`, or up to now."""
         waiter = _new_waiter()
-        self._give(_MirroredDigests(digests, through, self._now(), waiter))
+        self._enqueue(_MirroredDigests(digests, through, self._now_ms(), waiter))
         await waiter.future
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
         """Note by path the edited files that a person decided to keep."""
         waiter = _new_waiter()
-        self._give(_KeptDigests(digests, self._now(), waiter))
+        self._enqueue(_KeptDigests(digests, self._now_ms(), waiter))
         await waiter.future
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -210,7 +210,7 @@ class Writer:
             except BaseException as error:  # noqa: BLE001  (raised in the caller's thread)
                 done.set_exception(error)
 
-        self._give(_ExclusiveAction(do, done.set_exception))
+        self._enqueue(_ExclusiveAction(do, done.set_exception))
         return done.result()
 
     @property
@@ -239,10 +239,10 @@ class Writer:
         self._thread.join()
         self._raise_unreported()
 
-    def _now(self) -> int:
+    def _now_ms(self) -> int:
         return round(self._clock().timestamp() * 1000)
 
-    def _give(self, request: _Request | _ExclusiveAction) -> None:
+    def _enqueue(self, request: _Request | _ExclusiveAction) -> None:
         with self._gate:
             if self._closed is not None:
                 raise self._closed
@@ -259,7 +259,7 @@ class Writer:
 
     # On the writer's thread
 
-    def _work(self) -> None:
+    def _write_loop(self) -> None:
         group: list[_Request] = []
         alone: _ExclusiveAction | None = None
         try:
@@ -525,7 +525,7 @@ class Writer:
             self._closed = self._given_up = failure
             if isinstance(error, _NeverWrittenError):
                 self._unreported = self._unreported or failure
-            # nothing is added meanwhile: `_give` takes the lock, and raises from here on
+            # nothing is added meanwhile: `_enqueue` takes the lock, and raises from here on
             while not self._requests.empty():
                 waiting.append(self._requests.get_nowait())
         refused: list[tuple[_Request, _Outcome]] = []
@@ -538,7 +538,7 @@ class Writer:
         self._tell_trouble(str(failure))
 
 
-def _summed(connection: sqlite3.Connection) -> int:
+def _summarised_through(connection: sqlite3.Connection) -> int:
     row = connection.execute("SELECT seq FROM summary").fetchone()
     return 0 if row is None else int(row[0])
 
