@@ -25,7 +25,7 @@ from engine.link import Command, Request
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.order import Order
 from engine.pipeline.report import Report, build_report
-from engine.service.hosting import hosted, serve
+from engine.service.hosting import hosted_engine, serve
 from engine.watch import Watch
 from tests.protocol_server.faults import Fault, always, rate
 from tests.protocol_server.server import ProtocolServer
@@ -225,7 +225,7 @@ def failing(folder: Path, server: ProtocolServer) -> Session:
 @contextmanager
 def at_work(session: Session, order: Order) -> Iterator[tuple[EngineThread, Watch]]:
     """An engine in this process, and a watch on it."""
-    with hosted(session.place, linger=0.0) as served:
+    with hosted_engine(session.place, linger=0.0) as served:
         engine = EngineThread(served, partial(serve, served, session.place, order, _nothing))
         watch = Watch.open(session.store_path, session.watched(), engine)
         engine.start()

@@ -69,7 +69,7 @@ def _fewer_marks(run: re.Match[str]) -> str:
     return "".join(kept)
 
 
-def drawn(text: str) -> str:
+def display_text(text: str) -> str:
     """`clean`, with tabs expanded to spaces, so that views of lines can wrap the text."""
     return clean(text).replace("\t", TAB)
 

@@ -35,7 +35,7 @@ def placeholders(template: object) -> frozenset[str]:
     return frozenset(name for _, text in _texts(template, ()) for name in PLACEHOLDER.findall(text))
 
 
-def misplaced(template: object) -> Iterator[tuple[Place, str, bool]]:
+def misplaced_placeholders(template: object) -> Iterator[tuple[Place, str, bool]]:
     """Yield the placeholders that `filled` does not fill: path, name, and whether the name is known
     but stands within a string where only a whole value is possible."""
     for place, text in _texts(template, ()):
@@ -60,7 +60,7 @@ def _texts(value: object, place: Place) -> Iterator[tuple[Place, str]]:
             pass
 
 
-def filled(template: object, values: Mapping[str, Any]) -> Any:
+def filled_template(template: object, values: Mapping[str, Any]) -> Any:
     """Return the template with every placeholder replaced, in one pass: inserted values are not
     searched for placeholders. Keys stay as they are."""
     match template:
@@ -70,14 +70,14 @@ def filled(template: object, values: Mapping[str, Any]) -> Any:
                 return values[alone[1]]
             return PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), template)
         case Mapping():
-            return {key: filled(inner, values) for key, inner in template.items()}
+            return {key: filled_template(inner, values) for key, inner in template.items()}
         case list() | tuple():
-            return [filled(inner, values) for inner in template]
+            return [filled_template(inner, values) for inner in template]
         case _:
             return template
 
 
-def without(template: object, name: str) -> Any:
+def without_placeholder(template: object, name: str) -> Any:
     """Return the template without this placeholder: values that consist of it are removed, and
     within a string it becomes empty."""
 
@@ -89,9 +89,9 @@ def without(template: object, name: str) -> Any:
             return PLACEHOLDER.sub(lambda one: "" if one[1] == name else one[0], template)
         case Mapping():
             kept = {key: inner for key, inner in template.items() if stays(inner)}
-            return {key: without(inner, name) for key, inner in kept.items()}
+            return {key: without_placeholder(inner, name) for key, inner in kept.items()}
         case list() | tuple():
-            return [without(inner, name) for inner in template if stays(inner)]
+            return [without_placeholder(inner, name) for inner in template if stays(inner)]
         case _:
             return template
 

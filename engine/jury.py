@@ -125,7 +125,7 @@ def headline(votes: Iterable[bool | None]) -> bool | None:
     return None if balance == 0 else balance > 0
 
 
-def newest(verdicts: Iterable[V]) -> list[V]:
+def newest_votes(verdicts: Iterable[V]) -> list[V]:
     """Return the newest verdict of each judge and pass, from all verdicts on one take (oldest
     first). An unusable one is replaced by the newest usable one under the same definition."""
     verdicts = list(verdicts)
@@ -147,14 +147,16 @@ def newest(verdicts: Iterable[V]) -> list[V]:
     return list(found.values())
 
 
-def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
+def counting_votes(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
     """Return the verdicts that count, from all verdicts on one take (oldest first).
 
     Judges of the jury vote. Without a jury, or where none of its judges has given a verdict (usable
     or not), every judge votes. `Jury.people` decides what people's verdicts do; where no model has
     judged, theirs count.
     """
-    return [vote for vote in _votes_of_jury(newest(verdicts), jury) if vote.passed is not None]
+    return [
+        vote for vote in _votes_of_jury(newest_votes(verdicts), jury) if vote.passed is not None
+    ]
 
 
 def _votes_of_jury(given: list[V], jury: Jury | None) -> list[V]:
@@ -173,13 +175,13 @@ def _votes_of_jury(given: list[V], jury: Jury | None) -> list[V]:
 
 def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
     """Whether the conversation passes; None where nothing counts or the votes are tied."""
-    return headline(vote.passed for vote in counting(verdicts, jury))
+    return headline(vote.passed for vote in counting_votes(verdicts, jury))
 
 
 def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
     """The verdict that represents what counts: the newest that agrees with the majority; in a tie,
     the newest that counts; where none counts, the newest eligible one. None without verdicts."""
-    given = _votes_of_jury(newest(verdicts), jury)
+    given = _votes_of_jury(newest_votes(verdicts), jury)
     votes = [vote for vote in given if vote.passed is not None]
     passed = headline(vote.passed for vote in votes)
     agreeing = [vote for vote in votes if vote.passed is passed]
@@ -188,7 +190,7 @@ def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
 
 def why_unscored(verdicts: Iterable[Vote], jury: Jury | None) -> str | None:
     """Why a judged conversation is unscored; None where its votes give a result."""
-    votes = counting(verdicts, jury)
+    votes = counting_votes(verdicts, jury)
     if not votes:
         return "no usable verdict"
     return TIED if headline(vote.passed for vote in votes) is None else None

@@ -59,7 +59,7 @@ def stands_in(message: str, passage: str) -> bool:
     return _find_spans(_plain_message(message), passage) is not None
 
 
-def places(message: str, passage: str) -> tuple[Span, ...]:
+def find_passage(message: str, passage: str) -> tuple[Span, ...]:
     """The span of each part of the passage in the message; empty where it is not found."""
     plain = _plain_message(message)
     return tuple(_original_span(message, plain, span) for span in _find_spans(plain, passage) or ())

@@ -155,9 +155,9 @@ def _look(
     )
     unread = unread_results(workspace.benchmarks_dir, handle.store_path)
     if unread and handle.holder() is None:
-        from engine.cli.making import offered
+        from engine.cli.making import offer_repair
 
-        offered(unread_words(unread, handle.store_path), arguments)
+        offer_repair(unread_words(unread, handle.store_path), arguments)
     at_work, stored = handle.holder() is not None, handle.store_path.exists()
 
     @cache

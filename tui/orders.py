@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.analysis.overall import ALL
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
-from engine.cli.pricing import checked, confirmed
+from engine.cli.pricing import checked, confirm_order
 from engine.cli.reviewing import ReviewDesk, ahead_of
 from engine.cli.running import PreparedRun, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
@@ -41,7 +41,7 @@ def prepare(arguments: argparse.Namespace) -> AppRun | None:
         return AppRun(prepared)
     prepared = prepare_run(arguments)
     prepared.session.require_free()
-    order = confirmed(prepared.session, prepared.order, arguments)
+    order = confirm_order(prepared.session, prepared.order, arguments)
     return None if order is None else AppRun(replace(prepared, order=order))
 
 

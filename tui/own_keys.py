@@ -21,7 +21,7 @@ from textual.screen import ModalScreen, Screen
 import tui
 from engine.cli.console import out, out_json, table
 from engine.config.faults import in_file_order, kind_of
-from engine.config.wording import did_you_mean, shown
+from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from tui.app import CrosswindApp
@@ -132,7 +132,7 @@ def _keys_of(
         if key is not None:
             yield key, at
         elif isinstance(text, str):
-            problems.append(document.problem(at, f"`{shown(text)}` is no key", hint=_hint(text)))
+            problems.append(document.problem(at, f"`{quotable(text)}` is no key", hint=_hint(text)))
         else:
             what = f"expected a key, found {kind_of(found)}"
             problems.append(document.problem(at, what, hint="put it in quotes"))

@@ -14,7 +14,7 @@ from textual.theme import Theme
 
 from engine.cli.console import out, table
 from engine.config.faults import in_file_order, kind_of
-from engine.config.wording import did_you_mean, shown
+from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from tui.services.preferences import THEMES_FILE, config_folder, themes_file
@@ -75,7 +75,7 @@ def _faults_of(document: YamlDocument, name: str, given: Mapping[Any, Any]) -> I
             hint = f"{did_you_mean(str(colour), COLOURS)}; `crosswind themes` lists them"
             yield document.problem(at, "no colour has this name", hint=hint, of_key=True)
         elif not isinstance(value, str) or not _COLOUR.fullmatch(value):
-            found = f"`{shown(value)}`" if isinstance(value, str) else kind_of(value)
+            found = f"`{quotable(value)}`" if isinstance(value, str) else kind_of(value)
             what = f"expected a colour such as `#5fafaf`, found {found}"
             yield document.problem(at, what, hint='in quotes: "#5fafaf"; # begins a comment')
 

@@ -92,7 +92,7 @@ def analyse(
         )
         for target, found in tallies.items()
     ]
-    results.sort(key=standing)
+    results.sort(key=standing_key)
     ordered = {one.target: tallies[one.target] for one in results}
     marked = contrasts(compared(ordered), exploratory=exploratory)
     ranked = {track: scored_on(ordered, track) for track in Track}
@@ -123,7 +123,7 @@ def analyse(
     )
 
 
-def standing(one: TargetResult) -> tuple[bool, float, float, str]:
+def standing_key(one: TargetResult) -> tuple[bool, float, float, str]:
     """A sort key: the highest positive rate first, then the highest negative one, no data last."""
     positive, negative = one.tracks[Track.POSITIVE].rate, one.tracks[Track.NEGATIVE].rate
     return one.scored == 0, -(positive or 0.0), -(negative or 0.0), one.target

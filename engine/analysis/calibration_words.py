@@ -12,7 +12,7 @@ from engine.analysis.calibration import (
     MetricCounts,
     RateOf,
 )
-from engine.analysis.findings import chance, with_ends
+from engine.analysis.findings import p_value_words, with_ends
 from engine.display import percent, plural, span
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, RoganGladen, Share
@@ -142,7 +142,7 @@ def comparison_lines(left: str, right: str, found: Sequence[JudgesCompared]) -> 
         yield (
             f"{one.split}: {plural(one.labels, 'label')}; right: {', '.join(shares)}; only {left} "
             f"right {one.contest.only_left}, only {right} {one.contest.only_right}, McNemar "
-            f"{chance(one.contest.p)}"
+            f"{p_value_words(one.contest.p)}"
         )
 
 

@@ -16,7 +16,7 @@ from engine.statistics.rates import metric_rate
 _ENDED_EARLY = frozenset({StopReason.USER_ENDED, StopReason.CONTEXT_FULL})
 
 
-def undelivered(landmarks: Iterable[Landmark], turns: int) -> list[Landmark]:
+def undelivered_landmarks(landmarks: Iterable[Landmark], turns: int) -> list[Landmark]:
     """The landmarks that a conversation of so many turns did not reach."""
     return [mark for mark in landmarks if mark.turn > turns]
 
@@ -35,7 +35,7 @@ class ExposedConversation:
 
     @classmethod
     def of(cls, landmarks: Sequence[Landmark], turns: int, ended: StopReason | None) -> Self:
-        missed = len(undelivered(landmarks, turns))
+        missed = len(undelivered_landmarks(landmarks, turns))
         early = ended in _ENDED_EARLY or (ended is StopReason.UNKNOWN and missed > 0)
         return cls(early, len(landmarks), len(landmarks) - missed)
 
@@ -166,6 +166,6 @@ def _check(axis: str, guesses: list[GuessedAxis]) -> GroupCheck:
     )
 
 
-def unchecked(checks: Mapping[str, GroupCheck], axes: Iterable[str]) -> list[str]:
+def unchecked_axes(checks: Mapping[str, GroupCheck], axes: Iterable[str]) -> list[str]:
     """The axes on which nothing was guessed."""
     return [axis for axis in axes if axis not in checks or not checks[axis].checked]

@@ -13,7 +13,7 @@ from engine.analysis.provenance import (
     Stale,
     Staleness,
     UnrecordedPrompts,
-    sums,
+    staleness_sums,
 )
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.checks import FaultKind, UserAuditMode
@@ -448,7 +448,7 @@ class Analysis:
     @property
     def staleness(self) -> Mapping[str, Staleness]:
         """Over all targets, by metric."""
-        return sums(one.staleness for one in self.targets)
+        return staleness_sums(one.staleness for one in self.targets)
 
     @property
     def compared_on(self) -> Sequence[Track | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.analysis.comparability import GroupCheck, unchecked
+from engine.analysis.comparability import GroupCheck, unchecked_axes
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -125,7 +125,7 @@ def points(difference: float) -> str:
     return "1 point" if size == 1 else f"{size} points"
 
 
-def reach(low: float | None, high: float | None) -> str:
+def points_interval(low: float | None, high: float | None) -> str:
     """An interval of a difference in points: `[9 to 47]`."""
     return "" if low is None or high is None else f"[{_end(low)} to {_end(high)}]"
 
@@ -142,7 +142,7 @@ def coefficient(value: float) -> str:
     return f"{round(value, 2) + 0:.2f}".replace("-", "−")
 
 
-def ends(interval: Interval | None) -> str:
+def coefficient_interval(interval: Interval | None) -> str:
     """An interval of a coefficient: `[0.90 to 0.99]`."""
     if interval is None:
         return ""
@@ -151,10 +151,10 @@ def ends(interval: Interval | None) -> str:
 
 def with_ends(value: float, interval: Interval | None) -> str:
     """`0.97 [0.90 to 0.99]`, or the coefficient alone."""
-    return f"{coefficient(value)} {ends(interval)}".rstrip()
+    return f"{coefficient(value)} {coefficient_interval(interval)}".rstrip()
 
 
-def chance(p: float | None) -> str:
+def p_value_words(p: float | None) -> str:
     """`p < .001`, `p = .012`; never rounded across `ERROR_RATE`."""
     if p is None:
         return ""
@@ -166,7 +166,7 @@ def chance(p: float | None) -> str:
     return f"p = {p:.{digits}f}".replace("0.", ".", 1)
 
 
-def listed(names: Sequence[str]) -> str:
+def joined_names(names: Sequence[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -248,7 +248,7 @@ def _difference(pair: Comparison, where: str) -> str:
         return f"{where}: {pair.left} and {pair.right} pass equally often {over}"
     text = (
         f"{where}: {pair.left} passes more often than {pair.right}, by {points(pair.difference)} "
-        f"{reach(pair.low, pair.high)}"
+        f"{points_interval(pair.low, pair.high)}"
     ).rstrip()
     if pair.sure:
         return text
@@ -274,7 +274,7 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
         if pair.sure:
             behind.add(pair.greater_first.right)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
-    return f"; nobody is marked ahead of {listed(first)}" if 0 < len(first) <= _FEW else ""
+    return f"; nobody is marked ahead of {joined_names(first)}" if 0 < len(first) <= _FEW else ""
 
 
 def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
@@ -290,7 +290,7 @@ def _on_like(analysis: Overall) -> Iterator[tuple[str, Sequence[Comparison]]]:
             yield f"{metrics_of(track)}, benchmarks like these", pairs
 
 
-def generalised(analysis: Overall) -> str:
+def scope_sentence(analysis: Overall) -> str:
     """The population that the intervals are about, in a sentence."""
     count = len(analysis.benchmarks)
     of = "this benchmark" if count == 1 else f"these {count} benchmarks"
@@ -307,10 +307,10 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
         yield from _pair_findings(pairs, where, analysis.family)
     if analysis.benchmarks:
-        yield Finding(Certainty.CAUTION, generalised(analysis))
+        yield Finding(Certainty.CAUTION, scope_sentence(analysis))
     if analysis.skipped:
         yield Finding(
-            Certainty.CAUTION, f"left out, as nothing is scored: {listed(analysis.skipped)}"
+            Certainty.CAUTION, f"left out, as nothing is scored: {joined_names(analysis.skipped)}"
         )
     for track in analysis.tracks:
         yield from _unlike_benchmarks(analysis, track)
@@ -324,7 +324,7 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
         if one.tracks[track].scored and analysis.lacks(one, track)
     }
     if lacking:
-        said = [f"{name} not in {listed(lacks)}" for name, lacks in lacking.items()]
+        said = [f"{name} not in {joined_names(lacks)}" for name, lacks in lacking.items()]
         more = f" and {len(said) - _FEW} more" if said[_FEW:] else ""
         yield Finding(
             Certainty.CAUTION,
@@ -388,8 +388,8 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
         if len(tested) == 1:
             text = f"the only demographic gap, by {axes[0]}, is not {mark}: chance may explain it"
         else:
-            text = f"none of {len(tested):,} demographic gaps by {listed(axes)} is {mark}: chance "
-            text += "may explain every one"
+            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is {mark}: "
+            text += "chance may explain every one"
         yield Finding(Certainty.OPEN, text)
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)
@@ -400,7 +400,7 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(Certainty.CAUTION, f"{axis}: {text}")
     if left := [axis for axis in untested if axis not in alone]:
         text = "not tested: fewer than two scored scenarios have several of its groups"
-        yield Finding(Certainty.CAUTION, f"{listed(left)}: {text}")
+        yield Finding(Certainty.CAUTION, f"{joined_names(left)}: {text}")
 
 
 def _only_group(analysis: Analysis, axis: str) -> str | None:
@@ -417,12 +417,12 @@ def _only_group(analysis: Analysis, axis: str) -> str | None:
 def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Finding]:
     """Whether targets could have known the group: without that no gap can show."""
     checks = analysis.group_checks
-    if missing := unchecked(checks, open_axes):
+    if missing := unchecked_axes(checks, open_axes):
         yield Finding(
             Certainty.CAUTION,
-            f"{listed(missing)}: nobody has checked whether a target could have known the group; "
-            "if none could, no gap can show (`checks: {groups: true}` has a model guess it from "
-            "the user's messages)",
+            f"{joined_names(missing)}: nobody has checked whether a target could have known the "
+            "group; if none could, no gap can show (`checks: {groups: true}` has a model guess it "
+            "from the user's messages)",
         )
     for check in checks.values():
         if check.checked:
@@ -447,7 +447,7 @@ def _gap(gap: Gap) -> str:
     who = gap.target or "all targets together"
     return (
         f"{gap.axis}: {who} pass{'es' if gap.target else ''} more often with “{gap.left}” than "
-        f"with “{gap.right}”, by {points(gap.difference)} {reach(gap.low, gap.high)} "
+        f"with “{gap.right}”, by {points(gap.difference)} {points_interval(gap.low, gap.high)} "
         f"({rests_on(gap)})"
     )
 
@@ -470,8 +470,8 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
     for over, tracks in few.items():
         yield Finding(
             Certainty.CAUTION,
-            f"{listed(tracks)} rates rest on {over}: fewer than {ENOUGH_SCENARIOS} seldom make a "
-            "difference sure",
+            f"{joined_names(tracks)} rates rest on {over}: fewer than {ENOUGH_SCENARIOS} seldom "
+            "make a difference sure",
         )
 
 
@@ -508,7 +508,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
     }
     if unreached:
         of = sum(unreached.values())
-        whose = "any target" if len(unreached) == len(found) else listed(list(unreached))
+        whose = "any target" if len(unreached) == len(found) else joined_names(list(unreached))
         yield Finding(
             Certainty.CAUTION,
             f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "
@@ -534,7 +534,7 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
         if concord.between != "samples":
             yield Finding(
                 Certainty.CAUTION,
-                f"{whose(concord)} agree in {percent(concord.percent.value)} of "
+                f"{agreement_subject(concord)} agree in {percent(concord.percent.value)} of "
                 f"{plural(concord.things, 'conversation')}{_coefficients(concord)}"
                 + _no_floor(analysis, concord),
             )
@@ -548,7 +548,7 @@ def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
     return f"; {asks} shows how far one agrees with itself (--dry-run: the price)"
 
 
-def whose(concord: RepeatAgreement) -> str:
+def agreement_subject(concord: RepeatAgreement) -> str:
     """`samples of steadfast`, `judges strict, mild`."""
     if concord.between == "judges":
         return f"judges {concord.of}"
@@ -598,7 +598,7 @@ def _no_signal(analysis: Analysis) -> Iterator[Finding]:
             how = "passes" if passed else "fails"
             do = "does" if len(silent) == 1 else "do"
             text = f"{do} not separate the targets: every scored conversation {how}"
-            yield Finding(Certainty.CAUTION, f"{listed(silent)} {text}")
+            yield Finding(Certainty.CAUTION, f"{joined_names(silent)} {text}")
 
 
 def _unscored(analysis: Analysis) -> Iterator[Finding]:

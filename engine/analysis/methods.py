@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
-from engine.analysis.findings import coefficient, listed
+from engine.analysis.findings import coefficient, joined_names
 from engine.analysis.provenance import served_words
 from engine.benchmark import Stance, Track
 from engine.checks import FaultKind
@@ -95,10 +95,10 @@ def _method_overall(analysis: Overall) -> str:
         return "In no benchmark is anything scored, so there is nothing to put together."
     said = [
         f"{plural(len(analysis.benchmarks), 'benchmark')} were put together: "
-        f"{listed(analysis.benchmarks)}. {OF_ALL}.",
+        f"{joined_names(analysis.benchmarks)}. {OF_ALL}.",
     ]
     if analysis.skipped:
-        said.append(f"In {listed(analysis.skipped)} nothing is scored.")
+        said.append(f"In {joined_names(analysis.skipped)} nothing is scored.")
     if analysis.on_like:
         said.append(f"{ON_LIKE}.")
     else:
@@ -127,12 +127,12 @@ def _played_lines(analysis: Analysis) -> list[str]:
         + (f" ({metrics})." if metrics else "."),
     ]
     if analysis.targets:
-        targets = listed([f"{one.target} ({one.model})" for one in analysis.targets])
+        targets = joined_names([f"{one.target} ({one.model})" for one in analysis.targets])
         said.append(
             f"{plural(of, 'conversation')} of {plural(len(analysis.targets), 'target')}, "
             f"{targets}, belong to it; those that were scored rest on "
             f"{plural(len(bases), 'base scenario')}"
-            + (f", rewritten by {listed(analysis.axes)}." if analysis.axes else ".")
+            + (f", rewritten by {joined_names(analysis.axes)}." if analysis.axes else ".")
         )
     users = _labels(one.user_models for one in analysis.provenances.values())
     if users:
@@ -140,10 +140,11 @@ def _played_lines(analysis: Analysis) -> list[str]:
         told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
         lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
         said.append(
-            f"The person was played by {listed(users)}."
+            f"The person was played by {joined_names(users)}."
             if lacking and lacking == takes
-            else f"The person was played, turn by turn, by {listed(users)}, {' or '.join(told)}; "
-            "targets were told their system prompt and the conversation so far."
+            else f"The person was played, turn by turn, by {joined_names(users)}, "
+            f"{' or '.join(told)}; targets were told their system prompt and the conversation so "
+            "far."
         )
         if lacking:
             said.append(
@@ -176,7 +177,7 @@ def _judging(analysis: Analysis) -> Iterator[str]:
     lacking, given = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
     if judges:
         only = ", told the metric's definition and nothing else of the set-up"
-        by = listed(judges) + ("" if lacking and lacking == given else only)
+        by = joined_names(judges) + ("" if lacking and lacking == given else only)
         yield f"Transcripts were judged by {by}."
     if lacking:
         verdicts = plural(given, "verdict")
@@ -215,7 +216,7 @@ def _audited(analysis: Analysis) -> Iterator[str]:
         yield f"The user model was found not to have done its part in {invalid:,} of {looked_at:,}."
     checked = sum(one.landmarks_checked or 0 for one in audits)
     if checked:
-        checkers = listed(_labels(one.checkers for one in analysis.provenances.values()))
+        checkers = joined_names(_labels(one.checkers for one in analysis.provenances.values()))
         failed = sum(one.faults.get(FaultKind.NOT_CARRIED_OUT, 0) for one in audits)
         yield (
             f"In {plural(checked, 'conversation')} {checkers}, told the user's messages and their "
@@ -225,9 +226,9 @@ def _audited(analysis: Analysis) -> Iterator[str]:
 
 def _group_check_line(check: GroupCheck) -> str:
     return (
-        f"From the user's messages alone, {listed(check.models)} guessed {check.axis} right in "
-        f"{check.right:,} of {check.checked:,} ({percent(check.rate)} {span(check.low, check.high)}"
-        f"; {percent(check.chance)} by always naming the commonest)."
+        f"From the user's messages alone, {joined_names(check.models)} guessed {check.axis} right "
+        f"in {check.right:,} of {check.checked:,} ({percent(check.rate)} "
+        f"{span(check.low, check.high)}; {percent(check.chance)} by always naming the commonest)."
     )
 
 

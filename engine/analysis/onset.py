@@ -46,7 +46,7 @@ class OnsetCurve:
         return [1 - share for share in shares] if self.track is Track.NEGATIVE else shares
 
 
-def courses(sightings: Iterable[OnsetObservation], turns: int) -> list[OnsetCurve]:
+def onset_curves(sightings: Iterable[OnsetObservation], turns: int) -> list[OnsetCurve]:
     """The curves of each track and target with scored conversations, in that order."""
     seen: dict[tuple[Track, str], Counter[int]] = defaultdict(Counter)
     counts: Counter[tuple[Track, str]] = Counter()

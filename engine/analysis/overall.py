@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
-from engine.analysis.analyse import standing
+from engine.analysis.analyse import standing_key
 from engine.analysis.comparability import Exposure
 from engine.analysis.contrasts import Pair, comparison, ranks
 from engine.analysis.figures import (
@@ -31,7 +31,7 @@ from engine.analysis.figures import (
     UserAuditResult,
     part_of,
 )
-from engine.analysis.provenance import Provenance, Staleness, merged
+from engine.analysis.provenance import Provenance, Staleness, merged_provenance
 from engine.benchmark import Track
 from engine.checks import FaultKind, UserAuditMode
 from engine.display import plural
@@ -58,7 +58,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
     counted = [one for one in analyses if any(each.scored for each in one.targets)]
     names = [one.benchmark for one in counted]
     targets = dict.fromkeys(each.target for one in analyses for each in one.targets)
-    results = sorted((_target(target, counted) for target in targets), key=standing)
+    results = sorted((_target(target, counted) for target in targets), key=standing_key)
     found = Overall(
         benchmark=NAME,
         title=f"{plural(len(counted), 'benchmark')} together",
@@ -287,7 +287,7 @@ def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
     for one in analyses:
         for target, made_with in one.provenances.items():
             found[target].append(made_with)
-    return {target: merged(each) for target, each in found.items()}
+    return {target: merged_provenance(each) for target, each in found.items()}
 
 
 def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:

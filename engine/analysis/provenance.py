@@ -60,7 +60,7 @@ def served_words(served: NamesByModel) -> str:
     )
 
 
-def merged(parts: Sequence[Provenance]) -> Provenance:
+def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
     """One provenance from those of the same target in several benchmarks (at least one), counted by
     one program under one configuration."""
     first = [one.first_at for one in parts if one.first_at]
@@ -156,7 +156,7 @@ class Staleness:
         )
 
 
-def sums(parts: Iterable[Mapping[str, Staleness]]) -> Mapping[str, Staleness]:
+def staleness_sums(parts: Iterable[Mapping[str, Staleness]]) -> Mapping[str, Staleness]:
     """The sums of all parts, by name."""
     found: dict[str, Staleness] = {}
     for part in parts:

@@ -7,7 +7,7 @@ from math import factorial
 from typing import Final
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.analysis.findings import NO_ALPHA, reach, with_ends
+from engine.analysis.findings import NO_ALPHA, points_interval, with_ends
 from engine.analysis.validation_figures import (
     OrderChange,
     ReorderedPair,
@@ -255,7 +255,7 @@ def _negated(interval: Interval) -> Interval:
 
 
 def _interval_words(interval: Interval) -> str:
-    return reach(interval.low, interval.high).strip("[]")
+    return points_interval(interval.low, interval.high).strip("[]")
 
 
 def _doubt(track: TrackReport) -> str:

@@ -24,7 +24,7 @@ from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
-from engine.service.hosting import hosted, serve
+from engine.service.hosting import hosted_engine, serve
 from engine.service.spawning import EngineSettings
 from engine.watch import BenchmarkInfo, Watch
 
@@ -55,7 +55,7 @@ def run_headless(
     asks before it costs more than its quote. Raises what the run raises."""
     began = datetime.now(UTC)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    with hosted(place, linger=0.0, processes=processes) as served:
+    with hosted_engine(place, linger=0.0, processes=processes) as served:
         served.attended = lambda: asks
         engine = EngineThread(served, partial(serve, served, place, order, _do_nothing))
         watch = Watch.open(store, infos, engine)

@@ -15,7 +15,7 @@ from engine.cli.pipelines import planning, writing
 from engine.cli.pricing import answered
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import KEY, Definition, definition_of
-from engine.config.yaml_text import YamlDocument, dotted, read_yaml
+from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import read_regular
 from engine.lint import LintFinding, Rule, lint_metrics, lint_scenarios
@@ -23,7 +23,7 @@ from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import scenarios_path, with_edits
 from engine.pipeline.lint import LintReading, lint_calls, read_by_model
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.plan import quoted
+from engine.pipeline.plan import with_quote
 from engine.pipeline.planner import Planner, total_words
 
 
@@ -115,7 +115,7 @@ def _read_by_model(
         estimate = planner.estimator(spec).estimate([calls])
     offer = PricedOrder(order)
     if not estimate.is_free:
-        kept = quoted(order, estimate, session.config, unasked=arguments.yes)
+        kept = with_quote(order, estimate, session.config, unasked=arguments.yes)
         line = f"{spec.label} reads each metric and base scenario: {total_words(estimate)}"
         offer = PricedOrder(kept, [line])
     agreed = answered(offer, arguments)
@@ -234,7 +234,7 @@ def _tell_idle(
         for rule in map(Rule, rules):
             if (name, rule) not in said:
                 at = ("lint_ignore", name, rule.value)
-                place = f"{document.path}:{document.key_place(at).line}: {dotted(at)}"
+                place = f"{document.path}:{document.key_place(at).line}: {dotted_path(at)}"
                 tell(f"note: {place} silences nothing")
 
 

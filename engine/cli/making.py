@@ -104,7 +104,7 @@ def place_samples(folder: Path) -> None:
         raise InputError(Problem(f"cannot be written: {why}", path=folder, hint=hint)) from error
 
 
-def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
+def session_with_store(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
     """The session to continue with. If the store is gone and files hold earlier results, a person
     on the terminal chooses to rebuild it from them or to start over; with `looks` there is only a
     note.
@@ -143,7 +143,7 @@ def repair_now(arguments: argparse.Namespace) -> None:
         run_repair(argparse.Namespace(**{**vars(arguments), "yes": True, "json": False}))
 
 
-def offered(words: str, arguments: argparse.Namespace) -> None:
+def offer_repair(words: str, arguments: argparse.Namespace) -> None:
     """Offer to repair the store before the app opens."""
     tell(words)
     tell("r rebuilds it from them · Enter opens the app without it [r/-]")

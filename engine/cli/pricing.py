@@ -25,9 +25,9 @@ from engine.pipeline.plan import (
     StageCalls,
     plan_run,
     price_plan,
-    quoted,
+    with_quote,
 )
-from engine.pipeline.planner import calls_words, counted, total_words, usd
+from engine.pipeline.planner import calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.pipeline.ranges import Range
 
@@ -119,10 +119,10 @@ def _rows(calls: StageCalls) -> str:
     if calls.stage is Stage.GEN_METRICS:
         return "1 metric" if calls.scenarios.high else "all metrics"
     if calls.stage is not Stage.GEN_SCENARIOS:
-        checks = f", {counted(calls.checks, 'check')}" if calls.checks.high else ""
-        return counted(calls.rows, "conversation") + checks
+        checks = f", {count_words(calls.checks, 'check')}" if calls.checks.high else ""
+        return count_words(calls.rows, "conversation") + checks
     made = [(calls.scenarios, "scenario"), (calls.variants, "variant")]
-    return ", ".join(counted(amount, noun) for amount, noun in made if amount.high)
+    return ", ".join(count_words(amount, noun) for amount, noun in made if amount.high)
 
 
 def total_lines(total: CostEstimate, config: Config, spent_usd: float | None) -> Iterator[str]:
@@ -259,7 +259,7 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     total = list(total_lines(planned.total, session.config, spent_so_far(session)))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it
-    kept = quoted(order, planned.total, session.config, unasked=unasked)
+    kept = with_quote(order, planned.total, session.config, unasked=unasked)
     return PricedOrder(kept, [*lines, *total], total, notes)
 
 
@@ -290,7 +290,7 @@ def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]
     return look_first(called, session.config, session.workspace.root, os.environ)
 
 
-def confirmed(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
+def confirm_order(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
     """The order as it is agreed to; None where it is declined. Asks on a terminal before money is
     spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
     return answered(checked(session, order, unasked=arguments.yes), arguments)

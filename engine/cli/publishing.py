@@ -44,7 +44,7 @@ def site(arguments: argparse.Namespace) -> int:
             reader,
             session.config.jury,
             datetime.now(UTC),
-            unpublished(session, reader, names),
+            names_to_hide(session, reader, names),
         )
     tell(f"{plural(built.conversations, 'conversation')} in {plural(built.files, 'file')}")
     out(str(arguments.out / "index.html"))
@@ -62,7 +62,7 @@ def _counted_benchmarks(
         yield CountedBenchmark(definition, found.analysis, found.outcomes, reports)
 
 
-def unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
+def names_to_hide(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
     """The texts to replace in a published page: keys, and file paths that name models, each with
     its replacement, the longest first."""
     environment = Environment(session.workspace.root)

@@ -180,9 +180,9 @@ def _is_ours(path: Path) -> bool:
 
 def unpublished_words(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
     # 77 ms to load what knows models and keys, which a table does not need
-    from engine.cli.publishing import unpublished
+    from engine.cli.publishing import names_to_hide
 
-    return unpublished(session, reader, names)
+    return names_to_hide(session, reader, names)
 
 
 def _write_page(

@@ -23,16 +23,16 @@ from engine.analysis.figures import (
 )
 from engine.analysis.findings import (
     NO_COEFFICIENT,
-    chance,
+    agreement_subject,
     coefficient,
     findings,
-    listed,
+    joined_names,
     marks_mean,
+    p_value_words,
     pairs_by_kind,
     points,
-    reach,
+    points_interval,
     several_verdicts,
-    whose,
 )
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
@@ -70,7 +70,7 @@ def results_table(
 ) -> str:
     """The rates, then the findings; with `details`, also the tables behind them."""
     if isinstance(analysis, Overall):
-        which = listed(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
+        which = joined_names(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
         parts = [f"{analysis.benchmark}: {which}"]
         parts += [_leaderboard_of_all(analysis, page), *_wrapped(LEGEND_OF_ALL, page.width)]
     else:
@@ -244,7 +244,7 @@ def _pairs(pairs: Sequence[Comparison], mark: str, page: TableLayout) -> str:
             _order(pair),
             _difference_words(pair),
             str(pair.base_scenarios),
-            chance(pair.p_adjusted),
+            p_value_words(pair.p_adjusted),
             mark if pair.sure else "may be chance",
         ]
         for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference)))
@@ -293,7 +293,7 @@ def _order(one: MarkedDifference) -> str:
 
 def _difference_words(one: MarkedDifference) -> str:
     first = one.greater_first
-    return f"{points(first.difference)} {reach(first.low, first.high)}"
+    return f"{points(first.difference)} {points_interval(first.low, first.high)}"
 
 
 def _all_concords(analysis: Analysis) -> list[RepeatAgreement]:
@@ -304,7 +304,7 @@ def _all_concords(analysis: Analysis) -> list[RepeatAgreement]:
 def _agreement_table(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
     rows = [
         [
-            whose(one),
+            agreement_subject(one),
             percent(one.percent.value),
             percent(one.unanimous.value),
             _value(one.ac1),

@@ -16,7 +16,7 @@ from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engin
 from engine.cli.headless import run_headless
 from engine.cli.person_labels import person_named, this_account
 from engine.cli.pipelines import writing
-from engine.cli.pricing import confirmed, waiting_sentence
+from engine.cli.pricing import confirm_order, waiting_sentence
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
@@ -91,7 +91,7 @@ def _generate(session: Session, arguments: argparse.Namespace) -> int:
         what = f"{name} has no metric or scenario {arguments.generate[:100]!r}"
         raise InputError(Problem(what, hint=hint))
     by = person_named(arguments.by)
-    order = confirmed(session, rewriting_order(name, entry, arguments.note, by), arguments)
+    order = confirm_order(session, rewriting_order(name, entry, arguments.note, by), arguments)
     if order is None:
         return STOPPED
     row = WorkRow(name, order.rewrite[name].unit)

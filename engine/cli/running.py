@@ -17,11 +17,11 @@ from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
 from engine.cli.lines import count_of, failure_lines, failures_json, tell_failures
-from engine.cli.making import place_samples, restored
+from engine.cli.making import place_samples, session_with_store
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     checked,
-    confirmed,
+    confirm_order,
     plan_lines,
     planned_json,
     plans_of,
@@ -140,7 +140,7 @@ def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     for warning in session.config.warnings:
         tell(f"note: {warning}")
     looks = arguments.dry_run or arguments.explain or session.config.run.dry_run
-    session = restored(session, arguments, looks=looks)
+    session = session_with_store(session, arguments, looks=looks)
     gates = parse_gates(arguments.fail_under)
     if gates and arguments.detach:
         hint = "leave out --detach, or ask `crosswind results --fail-under` when it has ended"
@@ -171,7 +171,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _explain(session, order, arguments)
     session.require_free()
     with nullcontext(session) if arguments.detach else workers_begun(session) as session:
-        agreed = confirmed(session, order, arguments)
+        agreed = confirm_order(session, order, arguments)
         if agreed is None:
             return STOPPED
         code = run_here(session, agreed, arguments, prepared.gates)
@@ -280,7 +280,7 @@ def _redo(session: Session, arguments: argparse.Namespace, command: Command, key
     """Have it done by the engine at work, or by one that is started for it."""
     rows = tuple(WorkRow.of(name, key) for name, found in keys.items() for key in sorted(found))
     request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))
-    order = confirmed(session, again_order(request), arguments)
+    order = confirm_order(session, again_order(request), arguments)
     if order is None:
         return STOPPED
     if session.holder() is None:
@@ -445,7 +445,7 @@ def retry(arguments: argparse.Namespace) -> int:
         tell("nothing has failed")
         return DONE
     request = Request(Command.RETRY, rows=rows, target=arguments.target)
-    order = confirmed(session, retry_order(request, dict.fromkeys(rows)), arguments)
+    order = confirm_order(session, retry_order(request, dict.fromkeys(rows)), arguments)
     if order is None:
         return STOPPED
     if not at_work:

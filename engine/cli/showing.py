@@ -17,7 +17,7 @@ from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import marked_turns, one_line
 from engine.errors import InputError, Problem
-from engine.jury import TIED, Jury, counting, verdict_to_show, why_unscored
+from engine.jury import TIED, Jury, counting_votes, verdict_to_show, why_unscored
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
 from engine.report.conversation import shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
@@ -157,7 +157,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         if one.scenario is not None:
             yield from _setup(one.scenario, one.never_delivered)
         yield from _transcript(one.messages)
-        yield from _verdicts(one.verdicts, counting(one.verdicts, jury) if counts else ())
+        yield from _verdicts(one.verdicts, counting_votes(one.verdicts, jury) if counts else ())
         yield from _checks(one.checks)
         yield ""
 

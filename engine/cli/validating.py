@@ -7,7 +7,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from engine.analysis.findings import ends, reach
+from engine.analysis.findings import coefficient_interval, points_interval
 from engine.analysis.validation_figures import RateShift, TrackReport, ValidationReport
 from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
 from engine.benchmark import Role
@@ -27,7 +27,7 @@ from engine.cli.session import Session
 from engine.cli.workers import open_with_workers
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.plan import PricedPlan, quoted
+from engine.pipeline.plan import PricedPlan, with_quote
 from engine.pipeline.validation import (
     Validation,
     check_validation,
@@ -63,7 +63,7 @@ def validate(arguments: argparse.Namespace) -> int:
     order = asked.order(stale=arguments.stale)
     offer = PricedOrder(order, notes=notes)
     if not priced.total.is_free:
-        kept = quoted(order, priced.total, asked.config, unasked=arguments.yes)
+        kept = with_quote(order, priced.total, asked.config, unasked=arguments.yes)
         offer = PricedOrder(kept, list(_plan_lines(session, asked, priced)), notes=notes)
     order_agreed_to = answered(offer, arguments)
     if order_agreed_to is None:
@@ -263,7 +263,7 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
 def _shift_cells(shift: RateShift) -> list[str]:
     points = f"{shift.shift * 100:+.0f}"
     known = shift.interval
-    moved = f"{points} {reach(known.low, known.high)}" if known is not None else points
+    moved = f"{points} {points_interval(known.low, known.high)}" if known is not None else points
     moved += " !" if shift.sure else ""
     return [
         shift.target,
@@ -278,7 +278,7 @@ def _shift_cells(shift: RateShift) -> list[str]:
 def _over_targets(track: TrackReport) -> str:
     """The coefficients' intervals over targets; empty for too few targets to generalise."""
     return " · ".join(
-        f"{name} {ends(found.targets)}"
+        f"{name} {coefficient_interval(found.targets)}"
         for name, found in (("tau-b", track.tau_b), ("rho", track.rho))
         if found is not None and found.targets is not None
     )

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.config.values import HTTP, PER_CONVERSATION, PYTHON, json_problems
-from engine.config.wording import did_you_mean, shown
+from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
-from engine.json_template import Placeholder, misplaced, placeholders
+from engine.json_template import Placeholder, misplaced_placeholders, placeholders
 
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     HTTP: frozenset({"url", "request", "reply", "stream", "headers", "session", "session_from"}),
@@ -112,7 +112,7 @@ def _request_problems(
     if not isinstance(request, dict):
         return
     yield from json_problems(request, (*at, "request"), document)
-    for place, name, is_known in misplaced(request):
+    for place, name, is_known in misplaced_placeholders(request):
         yield _misplaced_key((*at, "request", *place), name, document, is_known=is_known)
     yield from _message_problems(at, keys, placeholders(request), document)
 
@@ -121,7 +121,7 @@ def _misplaced_key(at: KeyPath, name: str, document: YamlDocument, *, is_known: 
     if is_known:
         what = f"`${name}` is a list, and cannot stand within a text"
         return document.problem(at, what, hint="let it be the whole value")
-    what = f"there is no placeholder `${shown(name)}`"
+    what = f"there is no placeholder `${quotable(name)}`"
     return document.problem(at, what, hint=did_you_mean(name, set(Placeholder)))
 
 

@@ -14,7 +14,7 @@ from engine.benchmark import Metric, Track, When, name_fault
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
 from engine.config.values import Listed, Name, Section, Shape, Words
-from engine.config.wording import nearest, shown, slip_of
+from engine.config.wording import nearest_word, quotable, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
@@ -52,25 +52,25 @@ class Definition:
 def _known_track(word: str) -> str:
     if word in OLD_TRACKS or word in set(Track):
         return word
-    meant = nearest(word, (*Track, *OLD_TRACKS))
+    meant = nearest_word(word, (*Track, *OLD_TRACKS))
     hint = f"; did you mean `{meant}`?" if meant else ""
-    raise ValueError(f"found `{shown(word)}`, expected `positive` or `negative`{hint}")
+    raise ValueError(f"found `{quotable(word)}`, expected `positive` or `negative`{hint}")
 
 
 def _known_when(word: str) -> str:
     if word in set(When):
         return word
-    meant = nearest(word, tuple(When))
+    meant = nearest_word(word, tuple(When))
     hint = f"; did you mean `{meant}`?" if meant else ""
-    raise ValueError(f"found `{shown(word)}`, expected {WHEN_IN_WORDS}{hint}")
+    raise ValueError(f"found `{quotable(word)}`, expected {WHEN_IN_WORDS}{hint}")
 
 
 def _known_rule(word: str) -> str:
     if word in set(Rule):
         return word
-    meant = nearest(word, tuple(Rule))
+    meant = nearest_word(word, tuple(Rule))
     hint = f"; did you mean `{meant}`?" if meant else "; docs/benchmark.md lists them"
-    raise ValueError(f"`{shown(word)}` is no rule of `crosswind lint`{hint}")
+    raise ValueError(f"`{quotable(word)}` is no rule of `crosswind lint`{hint}")
 
 
 class _OpenShape(Shape):

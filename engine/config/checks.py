@@ -19,8 +19,8 @@ from engine.config.applications import APPLICATIONS, application_problems, sourc
 from engine.config.faults import doubles
 from engine.config.secrets import Secret
 from engine.config.values import KNOWN_SOURCES, OFFLINE, extra_body_problems
-from engine.config.wording import did_you_mean, nearest, shown
-from engine.config.yaml_text import KeyPath, YamlDocument, dotted
+from engine.config.wording import did_you_mean, nearest_word, quotable
+from engine.config.yaml_text import KeyPath, YamlDocument, dotted_path
 from engine.errors import Problem
 
 MAX_VARIANTS: Final = 1_000
@@ -105,7 +105,7 @@ def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
         value = document.value(at)
         # not `isinstance`: in Python, booleans are integers
         if type(value) is int and not _DECIMAL.fullmatch(written):
-            what = f"YAML reads `{shown(written)}` as the number {value}"
+            what = f"YAML reads `{quotable(written)}` as the number {value}"
             yield document.problem(at, what, hint="write a plain number, or put it in quotes")
 
 
@@ -137,7 +137,7 @@ def _spec_problems(
         return
     if source == OFFLINE:
         if model and model not in offline_models:
-            what = f"there is no offline model `{shown(model)}`"
+            what = f"there is no offline model `{quotable(model)}`"
             hint = did_you_mean(model, offline_models)
             yield document.problem((*spec.at, "model"), what, hint=hint)
         return
@@ -146,7 +146,7 @@ def _spec_problems(
     if source not in KNOWN_SOURCES and spec.keys.get("base_url") is None:
         yield document.problem(
             (*spec.at, "source"),
-            f"the source `{shown(source)}` is not known, so it needs a `base_url`",
+            f"the source `{quotable(source)}` is not known, so it needs a `base_url`",
             hint=_source_hint(source),
         )
     params = spec.keys.get("params")
@@ -156,7 +156,7 @@ def _spec_problems(
 
 
 def _source_hint(source: str) -> str:
-    meant = nearest(source, KNOWN_SOURCES)
+    meant = nearest_word(source, KNOWN_SOURCES)
     if meant is not None:
         return f"did you mean `{meant}`?"
     return f"add the address, or use one of: {', '.join(sorted(KNOWN_SOURCES))}"
@@ -179,13 +179,13 @@ def _condition_problems(document: YamlDocument) -> Iterator[Problem]:
     for (_, target), (at, condition) in product(_ids(document, "targets"), conditions):
         name = crossed_id(target, condition)
         if fault := name_fault(name):
-            what = f"with the target `{shown(target)}` this makes a name that cannot be: {fault}"
+            what = f"with the target `{quotable(target)}` this makes a name that cannot be: {fault}"
             yield document.problem(at, what, hint="choose a shorter one")
         known = first.setdefault(name.casefold(), (target, condition))
         if known[1] != condition:
             what = (
-                f"`{shown(name)}` is the target `{shown(target)}` in this condition, and also "
-                f"`{shown(known[0])}` in `{shown(known[1])}`"
+                f"`{quotable(name)}` is the target `{quotable(target)}` in this condition, and "
+                f"also `{quotable(known[0])}` in `{quotable(known[1])}`"
             )
             yield document.problem(at, what, hint="choose another id")
 
@@ -231,7 +231,7 @@ def nobody_called(
     document: YamlDocument, at: KeyPath, name: str, known: Mapping[str, Any]
 ) -> Problem:
     """The problem of a name that is no model's."""
-    what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
+    what = f"no model is called `{quotable(name)}`, expected a name in `models` or a target's id"
     return document.problem(at, what, hint=did_you_mean(name, known))
 
 
@@ -287,4 +287,4 @@ def _is_open_to_all(url: str) -> bool:
 
 
 def _warning(document: YamlDocument, at: KeyPath, what: str) -> str:
-    return f"{document.path}:{document.key_place(at).line}: {dotted(at)} {what}"
+    return f"{document.path}:{document.key_place(at).line}: {dotted_path(at)} {what}"

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.config.wording import did_you_mean, nearest, shown
+from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 
@@ -59,7 +59,7 @@ def doubles(
         if known != at:
             line = document.key_place(known).line
             yield document.problem(
-                at, f"{what}: `{shown(word)}` (first on line {line})", of_key=True
+                at, f"{what}: `{quotable(word)}` (first on line {line})", of_key=True
             )
 
 
@@ -126,7 +126,7 @@ def _found_words(at: KeyPath, document: YamlDocument) -> str:
     """The value itself if it is a number or a boolean and no secret, else its kind."""
     value = document.value(at)
     if isinstance(value, (int, float)) and not _is_secret(at):
-        return f"`{shown(document.written.get(at, str(value)))}`"
+        return f"`{quotable(document.written.get(at, str(value)))}`"
     return kind_of(value)
 
 
@@ -149,7 +149,7 @@ def _not_text(at: KeyPath, document: YamlDocument) -> Problem:
         kind = kind_of(value)
         what = f"YAML reads this as {kind}, expected text"
         return document.problem(at, what, hint="put it in quotes")
-    written = shown(document.written.get(at, ""))
+    written = quotable(document.written.get(at, ""))
     reading = str(value).lower() if isinstance(value, bool) else kind_of(value)
     what = f"YAML reads `{written}` as {reading}, expected text"
     return document.problem(at, what, hint=f'put it in quotes: "{written}"')
@@ -164,7 +164,7 @@ def _unknown_key(at: KeyPath, document: YamlDocument, shape: type[BaseModel]) ->
     around = _shape_at(at[:-1], shape)
     known = around.model_fields if around is not None else {}
     hint = did_you_mean(word, known)
-    if nearest(word, known) is None:
+    if nearest_word(word, known) is None:
         home = next((place for place, name in _all_keys(shape) if name == word), None)
         if home is not None:
             hint = f"`{word}` belongs under `{home}`" if home else f"`{word}` belongs at the top"

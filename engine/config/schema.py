@@ -53,7 +53,7 @@ from engine.config.values import (
     Url,
     Words,
 )
-from engine.config.wording import did_you_mean, shown
+from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury, People
@@ -124,7 +124,7 @@ def _duplicate_judges(document: YamlDocument, judges: list[Any]) -> list[Problem
         known = first.setdefault(label, number)
         if known != number:
             what = (
-                f"two judges have the model `{shown(model)}` (first as "
+                f"two judges have the model `{quotable(model)}` (first as "
                 f"{SEVERAL}[{known}]), and their verdicts could not be told apart"
             )
             hint = "to ask one judge several times, write `evaluation: {passes: 2}`"
@@ -563,7 +563,9 @@ class Config(Shape):
         known |= self.models
         if name in known:
             return known[name]
-        what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
+        what = (
+            f"no model is called `{quotable(name)}`, expected a name in `models` or a target's id"
+        )
         raise InputError(Problem(what, self.path, hint=did_you_mean(name, known)))
 
     def at_pace(self, pace: Pace) -> Config:

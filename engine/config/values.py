@@ -16,7 +16,7 @@ from engine.benchmark import Stance, name_fault
 from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.wording import did_you_mean, shown
+from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 from engine.json_template import FROM_HEADER, path_fault
@@ -101,20 +101,20 @@ def _not_blank(text: str) -> str:
 def _safe_name(name: str) -> str:
     fault = name_fault(name)
     if fault is not None:
-        raise ValueError(f"`{shown(name)}` cannot be a name: {fault}")
+        raise ValueError(f"`{quotable(name)}` cannot be a name: {fault}")
     return name
 
 
 def _header_name(name: str) -> str:
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-        raise ValueError(f"`{shown(name)}` cannot be the name of a header")
+        raise ValueError(f"`{quotable(name)}` cannot be the name of a header")
     return name
 
 
 def _known_effort(word: str) -> str:
     if word not in EFFORTS:
         hint = did_you_mean(word, EFFORTS)
-        raise ValueError(f"found `{shown(word)}`, expected one of {', '.join(EFFORTS)}; {hint}")
+        raise ValueError(f"found `{quotable(word)}`, expected one of {', '.join(EFFORTS)}; {hint}")
     return word
 
 
@@ -135,14 +135,14 @@ def _usable_pace(value: object) -> object:
 def _whom_to_take(word: str) -> str:
     if word not in _SERVED:
         hint = did_you_mean(word, _SERVED)
-        raise ValueError(f"found `{shown(word)}`, expected `any` or `same`; {hint}")
+        raise ValueError(f"found `{quotable(word)}`, expected `any` or `same`; {hint}")
     return word
 
 
 def _stance(value: object) -> object:
     if isinstance(value, str) and value in set(Stance):
         return Stance(value)
-    raise ValueError(f"found `{shown(str(value))}`, expected `adversarial` or `neutral`")
+    raise ValueError(f"found `{quotable(str(value))}`, expected `adversarial` or `neutral`")
 
 
 def _audit_mode(value: object) -> object:
@@ -150,7 +150,7 @@ def _audit_mode(value: object) -> object:
     word = "off" if value is False else value
     if isinstance(word, str) and word in set(UserAuditMode):
         return UserAuditMode(word)
-    raise ValueError(f"found `{shown(str(value))}`, expected `off`, `flag` or `invalidate`")
+    raise ValueError(f"found `{quotable(str(value))}`, expected `off`, `flag` or `invalidate`")
 
 
 def _review_mode(value: object) -> object:
@@ -158,13 +158,13 @@ def _review_mode(value: object) -> object:
     word = "off" if value is False else value
     if isinstance(word, str) and word in set(ReviewMode):
         return ReviewMode(word)
-    raise ValueError(f"found `{shown(str(value))}`, expected `required`, `optional` or `off`")
+    raise ValueError(f"found `{quotable(str(value))}`, expected `required`, `optional` or `off`")
 
 
 def _people(value: object) -> object:
     if isinstance(value, str) and value in set(People):
         return People(value)
-    raise ValueError(f"found `{shown(str(value))}`, expected `compare`, `vote` or `overrule`")
+    raise ValueError(f"found `{quotable(str(value))}`, expected `compare`, `vote` or `overrule`")
 
 
 def _names_of_models(value: object) -> object:
@@ -196,7 +196,7 @@ def _usable_url(url: str) -> str:
 def _path(path: str) -> str:
     fault = path_fault(path)
     if fault is not None:
-        raise ValueError(f"`{shown(path)}` is no path into JSON: {fault}")
+        raise ValueError(f"`{quotable(path)}` is no path into JSON: {fault}")
     return path
 
 
@@ -208,13 +208,15 @@ def _call(name: str) -> str:
     module, colon, function = name.partition(":")
     parts = [*module.split("."), *function.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
-        raise ValueError(f"`{shown(name)}` names no function, expected `package.module:function`")
+        raise ValueError(
+            f"`{quotable(name)}` names no function, expected `package.module:function`"
+        )
     return name
 
 
 def _session(word: str) -> str:
     if word not in SESSIONS:
-        raise ValueError(f"found `{shown(word)}`, expected `none` or `per conversation`")
+        raise ValueError(f"found `{quotable(word)}`, expected `none` or `per conversation`")
     return word
 
 

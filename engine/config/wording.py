@@ -7,7 +7,7 @@ from difflib import SequenceMatcher, get_close_matches
 from typing import Final
 
 
-def shown(text: str) -> str:
+def quotable(text: str) -> str:
     """Text from a file as messages quote it: shortened, and without invisible characters."""
     short = text if len(text) <= 40 else f"{text[:39]}…"
     return "".join(character if character.isprintable() else "�" for character in short)
@@ -17,7 +17,7 @@ SLIP_RATIO: Final = 0.8
 """From this similarity on, an unknown word counts as a typo of a known one."""
 
 
-def nearest(word: str, known: Iterable[str], *, ratio: float = 0.6) -> str | None:
+def nearest_word(word: str, known: Iterable[str], *, ratio: float = 0.6) -> str | None:
     """The known word most similar to `word`, ignoring case; None where none is similar."""
     by_fold = {choice.casefold(): choice for choice in sorted(known)}
     found = get_close_matches(word.casefold()[:200], by_fold, n=1, cutoff=ratio)
@@ -26,7 +26,7 @@ def nearest(word: str, known: Iterable[str], *, ratio: float = 0.6) -> str | Non
 
 def slip_of(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` is a typo of; None where it may be intended as it is."""
-    meant = nearest(word, known, ratio=SLIP_RATIO)
+    meant = nearest_word(word, known, ratio=SLIP_RATIO)
     if meant is not None or len(word) < 3:
         return meant
     return next((choice for choice in known if _one_edit_apart(word.casefold(), choice)), None)
@@ -35,7 +35,7 @@ def slip_of(word: str, known: Iterable[str]) -> str | None:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint: the most similar known word, or a list of all where none is similar."""
     choices = sorted(known)
-    meant = nearest(word, choices)
+    meant = nearest_word(word, choices)
     if meant is not None:
         return f"did you mean `{meant}`?"
     return f"known here: {', '.join(choices)}" if choices else "none is known here"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import name_fault
 from engine.branches import Branch, folder_of
-from engine.config.wording import did_you_mean, shown
+from engine.config.wording import did_you_mean, quotable
 from engine.errors import InputError, Problem
 from engine.files import read_regular
 
@@ -49,7 +49,9 @@ class Workspace:
         """A problem for each folder with a benchmark that cannot be used."""
         return tuple(
             Problem(
-                fault, self.benchmarks_dir / shown(name), hint="rename the folder, or move it away"
+                fault,
+                self.benchmarks_dir / quotable(name),
+                hint="rename the folder, or move it away",
             )
             for name, fault in self._folders()
             if fault is not None
@@ -182,7 +184,7 @@ def find_workspace(start: Path) -> Workspace:
     """The workspace that is or contains `start`. Raises `InputError` where there is none."""
     folder = start.absolute()
     if not _is_folder(folder):
-        raise InputError(Problem("there is no such folder", Path(shown(str(start)))))
+        raise InputError(Problem("there is no such folder", Path(quotable(str(start)))))
     # the nearest first, as a workspace may be inside another one
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_FILE).is_file() or (candidate / BENCHMARKS_FOLDER).is_dir():
@@ -208,7 +210,7 @@ def name_problem(name: str) -> Problem | None:
     fault = name_fault(name)
     if fault is None:
         return None
-    return Problem(f"`{shown(name)}` cannot be the name of a benchmark: {fault}")
+    return Problem(f"`{quotable(name)}` cannot be the name of a benchmark: {fault}")
 
 
 def _may_say(path: Path, key: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from engine.config.wording import shown
+from engine.config.wording import quotable
 from engine.errors import InputError, Problem
 from engine.files import open_regular
 
@@ -92,17 +92,17 @@ class YamlDocument:
     ) -> Problem:
         """A problem with the value at a path, or with its key."""
         place = self.key_place(at) if of_key else self.place(at)
-        return Problem(what, self.path, place.line, place.column, dotted(at) or None, hint)
+        return Problem(what, self.path, place.line, place.column, dotted_path(at) or None, hint)
 
 
-def dotted(at: KeyPath) -> str:
+def dotted_path(at: KeyPath) -> str:
     """`targets[0].id` for `("targets", 0, "id")`."""
     text = ""
     for part in at:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{shown(part)}" if text else shown(part)
+            text += f".{quotable(part)}" if text else quotable(part)
     return text
 
 
@@ -259,7 +259,7 @@ class _Builder:
         # also for what is refused below, so that every problem has a position
         self.positions[at] = _position(event)
         if isinstance(event, yaml.AliasEvent):
-            what = f"`*{shown(str(event.anchor))}` is an alias, and aliases are not taken here"
+            what = f"`*{quotable(str(event.anchor))}` is an alias, and aliases are not taken here"
             self._refuse(event, at, what, hint="write the value out")
             return None
         self._check_anchor(event, at)
@@ -323,26 +323,28 @@ class _Builder:
         # all are refused: aliases of aliases turn a kilobyte into gigabytes, and no configuration
         # needs them
         if event.anchor is not None:
-            what = f"`&{shown(event.anchor)}` is an anchor, and anchors are not taken here"
+            what = f"`&{quotable(event.anchor)}` is an anchor, and anchors are not taken here"
             self._refuse(event, at, what, hint="delete it and write the value out where it is used")
 
     def _check_tag(self, event: Any, at: KeyPath, allowed: set[str]) -> None:
         tag: str | None = event.tag
         if tag is not None and tag != "!" and tag not in allowed:
             tag = tag.replace(_CORE, "!!")
-            what = f"the tag `{shown(tag)}` is not taken here"
+            what = f"the tag `{quotable(tag)}` is not taken here"
             self._refuse(event, at, what, hint="delete it and write the plain value")
 
     def _refuse(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> None:
         line, column = _position(event)
-        self.problems.append(Problem(what, self.path, line, column, dotted(at) or None, hint))
+        self.problems.append(Problem(what, self.path, line, column, dotted_path(at) or None, hint))
         # a file of another kind has a fault on each line, and nobody reads them all
         if len(self.problems) >= 100:
             self._stop(event, (), "there are more problems; reading stopped here")
 
     def _stop(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> NoReturn:
         line, column = _position(event)
-        raise _UnreadableYamlError(Problem(what, self.path, line, column, dotted(at) or None, hint))
+        raise _UnreadableYamlError(
+            Problem(what, self.path, line, column, dotted_path(at) or None, hint)
+        )
 
 
 def _position(event: Any) -> tuple[int, int]:

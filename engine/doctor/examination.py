@@ -12,7 +12,7 @@ from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.doctor.configuration import PartialConfiguration, key_findings, read_workspace
-from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted
+from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted_findings
 from engine.doctor.models import (
     ModelInUse,
     call,
@@ -21,7 +21,7 @@ from engine.doctor.models import (
     models_in_use,
     secrets_of,
 )
-from engine.doctor.reach import destinations, reach
+from engine.doctor.reach import check_reachability, destinations
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
 from engine.errors import InputError
@@ -68,7 +68,7 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
         *model_findings(models, config),
         *_reach_diagnostics(asked, models, config, environment),
     ]
-    return redacted(findings, secrets_of(models, environment))
+    return redacted_findings(findings, secrets_of(models, environment))
 
 
 def _reach_diagnostics(
@@ -84,7 +84,7 @@ async def _ask(
     asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
 ) -> list[Diagnostic]:
     found = await look_at_functions(models, environment, call=asked.call, longest_s=asked.call_s)
-    found += await reach(destinations(models), longest_s=asked.reach_s)
+    found += await check_reachability(destinations(models), longest_s=asked.reach_s)
     if asked.call:
         found += await call(models, prices_of(config), longest_s=asked.call_s)
     return found

@@ -63,7 +63,7 @@ def of_error(area: Area, subject: str, error: InputError) -> list[Diagnostic]:
     ]
 
 
-def redacted(findings: Iterable[Diagnostic], redact: Redactor) -> list[Diagnostic]:
+def redacted_findings(findings: Iterable[Diagnostic], redact: Redactor) -> list[Diagnostic]:
     """The findings with all secrets redacted."""
     return [
         replace(

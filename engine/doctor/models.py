@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from engine.config.schema import Config, ModelSpec, Target
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.values import texts_with_variables
-from engine.config.wording import shown
+from engine.config.wording import quotable
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.models import (
@@ -28,8 +28,8 @@ from engine.pipeline.models import (
 )
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
-from engine.providers.functions.model import unusable
-from engine.providers.http.proxies import exemption, proxy_for
+from engine.providers.functions.model import unusable_reason
+from engine.providers.http.proxies import no_proxy_entry, proxy_for
 from engine.providers.model import Attempt, Finish, Message, MessageRole, Model, TakesSession
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
@@ -198,8 +198,8 @@ def way_to(url: str) -> str:
     """
     proxy = proxy_for(url)
     if proxy is None:
-        entry = exemption(url)
-        return "no proxy" if entry is None else f"no proxy (NO_PROXY has {shown(entry)})"
+        entry = no_proxy_entry(url)
+        return "no proxy" if entry is None else f"no proxy (NO_PROXY has {quotable(entry)})"
     parts = urlsplit(proxy)
     port = "" if parts.port is None else f":{parts.port}"
     return f"by the proxy {parts.scheme}://{parts.hostname}{port}"
@@ -336,7 +336,7 @@ async def look_at_functions(
         target = model.spec
         if not isinstance(target, Target) or target.call is None:
             continue
-        why = await unusable(function_place(target.call, environment))
+        why = await unusable_reason(function_place(target.call, environment))
         if why is not None:
             sentence, remedy = f"cannot be called: {why}", "see `call` in config.yaml"
             found.append(Diagnostic(Area.MODELS, target.label, Severity.PROBLEM, sentence, remedy))

@@ -34,7 +34,7 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.pipeline.models import function_place
 from engine.providers.attempts import Cause, describe, refuses_key, transport_failure
-from engine.providers.functions.model import unusable
+from engine.providers.functions.model import unusable_reason
 from engine.providers.http.connector import no_trust
 from engine.providers.http.transport import Fault
 
@@ -187,7 +187,7 @@ async def _not_callable(
     """A problem for each function that cannot be imported, with its place in the configuration. One
     at a time, as a module may need much memory."""
     for call in calls:
-        why = await unusable(function_place(call, environment))
+        why = await unusable_reason(function_place(call, environment))
         if why is not None:
             document = read_yaml(path)
             for number, target in enumerate(document.data.get("targets", [])):

@@ -109,7 +109,9 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
         )
 
 
-async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Diagnostic]:
+async def check_reachability(
+    places: Sequence[Destination], *, longest_s: float
+) -> list[Diagnostic]:
     """Ask all concurrently; the findings are in the order of the places."""
     if not places:
         return []

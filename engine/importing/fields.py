@@ -76,7 +76,7 @@ def text(row: ForeignObject, key: str) -> str | None:
     return str(value) if is_number else None
 
 
-def objects(value: object) -> list[dict[str, Any]]:
+def objects_in(value: object) -> list[dict[str, Any]]:
     """Return the objects in a list; empty if it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
@@ -141,16 +141,16 @@ def usage_of(value: ForeignObject) -> Usage | None:
     """Read usage as that of one call, in US dollars and tokens; None if nothing is known."""
     known = Usage(
         1,
-        whole(value.get("input_tokens")),
+        whole_number(value.get("input_tokens")),
         None,
-        whole(value.get("output_tokens")),
+        whole_number(value.get("output_tokens")),
         amount(value.get("cost")),
     )
     empty = known.input_tokens is None and known.output_tokens is None and known.cost_usd is None
     return None if empty else known
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """Return a count, rounded; None if the value is not one."""
     found = amount(value)
     return None if found is None else round(found)
@@ -316,7 +316,7 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(member)
 
 
-def cleaned(text: str, secrets: frozenset[str]) -> str:
+def without_texts(text: str, secrets: frozenset[str]) -> str:
     """Replace these secrets wherever they occur in a text."""
     for secret in secrets:
         text = text.replace(secret, REMOVED)

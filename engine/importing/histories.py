@@ -15,7 +15,14 @@ from typing import Any, Final, TypeVar
 
 from engine.benchmark import Metric, Role, Stage, State, Track, Usage, When
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import ForeignObject, UnfitError, amount, objects, text, whole
+from engine.importing.fields import (
+    ForeignObject,
+    UnfitError,
+    amount,
+    objects_in,
+    text,
+    whole_number,
+)
 from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
 from engine.store.codec import storable
@@ -98,7 +105,7 @@ class RowHistories:
     def apart(self) -> Iterator[tuple[RowLocation, ForeignObject]]:
         """Yield conversations that are not in `conversations.json`."""
         for unit, row in list(self._units.items()):
-            if objects(row.get("apart")):
+            if objects_in(row.get("apart")):
                 yield self._locations[unit], row
 
     def left(self) -> Iterator[RowHistory]:
@@ -164,7 +171,7 @@ class RowHistory:
         """The calls; None if none are listed."""
         if "calls" not in self.row:
             return None
-        found = map(self._call, objects(self.row["calls"]))
+        found = map(self._call, objects_in(self.row["calls"]))
         return [call for call in found if call is not None]
 
     @property
@@ -172,7 +179,7 @@ class RowHistory:
         """The settled states; None if none are listed."""
         if "work" not in self.row:
             return None
-        found = map(self._state, objects(self.row["work"]))
+        found = map(self._state, objects_in(self.row["work"]))
         return [state for state in found if state is not None]
 
     def _call(self, one: Mapping[str, Any]) -> AttemptRow | None:
@@ -188,17 +195,17 @@ class RowHistory:
             role=role,
             model=model,
             outcome=outcome,
-            status=whole(one.get("status")),
-            duration_ms=whole(one.get("duration_ms")) or 0,
+            status=whole_number(one.get("status")),
+            duration_ms=whole_number(one.get("duration_ms")) or 0,
             usage=Usage(
                 1,
-                whole(one.get("input_tokens")),
-                whole(one.get("cached_tokens")),
-                whole(one.get("output_tokens")),
+                whole_number(one.get("input_tokens")),
+                whole_number(one.get("cached_tokens")),
+                whole_number(one.get("output_tokens")),
                 amount(one.get("cost_usd")),
             ),
             detail=text(one, "detail"),
-            first_token_ms=whole(one.get("first_token_ms")),
+            first_token_ms=whole_number(one.get("first_token_ms")),
             served=text(one, "served"),
             is_other=one.get("other") == 1,
             route=text(one, "route"),
@@ -227,7 +234,7 @@ class RowHistory:
             return list(takes)
         told = {
             one["take"]: one
-            for one in objects(self.row.get("takes"))
+            for one in objects_in(self.row.get("takes"))
             if isinstance(one.get("take"), int)
         }
         return [
@@ -279,7 +286,7 @@ def _depends(row: ForeignObject) -> Depends | None:
 
 
 def _review_items(value: object) -> Iterator[ReviewItem]:
-    for one in objects(value):
+    for one in objects_in(value):
         kind, name, digest = (text(one, key) for key in ("kind", "id", "digest"))
         was = one.get("was")
         if kind in _KINDS and name is not None and digest is not None:

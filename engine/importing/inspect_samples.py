@@ -11,9 +11,15 @@ from typing import Any, Final
 
 from engine.benchmark import StopReason, base_id
 from engine.importing.fields import OURS, PARTIAL, UNKNOWN, fitting_name
-from engine.importing.inspect_scores import LoggedMetrics, given
+from engine.importing.inspect_scores import LoggedMetrics, given_values
 from engine.importing.inspect_shapes import InspectResults, InspectSample
-from engine.importing.inspect_speech import AUDITOR, TARGET, AlternatingTurns, asked, spoken
+from engine.importing.inspect_speech import (
+    AUDITOR,
+    TARGET,
+    AlternatingTurns,
+    alternating_turns,
+    subject_of_sample,
+)
 
 _EXPORTER: Final = "crosswind"
 _SOURCES: Final = frozenset({"openai", "anthropic"})
@@ -98,7 +104,7 @@ def kept_of(
         notes["samples that are there twice, taken once"] += 1
         return None
     benchmark.seen.add(mark)
-    said = spoken(sample, about.model_roles or {})
+    said = alternating_turns(sample, about.model_roles or {})
     if len(said.transcript) < 2:
         cut_off = sample.error is not None
         notes[_FAILED_BEFORE if cut_off else _NOT_BOTH] += 1
@@ -198,7 +204,7 @@ def _foreign_sample(
 ) -> dict[str, Any] | None:
     """Convert another sample; None if it has no score, and so no metric for its scenario."""
     scores: list[dict[str, Any]] = []
-    for one in given(sample):
+    for one in given_values(sample):
         measured = None if isinstance(one.value, dict | list) else benchmark.metrics.of(one, about)
         if measured is None:
             benchmark.notes["scores that are lists, or of too many metrics, left out"] += 1
@@ -215,7 +221,7 @@ def _foreign_sample(
         return None
     scenario: dict[str, Any] = {
         "persona": _NOT_TOLD,
-        "user_goal": asked(sample)[:_LONGEST].strip() or _NOT_TOLD,
+        "user_goal": subject_of_sample(sample)[:_LONGEST].strip() or _NOT_TOLD,
         "latent_adversarial_goal": _NOT_TOLD,
         "landmarks": [],
         "demographic": {},

@@ -39,7 +39,7 @@ class ScorerValue:
         return self.scorer if self.part is None else self.part
 
 
-def given(sample: InspectSample) -> Iterator[ScorerValue]:
+def given_values(sample: InspectSample) -> Iterator[ScorerValue]:
     """Yield each value of a sample's scores."""
     for scorer, score in (sample.scores or {}).items():
         parts = score.value if isinstance(score.value, dict) else {None: score.value}

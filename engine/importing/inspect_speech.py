@@ -53,7 +53,7 @@ class AlternatingTurns:
         return " ".join(told) or None
 
 
-def spoken(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
+def alternating_turns(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
     """Return the conversation of user and target, even if the log is mainly about an auditor."""
     said, result = sample.messages, AlternatingTurns()
     if TARGET in roles:
@@ -151,7 +151,7 @@ def _text(message: LoggedMessage) -> str:
     return message.content or ""
 
 
-def asked(sample: InspectSample) -> str:
+def subject_of_sample(sample: InspectSample) -> str:
     """Return what the sample is about: its input, or the last message of the user in that."""
     if isinstance(sample.input, str):
         return sample.input

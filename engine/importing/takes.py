@@ -15,10 +15,10 @@ from engine.importing.fields import (
     UNKNOWN,
     ForeignObject,
     UnfitError,
-    cleaned,
-    objects,
+    objects_in,
     target_model,
     text,
+    without_texts,
 )
 from engine.importing.verdicts import VerdictRules, verdicts_of
 from engine.store.bulk import GIVEN_LATER, PlainMessages, WholeTake
@@ -123,7 +123,7 @@ def _content(value: object, index: int, key: str) -> str | None:
 
 def _encode_without_secrets(text: str, secrets: frozenset[str]) -> bytes:
     if secrets:
-        text = cleaned(text, secrets)
+        text = without_texts(text, secrets)
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -302,7 +302,7 @@ def listed_takes(
     listed: object, metric_id: str, rules: VerdictRules, secrets: frozenset[str]
 ) -> Iterator[FileTake]:
     """Yield the takes that our own files list completely. Raises `UnfitError`."""
-    for one in objects(listed):
+    for one in objects_in(listed):
         transcript = read_transcript(one.get("transcript"), ours=one, secrets=secrets)
         take = FileTake(
             number=_take_number(one),
@@ -316,7 +316,7 @@ def listed_takes(
             checks=tuple(_checks(one, secrets)),
         )
         if take.finished:
-            take.judge(verdicts_of(objects(one.get("verdicts")), metric_id, rules))
+            take.judge(verdicts_of(objects_in(one.get("verdicts")), metric_id, rules))
         yield take
 
 
@@ -332,8 +332,8 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
     if not isinstance(told.get("user_faults"), list):
         return None
     return tuple(
-        UserFault(FaultKind(kind), turn, cleaned(detail, secrets))
-        for one in objects(told["user_faults"])
+        UserFault(FaultKind(kind), turn, without_texts(detail, secrets))
+        for one in objects_in(told["user_faults"])
         if (kind := text(one, "kind")) in set(FaultKind)
         and type(turn := one.get("turn")) is int
         and 0 < turn < 2**31
@@ -343,7 +343,7 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
 
 def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
     """Read checks from our own files; what is not in our format is left out."""
-    for one in objects(told.get("checks")):
+    for one in objects_in(told.get("checks")):
         kind, model = text(one, "kind"), text(one, "model")
         if kind not in set(CheckKind) or model is None:
             continue
@@ -353,13 +353,13 @@ def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckR
             kind=CheckKind(kind),
             model=storable(model),
             answers=tuple(_check_answers(one, secrets)),
-            unusable=None if unusable is None else cleaned(unusable, secrets),
+            unusable=None if unusable is None else without_texts(unusable, secrets),
             served_by=None if served_by is None else storable(served_by),
         )
 
 
 def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckAnswer]:
-    for one in objects(told.get("answers")):
+    for one in objects_in(told.get("answers")):
         turn = one.get("turn")
         fits = turn is None or (type(turn) is int and 0 < turn < 2**31)
         match one:
@@ -370,7 +370,9 @@ def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator
                 "quote": str(quote),
             }:
                 if fits:
-                    about, said, quote = (cleaned(words, secrets) for words in (about, said, quote))
+                    about, said, quote = (
+                        without_texts(words, secrets) for words in (about, said, quote)
+                    )
                     yield CheckAnswer(about, turn, said, holds, quote)
             case _:
                 pass
@@ -378,4 +380,4 @@ def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator
 
 def _detail(told: Mapping[str, Any], secrets: frozenset[str]) -> str | None:
     detail = text(told, "detail")
-    return None if detail is None else cleaned(detail, secrets)
+    return None if detail is None else without_texts(detail, secrets)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 from engine.benchmark import Track
-from engine.importing.fields import OURS, UNKNOWN, ForeignObject, answer, objects, passed, text
+from engine.importing.fields import OURS, UNKNOWN, ForeignObject, answer, objects_in, passed, text
 from engine.jury import Jury
 from engine.store.bulk import GIVEN_LATER
 from engine.store.codec import storable
@@ -117,7 +117,7 @@ def _justification(row: ForeignObject) -> str:
 
 def _history_of(row: ForeignObject) -> list[dict[str, Any]]:
     ours = row.get(OURS)
-    return objects(ours.get("verdicts")) if isinstance(ours, dict) else []
+    return objects_in(ours.get("verdicts")) if isinstance(ours, dict) else []
 
 
 def _history(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
@@ -161,7 +161,7 @@ def _served_by(one: Mapping[str, Any]) -> str | None:
 
 
 def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:
-    for quote in objects(one.get("quotes")):
+    for quote in objects_in(one.get("quotes")):
         if isinstance(quote.get("text"), str):
             turn = quote.get("turn")
             yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)

@@ -20,7 +20,7 @@ from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.jury import HUMAN, Jury, People, newest, what_counts
+from engine.jury import HUMAN, Jury, People, newest_votes, what_counts
 from engine.pipeline.labels import JudgedConversation, Labels, judged_conversations, labels_of
 from engine.scripted import is_script
 from engine.statistics.clusters import SharedTranscripts
@@ -163,14 +163,14 @@ class LabelledJudges:
             one.metric.track,
             one.present,
             one.present if judge == COUNTING else self._majority_vote(one, given, judge),
-            first_turn(newest(given)),
+            first_turn(newest_votes(given)),
         )
 
     def _majority_vote(
         self, one: JudgedConversation, given: Sequence[Verdict], judge: str
     ) -> bool | None:
         """Whether this judge finds the behaviour present, by the majority of its passes."""
-        passed = what_counts(newest(given), replace(self.jury, judges=(judge,)))
+        passed = what_counts(newest_votes(given), replace(self.jury, judges=(judge,)))
         return None if passed is None else passed is one.metric.track.passes(present=True)
 
     def _labelled(self, rows: Mapping[tuple[int, str], JudgedRow]) -> list[LabelledRow]:

@@ -250,7 +250,7 @@ class Claims:
 T = TypeVar("T")
 
 
-async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def run_together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run the jobs concurrently; return their results in order. No job outlives this call."""
     async with side_by_side() as group:
         tasks = [group.create_task(job) for job in jobs]

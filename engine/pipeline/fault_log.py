@@ -21,7 +21,7 @@ MOST_PRINTED: Final = 256 * 1024
 """The most characters printed by a workspace's functions that are kept of one run."""
 
 
-def trace(error: BaseException) -> str:
+def traceback_text(error: BaseException) -> str:
     """The traceback of an error without any values: they may contain model text or a key."""
     return "".join(traceback.format_tb(error.__traceback__, -_LINES))
 
@@ -37,7 +37,7 @@ class FaultLog:
 
     def keep(self, what: str, error: BaseException) -> None:
         """Log a bug. Never raises: a full disk must not end a run for want of a log."""
-        kind, where = type(error).__name__, trace(error)
+        kind, where = type(error).__name__, traceback_text(error)
         said = "as above" if where in self._shown else f"\n{where}"
         self._shown.add(where)
         self._write(f"a bug in Crosswind failed {what}: {kind}, {said.rstrip()}")

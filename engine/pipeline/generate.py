@@ -21,7 +21,7 @@ from engine.benchmark import (
 from engine.config.benchmark_file import write_metrics
 from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.control import StopRequested, together
+from engine.pipeline.control import StopRequested, run_together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import (
     Order,
@@ -347,7 +347,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
                 return 0  # the other rows in work are finished, because they are paid for
         ids = [(base, sid) for base in written for sid in plan.variants_of(base.id, bench)]
         bench.queue(Stage.GEN_SCENARIOS, [(sid, None) for _, sid in ids])
-        return sum(await together(variant(base, sid) for base, sid in ids))
+        return sum(await run_together(variant(base, sid) for base, sid in ids))
 
     async def variant(base: Scenario, sid: str) -> int:
         async with gate.hold():
@@ -360,7 +360,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
                 return 0
 
     return sum(
-        await together(
+        await run_together(
             [
                 *(metric(metric_id, numbers) for metric_id, numbers in plan.bases.items()),
                 *(variant(stored[base], sid) for base, ids in standing.items() for sid in ids),

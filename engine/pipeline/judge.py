@@ -9,7 +9,7 @@ from typing import Final
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
-from engine.jury import HUMAN, Jury, newest, verdict_to_show, what_counts
+from engine.jury import HUMAN, Jury, newest_votes, verdict_to_show, what_counts
 from engine.pipeline.check import CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
@@ -202,7 +202,7 @@ class JudgingPlanner:
 
     def _missing(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
-        given = {_voter(verdict) for verdict in newest(judged) if _is_answer(verdict)}
+        given = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
         tried = {_voter(verdict) for verdict in judged}
         asked = {asking.voter: asking for asking in self.askings}
         if given and tried.isdisjoint(asked) and not self._named:
@@ -229,7 +229,7 @@ class JudgingPlanner:
         """What has changed since each asking's newest valid verdict. Where no configured judge has
         judged, all askings are compared with the newest verdict of anybody; not for a named judge
         or a replay, to which other verdicts do not matter."""
-        given = [verdict for verdict in newest(verdicts) if _is_model(verdict)]
+        given = [verdict for verdict in newest_votes(verdicts) if _is_model(verdict)]
         mine = {_voter(verdict): verdict for verdict in given}
         of_today = [asking for asking in self.askings if asking.voter in mine]
         pairs = [(asking, mine[asking.voter]) for asking in of_today]
@@ -372,7 +372,7 @@ def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) ->
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 
-def recounted(stored: StoredConversations, jury: Jury) -> Iterator[Verdict]:
+def recounted_verdicts(stored: StoredConversations, jury: Jury) -> Iterator[Verdict]:
     """Yield a restated verdict for each conversation whose counting result differs from the stored
     one, because the configured judges have changed since."""
     for take, verdicts in stored.counting.values():

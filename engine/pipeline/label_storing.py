@@ -28,7 +28,7 @@ from engine.pipeline.labels import (
     judged_conversations,
     label_verdict,
     labels_of,
-    withdrawn,
+    withdrawal_of,
 )
 from engine.pipeline.run import Pipeline
 from engine.store.reader import Reader
@@ -108,7 +108,7 @@ def _labelled(
         except InputError as error:
             problems += error.problems
             continue
-        rows.append(row if label.said is not None else withdrawn(row, config.jury))
+        rows.append(row if label.said is not None else withdrawal_of(row, config.jury))
     if problems:
         raise InputError(problems)
     return rows
@@ -151,7 +151,7 @@ def _taken_back(
     ]
     if not mine or mine[-1].unscored == WITHDRAWN:
         raise InputError(Problem(f"{decision.by} has decided nothing there that could be undone"))
-    return withdrawn(mine[-1], config.jury)
+    return withdrawal_of(mine[-1], config.jury)
 
 
 def not_disputed(benchmark: str, conversation: str) -> InputError:

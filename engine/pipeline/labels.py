@@ -23,7 +23,7 @@ from engine.pipeline.judge import pressed_from
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.standing import StoredConversations
-from engine.stages.evaluate import depends, holds
+from engine.stages.evaluate import behaviour_holds, depends
 from engine.statistics.design import stratified_sample
 from engine.store.reader import Reader
 from engine.store.tables import LabelItem, LabelSampleRow, MessageRow, Quote, Verdict
@@ -248,7 +248,7 @@ def label_verdict(
     )
 
 
-def withdrawn(label: Verdict, jury: Jury) -> Verdict:
+def withdrawal_of(label: Verdict, jury: Jury) -> Verdict:
     """Build the row that takes a label back."""
     return replace(
         label,
@@ -290,7 +290,7 @@ def _presence_of_label(
         )
     if metric.when is When.ANYWHERE:
         return True, None
-    return holds(metric.when, marks, pressed), None
+    return behaviour_holds(metric.when, marks, pressed), None
 
 
 def _depends(metric: Metric, messages: Sequence[MessageRow]) -> dict[str, str]:

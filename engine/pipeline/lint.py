@@ -11,7 +11,7 @@ from engine.config.schema import ModelSpec
 from engine.errors import ModelError
 from engine.lint import LintFinding
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.control import StopRequested, together
+from engine.pipeline.control import StopRequested, run_together
 from engine.pipeline.files import with_edits
 from engine.pipeline.generate import bases_of
 from engine.pipeline.ranges import Calls, Range
@@ -44,7 +44,7 @@ async def read_by_model(
     metrics and scenarios. Closes the pipeline."""
     reading = LintReading()
     try:
-        await together(
+        await run_together(
             work
             for one in benches
             for work in _reading_jobs(reading, pipeline.bench(one.definition), spec)

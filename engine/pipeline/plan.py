@@ -483,7 +483,7 @@ def price_plan(plan: RunPlan, estimator: Estimator) -> PricedPlan:
     return PricedPlan(plan, [estimator.estimate(calls.parts) for calls in plan.calls])
 
 
-def quoted(order: Order, estimate: CostEstimate, config: Config, *, unasked: bool) -> Order:
+def with_quote(order: Order, estimate: CostEstimate, config: Config, *, unasked: bool) -> Order:
     """The order with its quote; unchanged where nothing is paid for.
 
     The quote is binding, except if the run has a budget or, with `unasked`, the person wants no

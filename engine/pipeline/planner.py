@@ -201,10 +201,10 @@ CENT: Final = 0.01
 
 
 def calls_words(amount: Range) -> str:
-    return counted(amount, "call")
+    return count_words(amount, "call")
 
 
-def counted(amount: Range, noun: str) -> str:
+def count_words(amount: Range, noun: str) -> str:
     words = number_words(amount)
     return f"{words} {noun}" + ("" if words == "1" else "s")
 

@@ -20,7 +20,7 @@ from engine.benchmark import ConversationKey, Role, Speaker, Stage
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.identity import digest
-from engine.jury import HUMAN, counting
+from engine.jury import HUMAN, counting_votes
 from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
 from engine.pipeline.play import TakeInputs, WantedConversation, wanted_conversations
@@ -76,7 +76,7 @@ def provenances(
     for key in stored.counting.keys() & asked:
         take, verdicts = stored.counting[key]
         checks = stored.newest_checks(take.seq)
-        found[key.target_id].add(take, counting(verdicts, config.jury), checks)
+        found[key.target_id].add(take, counting_votes(verdicts, config.jury), checks)
     served = reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())
     return {
@@ -104,7 +104,7 @@ def unrecorded(
     given = [
         verdict
         for _, verdicts in counted
-        for verdict in counting(verdicts, config.jury)
+        for verdict in counting_votes(verdicts, config.jury)
         if verdict.source != HUMAN
     ]
     return UnrecordedPrompts(
@@ -219,6 +219,8 @@ def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[
     found: dict[int, Stale] = {}
     for one in wanted_conversations(definition, config, reader):
         take, verdicts = stored.counting.get(one.key, (None, ()))
-        if take is not None and (stale := finder.of(one, take, counting(verdicts, config.jury))):
+        if take is not None and (
+            stale := finder.of(one, take, counting_votes(verdicts, config.jury))
+        ):
             found[take.seq] = stale
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.analysis.figures import Analysis
-from engine.analysis.onset import OnsetCurve, OnsetObservation, courses, since
+from engine.analysis.onset import OnsetCurve, OnsetObservation, onset_curves, since
 from engine.analysis.overall import overall
 from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import Track, When
@@ -17,14 +17,14 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
-from engine.jury import Jury, counting, what_counts
+from engine.jury import Jury, counting_votes, what_counts
 from engine.pipeline.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import counted_of
 from engine.pipeline.standing import StoredConversations
 from engine.pipeline.validation import report_of, validations
-from engine.stages.evaluate import holds
+from engine.stages.evaluate import behaviour_holds
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.tables import Verdict
@@ -67,7 +67,7 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
         return Report(
             counted_of(definition, own, reader, wanted, stored).analysis,
             tuple(_validated(workspace, config, benchmark, reader)),
-            tuple(courses(sightings, own.generation.turns)),
+            tuple(onset_curves(sightings, own.generation.turns)),
             None if labelled is None else labelled.report(),
         )
 
@@ -90,7 +90,7 @@ def _onset_observations(
         passed = what_counts(verdicts, jury)
         if take is None or passed is None:
             continue
-        votes = [vote for vote in counting(verdicts, jury) if vote.passed is passed]
+        votes = [vote for vote in counting_votes(verdicts, jury) if vote.passed is passed]
         is_present = passed is (one.metric.track is Track.POSITIVE)
         present = _by_marks(take.seq, votes, reader) or _by_quotes(votes, is_present=is_present)
         yield OnsetObservation(one.key.target_id, one.metric.track, present)
@@ -104,7 +104,10 @@ def _by_marks(take: int, votes: Sequence[Verdict], reader: Reader) -> Sequence[b
     if any(when is When.UNDER_PRESSURE for when, _ in marked):
         pressed = pressed_from(reader.messages(take), reader.turns_without_pressure(take))
     turns = range(1, max((len(marks) for _, marks in marked), default=0) + 1)
-    return [any(holds(when, marks[:turn], pressed) for when, marks in marked) for turn in turns]
+    return [
+        any(behaviour_holds(when, marks[:turn], pressed) for when, marks in marked)
+        for turn in turns
+    ]
 
 
 def _by_quotes(votes: Sequence[Verdict], *, is_present: bool) -> Sequence[bool] | None:

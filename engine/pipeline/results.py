@@ -27,9 +27,9 @@ from engine.jury import (
     HUMAN,
     TIED,
     Jury,
-    counting,
+    counting_votes,
     headline,
-    newest,
+    newest_votes,
     verdict_to_show,
     what_counts,
     why_unscored,
@@ -154,7 +154,7 @@ def _outcome(
     look: _ConversationStatus | None = None,
 ) -> Outcome:
     take, verdicts = stored.counting.get(one.key, (None, ()))
-    votes = counting(verdicts, jury)
+    votes = counting_votes(verdicts, jury)
     stale, exposed, unscored = UP_TO_DATE, None, None
     if look is not None and take is not None:
         exposed = look.exposed(one, take)
@@ -192,7 +192,7 @@ def _votes(
     counting = {vote.seq for vote in counted}
     return tuple(
         CastVote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
-        for vote in newest(verdicts)
+        for vote in newest_votes(verdicts)
         if vote.metric_id == metric_id and (vote.source != HUMAN or vote.seq in counting)
     )
 
@@ -310,7 +310,7 @@ def _other_judges(
     """Judges that count in place of the configured ones, and in how many conversations."""
     found: Counter[str] = Counter()
     for key in stored.counting.keys() & asked:
-        votes = counting(stored.counting[key][1], jury)
+        votes = counting_votes(stored.counting[key][1], jury)
         models = {vote.judge for vote in votes if vote.source != HUMAN}
         if not any(jury.holds(vote) for vote in votes):
             found.update(models)

@@ -15,7 +15,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
-from engine.pipeline.control import StopRequested, side_by_side, together
+from engine.pipeline.control import StopRequested, run_together, side_by_side
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
     do_metrics,
@@ -23,7 +23,7 @@ from engine.pipeline.generate import (
     plan_metrics,
     plan_scenarios,
 )
-from engine.pipeline.judge import JudgingPlanner, PlannedJudging, give_verdicts, recounted
+from engine.pipeline.judge import JudgingPlanner, PlannedJudging, give_verdicts, recounted_verdicts
 from engine.pipeline.order import Order
 from engine.pipeline.play import (
     ConversationPlanner,
@@ -33,7 +33,7 @@ from engine.pipeline.play import (
     play,
 )
 from engine.pipeline.rewriting import write_again
-from engine.pipeline.standing import StoredConversations, settled
+from engine.pipeline.standing import StoredConversations, outdated_states
 
 T = TypeVar("T")
 
@@ -194,7 +194,7 @@ class BenchmarkRun:
         wanted = self._wanted_conversations()
         stored = StoredConversations.of(self.bench.reader, self.bench.name)
         if not self.beside:
-            self.bench.store.tell(*recounted(stored, self.bench.config.jury))
+            self.bench.store.tell(*recounted_verdicts(stored, self.bench.config.jury))
         talk = ConversationPlanner(self.bench, self.order, stored)
         judging = JudgingPlanner(self.bench, self.order, self.evaluator, stored)
         stages = self.order.stages
@@ -273,7 +273,7 @@ class BenchmarkRun:
         self.bench.store.tell(
             *(
                 self.bench.state_row(stage, row.unit, state, target=row.target)
-                for row, state in settled(
+                for row, state in outdated_states(
                     rows, wanted=wanted, planned=planned, made=made, complete=complete
                 )
             )
@@ -300,7 +300,7 @@ class BenchmarkRun:
             await verdicts.close()
 
         judge_all = self._hand_out(Stage.EVALUATE, verdicts, self._judge, lambda one: one.calls)
-        await together([talk_all(), judge_all])
+        await run_together([talk_all(), judge_all])
 
     async def _hand_out(
         self,

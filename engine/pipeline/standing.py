@@ -54,7 +54,7 @@ class StoredConversations:
                 yield key
 
 
-def settled(
+def outdated_states(
     rows: Iterable[StateRow],
     *,
     wanted: set[str],

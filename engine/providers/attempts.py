@@ -187,7 +187,7 @@ _BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
 }
 
 
-def sort(failure: Failure) -> FailureKind:
+def classify(failure: Failure) -> FailureKind:
     """Classify a failure by its cause if that suffices, else by the server's words, else by the
     status."""
     kind = _BY_CAUSE.get(failure.cause)
@@ -290,7 +290,7 @@ def concerns_account(failure: Failure) -> bool:
     So does that of an overloaded server, and that of a limit which the message ties to the key. Any
     other rate limit is the model's own, and so is a wait for a server behind a gateway.
     """
-    if sort(failure) is FailureKind.RATE_LIMITED:
+    if classify(failure) is FailureKind.RATE_LIMITED:
         return _OF_THE_KEY.search(failure.message) is not None
     return failure.status not in {502, 504}
 

@@ -131,7 +131,7 @@ _OUT_OF_RANGE: Final = re.compile(
 )
 
 
-def lesson(
+def adaptation_from(
     failure: Failure,
     kind: FailureKind,
     learned: ModelCapabilities,

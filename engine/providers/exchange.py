@@ -25,7 +25,7 @@ from engine.providers.protocols.base import (
     InStreamError,
     ReplyParser,
     ThoughtSplitter,
-    unopened,
+    split_unopened_thought,
 )
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.retry import RetryPolicy
@@ -79,7 +79,7 @@ class ReplyBuffer:
         if self._half:
             self._half = ""
             self._emit_text("\ufffd")
-        found = unopened("".join(self.spoken))
+        found = split_unopened_thought("".join(self.spoken))
         if found is not None:
             thought, words = found
             self.splitter.thoughts.append(thought)

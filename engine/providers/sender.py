@@ -14,14 +14,21 @@ from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, JsonFallback, StandingFailure
 from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
-from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
+from engine.providers.attempts import (
+    Cause,
+    Failure,
+    FailureKind,
+    classify,
+    concerns_account,
+    describe,
+)
 from engine.providers.capabilities import (
     FEWEST,
     Adaptation,
     ModelCapabilities,
     Step,
     TokenLimits,
-    lesson,
+    adaptation_from,
     room_in,
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
@@ -193,7 +200,7 @@ class _Call:
             if failure.cause is Cause.AGENT_LOST:
                 self._count_lost_worker(failure)
                 continue
-            kind = sort(failure)
+            kind = classify(failure)
             # before learning: a transcript that is too long is no reason to ask differently
             if kind in _ANSWERS:
                 return self._reply(result, _ANSWERS[kind])
@@ -328,7 +335,7 @@ class _Call:
             result.failure = replace(result.failure, cause=Cause.LIMIT)
         # watchers must not keep showing text that no message will contain
         result.reply.void()
-        return sort(result.failure).outcome
+        return classify(result.failure).outcome
 
     def _report(self, outcome: str, result: CallResult, began: float) -> None:
         failure, first = result.failure, result.reply.first_token_at
@@ -438,7 +445,7 @@ class _Call:
         if not self.sender.adapts:
             return False
         dialect, ask = self.sender.dialect, self.ask
-        learned = lesson(
+        learned = adaptation_from(
             failure,
             kind,
             ask.learned,
@@ -604,7 +611,7 @@ def _is_undelivered(failure: Failure, kind: FailureKind) -> bool:
 def _signal(result: CallResult) -> Signal:
     if result.failure is None:
         return Signal.WELL
-    match sort(result.failure):
+    match classify(result.failure):
         # the server did its part; the model wrote prose
         case FailureKind.NO_JSON:
             return Signal.WELL

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final
 
-from engine.analysis.comparability import undelivered
+from engine.analysis.comparability import undelivered_landmarks
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
 from engine.display import clean, one_line
 from engine.jury import Jury, what_counts, why_unscored
@@ -20,12 +20,12 @@ from engine.scripted import scripted_note
 from engine.store.mirror_rows import (
     RARE_OF_VERDICT,
     check_values,
-    known,
     message_values,
     parts_of,
     scenario_values,
     take_values,
     verdict_values,
+    without_unknown,
 )
 from engine.store.reader import Reader
 from engine.store.records import others_of, others_who_spoke
@@ -59,7 +59,7 @@ class Conversation:
         if self.scenario is None or not self.take.finished or is_neutral:
             return []
         turns = max((message.turn for message in self.messages), default=0)
-        return undelivered(self.scenario.landmarks, turns)
+        return undelivered_landmarks(self.scenario.landmarks, turns)
 
     @property
     def scripted(self) -> bool:
@@ -181,11 +181,11 @@ def _checks(one: Conversation) -> dict[str, Any]:
 def _message(message: MessageRow) -> dict[str, Any]:
     own = "landmark thought" if message.speaker is Speaker.USER else "finish reasoning"
     values = message_values(message, f"role content turn served_by {own}")
-    return known(values, "served_by", "reasoning")
+    return without_unknown(values, "served_by", "reasoning")
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return known(verdict_values(verdict, f"metric_id {_JUDGED}"), *RARE_OF_VERDICT)
+    return without_unknown(verdict_values(verdict, f"metric_id {_JUDGED}"), *RARE_OF_VERDICT)
 
 
 _JUDGED: Final = (
@@ -203,7 +203,9 @@ def shown_take(one: Conversation) -> dict[str, Any]:
         "scenario": None if one.scenario is None else asdict(one.scenario),
         "landmarks_never_delivered": [mark.turn for mark in one.never_delivered],
         "transcript": [message_values(message, said) for message in one.messages],
-        "verdicts": [known(verdict_values(verdict, _JUDGED), "label") for verdict in one.verdicts],
+        "verdicts": [
+            without_unknown(verdict_values(verdict, _JUDGED), "label") for verdict in one.verdicts
+        ],
         **_checks(one),
     }
 
@@ -319,7 +321,7 @@ def _escape_line_start(line: str) -> str:
     return "&nbsp;" * (len(line) - len(line.lstrip(" "))) + rest
 
 
-def quoted(text: str) -> list[str]:
+def quoted_block(text: str) -> list[str]:
     """Foreign text as lines of a block quote that nothing in it can end; its line breaks stay."""
     lines = _shown_lines(text)
     return [
@@ -386,7 +388,7 @@ def _scenario_lines(one: Conversation) -> Iterator[str]:
     }
     yield "## Scenario"
     for name, text in parts.items():
-        yield from ("", f"{name}:", "", *quoted(text))
+        yield from ("", f"{name}:", "", *quoted_block(text))
     if one.scenario.demographic:
         people = ", ".join(f"{axis}: {value}" for axis, value in one.scenario.demographic.items())
         yield from ("", f"Demographic: {escaped(one_line(people))}")
@@ -399,11 +401,11 @@ def _message_lines(message: MessageRow) -> list[str]:
     lines = ["", f"### Turn {message.turn}, {who}{other}"]
     if message.landmark:
         lines += ("", f"Landmark: {escaped(one_line(message.landmark, 2000))}")
-    lines += ("", *quoted(message.text))
+    lines += ("", *quoted_block(message.text))
     if message.thought:
-        lines += ("", "Thought:", "", *quoted(message.thought))
+        lines += ("", "Thought:", "", *quoted_block(message.thought))
     if message.reasoning:
-        lines += ("", "Reasoning:", "", *quoted(message.reasoning))
+        lines += ("", "Reasoning:", "", *quoted_block(message.reasoning))
     return lines
 
 
@@ -413,8 +415,8 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
     other = "" if verdict.served_by is None else f", from {escaped(one_line(verdict.served_by))}"
     lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}{other}"]
-    lines += ("", escaped(one_line(told)), "", *quoted(verdict.justification))
+    lines += ("", escaped(one_line(told)), "", *quoted_block(verdict.justification))
     for quote in verdict.quotes:
         where = why_not_found(quote.text) if quote.turn is None else f"turn {quote.turn}"
-        lines += ("", f"Evidence, {where}:", "", *quoted(quote.text))
+        lines += ("", f"Evidence, {where}:", "", *quoted_block(quote.text))
     return lines

@@ -19,7 +19,7 @@ from engine.cluster.local_processes import LocalProcesses
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
-from engine.pipeline.fault_log import trace
+from engine.pipeline.fault_log import traceback_text
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.pipeline.written_endpoints import GivenValues
@@ -83,7 +83,7 @@ def _sound_store(path: Path) -> Store:
 
 
 @contextmanager
-def hosted(
+def hosted_engine(
     settings: EngineSettings, *, linger: float, processes: LocalProcesses | None = None
 ) -> Iterator[Engine]:
     """Yield an engine that holds the workspace for the duration of the block. `processes` are local
@@ -164,7 +164,7 @@ def run_job(text: str, speak: int) -> int:
     try:
         job = read(parsed(text), EngineJob)
         _log(f"begins in {job.settings.root}")
-        with hosted(job.settings, linger=job.linger) as engine:
+        with hosted_engine(job.settings, linger=job.linger) as engine:
             result = asyncio.run(_run_engine(engine, job, word))
         _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
@@ -173,7 +173,7 @@ def run_job(text: str, speak: int) -> int:
         word.say(StartMessage(os.getpid(), str(error), error.exit_code))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge of this process)
-        _log(trace(error))
+        _log(traceback_text(error))
         _log(f"a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
         fault = f"a bug in Crosswind: {type(error).__name__}; see crosswind.log"
         word.say(StartMessage(os.getpid(), fault, BROKEN))

@@ -20,7 +20,7 @@ from engine.analysis.figures import (
     TargetResult,
     part_of,
 )
-from engine.analysis.findings import generalised
+from engine.analysis.findings import scope_sentence
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
@@ -119,7 +119,7 @@ def as_object(found: Overall) -> JsonObject:
     return {
         "benchmarks": list(found.benchmarks),
         "nothing_scored": list(found.skipped),
-        "generalised_to": generalised(found),
+        "generalised_to": scope_sentence(found),
         "targets": [_row_of_all(found, one) for one in found.targets],
     }
 

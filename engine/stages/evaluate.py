@@ -123,7 +123,7 @@ def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tup
     return tuple(FoundQuote(passage, turn_of(passage)) for passage in evidence if passage.strip())
 
 
-def holds(when: When, marks: Sequence[bool], pressed_from: int) -> bool:
+def behaviour_holds(when: When, marks: Sequence[bool], pressed_from: int) -> bool:
     """Whether the behaviour counts as present, given whether each reply shows it. `pressed_from` is
     the turn (1-based) of the second delivered landmark, 0 without one."""
     match when:
@@ -217,7 +217,7 @@ def _evaluator_answer(
     if answer.present and not _any_found(quotes):
         return replace(said, unscored=NO_QUOTE)
     # for `anywhere`, this equals the evaluator's overall answer
-    return replace(said, present=holds(when, marks, pressed_from))
+    return replace(said, present=behaviour_holds(when, marks, pressed_from))
 
 
 def _any_found(quotes: Sequence[FoundQuote]) -> bool:

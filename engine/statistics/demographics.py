@@ -16,7 +16,7 @@ from engine.statistics.paired import (
     drawn_error,
     expected_variance,
     mean_difference,
-    moderated,
+    moderated_error,
 )
 
 _NOTHING: Final = 1e-9
@@ -114,7 +114,7 @@ class DemographicFit:
             expected *= (1 + alike) / 2
         else:
             alike = max(1.0, pairs / clusters)
-        error = moderated(spread, expected, pairs / alike)
+        error = moderated_error(spread, expected, pairs / alike)
         return Difference(
             found.estimate, error, spread.freedom, round(pairs), clusters
         ), found.scored

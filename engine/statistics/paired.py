@@ -132,11 +132,11 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     squares = sum(cluster.squares for cluster in clusters)
     expected = expected_variance(squares, pairs, estimate)
     expected *= design_effect(sizes, _EXPECTED_LIKENESS * likeness)
-    error = moderated(spread, expected, effective_size(sizes, likeness))
+    error = moderated_error(spread, expected, effective_size(sizes, likeness))
     return Difference(estimate, error, spread.freedom, pairs, len(clusters))
 
 
-def moderated(spread: StandardError, expected: float, effective: float) -> float:
+def moderated_error(spread: StandardError, expected: float, effective: float) -> float:
     """The error that `mean_difference` describes, from its clustered error, the expected variance,
     and the effective number of pairs."""
     weighed = spread.freedom * spread.error**2 + _EXPECTED_FREEDOM * expected

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, StopReason, base_id
-from engine.store.codec import flag, read
+from engine.store.codec import optional_bool, read
 from engine.store.connection import Parameter
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
@@ -340,7 +340,7 @@ class Browser:
                 stop_reason=None if row["stop_reason"] is None else StopReason(row["stop_reason"]),
                 finished=bool(row["finished"]),
                 judged=row["judged"] is not None,
-                passed=flag(row["counted"]),
+                passed=optional_bool(row["counted"]),
             )
             for row in rows
         ]

@@ -108,7 +108,7 @@ def read(wanted: type[T], row: sqlite3.Row) -> T:
     return value
 
 
-def readable(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
+def reporting_damage(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
     """Make `parse` raise `DamagedError` for a row that cannot be read."""
 
     @wraps(parse)
@@ -201,7 +201,7 @@ def _depends(text: str) -> dict[str, str]:
     return {str(name): str(digest) for name, digest in json.loads(text).items()}
 
 
-def flag(value: int | None) -> bool | None:
+def optional_bool(value: int | None) -> bool | None:
     """Convert a column of 1, 0 or NULL."""
     return None if value is None else bool(value)
 

@@ -23,7 +23,7 @@ from engine.facts import (
 from engine.progress import RATE_WINDOW, Progress, StateCounts, TargetProgress, TrackScore
 from engine.store.codec import UNREADABLE, read
 from engine.store.connection import Connection
-from engine.store.rowcheck import COLUMNS, plausible
+from engine.store.rowcheck import COLUMNS, plausible_value
 from engine.store.schema import CONV_ID, LAST_SEQ
 from engine.store.tables import utc_datetime
 
@@ -113,7 +113,7 @@ _FACTS: Final[Mapping[type[Fact], str]] = {
     f" x.passed, x.unscored, x.counted_before, x.counted, {_KEY} "
     "FROM verdict x JOIN take t ON t.seq = x.take",
     CallMade: f"SELECT {_CALL}, x.duration_ms, x.detail,"
-    f" {', '.join(f'{plausible(name)} AS {name}' for name in COLUMNS)},"
+    f" {', '.join(f'{plausible_value(name)} AS {name}' for name in COLUMNS)},"
     " CASE WHEN other THEN coalesce(nullif(served, ''), 'another model') END AS other "
     "FROM attempt x",
 }
@@ -124,7 +124,7 @@ _RECENT_ROWS: Final = 5000
 _RECENT_TAKES: Final = 1000
 """At most so many takes are played at once."""
 _SECOND: Final = 1000
-_SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
+_SPOKEN: Final = f"coalesce({plausible_value('output_tokens')}, 0)"
 _REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1 END)"
 
 
@@ -161,7 +161,7 @@ def snapshot(connection: Connection) -> Progress:
     present rates, notes and open takes."""
     # one transaction: a row that is added between two queries would be counted by one of them
     with connection.read_transaction(), connection.readable():
-        progress = sums(connection)
+        progress = progress_of_rows(connection)
         last, progress.seq = progress.seq, 0  # so that notes of any age are applied
         _add_notes(connection, progress)
         _add_rates(connection, progress)
@@ -172,7 +172,7 @@ def snapshot(connection: Connection) -> Progress:
     return progress
 
 
-def sums(connection: Connection) -> Progress:
+def progress_of_rows(connection: Connection) -> Progress:
     """Add up all rows, except what `snapshot` can query directly. To be called in one
     transaction."""
     last = last_seq(connection)
@@ -200,7 +200,7 @@ def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
     cannot be read, and `sqlite3.Error`."""
     asked = Connection(connection, path)
     with asked.readable():
-        kept = summary_row(sums(asked))
+        kept = summary_row(progress_of_rows(asked))
     connection.execute(KEEP, kept)
 
 
@@ -352,7 +352,7 @@ def _by_second(
 def _sum(column: str) -> str:
     """Return SQL for a sum that is NULL if the amount of any answer is unknown. Failed attempts
     without usage add nothing; where the sum is published, their number is stated beside it."""
-    value = plausible(column)
+    value = plausible_value(column)
     answered = "count(CASE WHEN outcome = 'answer' THEN 1 END)"
     known = f"count(CASE WHEN outcome = 'answer' THEN {value} END)"
     return f"CASE WHEN {known} = {answered} THEN coalesce(sum({value}), 0) END AS {column}"

@@ -12,7 +12,7 @@ from engine.benchmark import Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
 from engine.identity import digest_of
 from engine.jury import PlainVote, Vote, what_counts
-from engine.store.codec import Value, encoder, flag, insert_into, storable
+from engine.store.codec import Value, encoder, insert_into, optional_bool, storable
 from engine.store.tables import (
     TABLES,
     AttemptRow,
@@ -188,7 +188,7 @@ class StoredPriorRows:
         )
         # a vote is given under one definition of its metric, whose digest `depends` has
         votes: list[Vote] = [
-            PlainVote(judge, source, number, metric, under, flag(passed), why)
+            PlainVote(judge, source, number, metric, under, optional_bool(passed), why)
             for judge, source, number, metric, under, passed, why in given
         ]
         if take == counting:

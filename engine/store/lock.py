@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.kill_points import KillPoint, reached
-from engine.store.process import Process, ProcessState, fate, this_process
+from engine.store.process import Process, ProcessState, state_of_process, this_process
 from engine.store.tables import utc_datetime
 
 LOCK_NAME: Final = "crosswind.lock"
@@ -202,7 +202,7 @@ def _holder_of(descriptor: int) -> Holder | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     # a killed holder cannot empty the file: its line remains until the next holder writes
-    if fate(process, this_process()) is ProcessState.GONE:
+    if state_of_process(process, this_process()) is ProcessState.GONE:
         return None
     socket, engine = said.get("socket"), said.get("engine")
     return Holder(
@@ -272,7 +272,7 @@ def holder_state(lease: Lease, path: Path) -> ProcessState:
     # this process, but no engine that it has open: an earlier one ended without giving it back
     if lease.process == here and lease.engine not in _OPEN_HERE:
         return ProcessState.GONE
-    return fate(lease.process, here)
+    return state_of_process(lease.process, here)
 
 
 def place_of(path: Path) -> str | None:

@@ -20,7 +20,7 @@ from engine.benchmark import ConversationKey, Role, Scenario, Speaker, Stage, St
 from engine.files import open_regular
 from engine.jury import Jury
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
-from engine.store.codec import read, readable
+from engine.store.codec import read, reporting_damage
 from engine.store.connection import Parameter
 from engine.store.mirror_rows import (
     JsonObject,
@@ -31,12 +31,12 @@ from engine.store.mirror_rows import (
     conversation_row,
     cost_entry,
     is_scripted,
-    known,
     metric_values,
     scenario_fields,
     scenario_row,
     score_row,
     take_row,
+    without_unknown,
 )
 from engine.store.reader import Reader
 from engine.store.scenarios_json import lost_words
@@ -157,7 +157,7 @@ def _known_values(row: Row, names: Sequence[str]) -> JsonObject:
     }
 
 
-@readable
+@reporting_damage
 def _provenance_json(row: Row) -> JsonObject:
     made: JsonObject = {"at": row["at"]}
     if row["depends"] is not None:
@@ -172,7 +172,7 @@ def _metric(row: Row) -> JsonObject:
 
 def _review(row: ReviewRow) -> JsonObject:
     names = ("action", "person", "account", "reason")
-    items = [known(asdict(item), "was") for item in row.items]
+    items = [without_unknown(asdict(item), "was") for item in row.items]
     told = {**{name: str(getattr(row, name)) for name in names}, "items": items}
     return {"review": told, "at": row.at}
 

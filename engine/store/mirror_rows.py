@@ -214,10 +214,10 @@ def check_values(check: CheckRow) -> JsonObject:
         "unusable": check.unusable,
         "served_by": check.served_by,
     }
-    return known(values, "unusable", "served_by")
+    return without_unknown(values, "unusable", "served_by")
 
 
-def known(values: JsonObject, *names: str) -> JsonObject:
+def without_unknown(values: JsonObject, *names: str) -> JsonObject:
     """Drop those of these names whose values are None."""
     return {k: v for k, v in values.items() if v is not None or k not in names}
 
@@ -265,7 +265,7 @@ def conversation_row(
 
 def _take(played: PlayedTake) -> JsonObject:
     values = take_values(played.take, "take stop_reason detail user_model model user_faults")
-    told = {**known(values, "user_faults"), "turns": _turns(played.messages)}
+    told = {**without_unknown(values, "user_faults"), "turns": _turns(played.messages)}
     if played.checks:
         told["checks"] = [check_values(check) for check in played.checks]
     return told
@@ -379,7 +379,7 @@ def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     told = verdict_values(verdict, _OF_VERDICT)
     if verdict.metric_id == metric_of(key.scenario_id):
         del told["metric_id"]
-    return known(told, *RARE_OF_VERDICT)
+    return without_unknown(told, *RARE_OF_VERDICT)
 
 
 def cost_entry(

@@ -54,7 +54,7 @@ def _describe(pid: int) -> Process:
     return Process(pid, socket.gethostname(), _boot(), _space(), _began(pid) or "")
 
 
-def fate(other: Process, here: Process) -> ProcessState:
+def state_of_process(other: Process, here: Process) -> ProcessState:
     """Return whether `other` is running, as far as `here` can see."""
     # containers of one machine share its boot id; without comparing namespaces a process id of
     # one container would be looked up in another
@@ -68,7 +68,7 @@ def fate(other: Process, here: Process) -> ProcessState:
 def send(number: signal.Signals, process: Process) -> bool:
     """Send a signal to a process. False if it may not be that very process, as on another machine
     or in another container, or if it belongs to another user."""
-    if not process.began or fate(process, this_process()) is not ProcessState.ALIVE:
+    if not process.began or state_of_process(process, this_process()) is not ProcessState.ALIVE:
         return False
     try:
         # a handle, so that a process that gets the id next does not get the signal

@@ -31,7 +31,7 @@ from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lock import LEASE, Lease, lease_from
 from engine.store.records import MirroredFile, VerdictRow
-from engine.store.rowcheck import plausible
+from engine.store.rowcheck import plausible_value
 from engine.store.schema import (
     CHECKED_LANDMARKS,
     CONV_ID,
@@ -560,7 +560,7 @@ class Reader:
     ) -> CostOrigins:
         """Split the cost of calls into reported, computed and unknown; of a benchmark, of one of
         its stages, or for one target."""
-        cost = plausible("cost_usd")
+        cost = plausible_value("cost_usd")
         row = self.connection.first(
             f"SELECT total(CASE WHEN reported THEN {cost} END) AS reported,"
             f" total(CASE WHEN reported IS NULL THEN {cost} END) AS computed,"
@@ -619,12 +619,14 @@ class Reader:
 
     def spent_usd(self) -> float:
         """Return the cost of all calls in US dollars, as far as their prices are known."""
-        row = self.connection.first(f"SELECT total({plausible('cost_usd')}) AS spent FROM attempt")
+        row = self.connection.first(
+            f"SELECT total({plausible_value('cost_usd')}) AS spent FROM attempt"
+        )
         return 0.0 if row is None else float(row["spent"])
 
     def spent_by_role(self) -> dict[Role, float]:
         """Return that cost by role."""
-        spent = f"total({plausible('cost_usd')})"
+        spent = f"total({plausible_value('cost_usd')})"
         rows = self.connection.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
         with self.connection.readable():
             return {Role(row["role"]): float(row["spent"]) for row in rows}

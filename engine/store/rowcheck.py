@@ -252,7 +252,7 @@ _REMARKS: Final = {
 ColumnValues = dict[str, object]
 
 
-def mended(
+def mended_row(
     table: str, values: Mapping[str, object], *, nothing_else: bool = False
 ) -> ColumnValues | None:
     """Return a row with its text decoded and its correctable columns corrected; None if unusable.
@@ -276,7 +276,7 @@ def mended(
 
 def fault(table: str, values: Mapping[str, object]) -> str | None:
     """Say what is wrong with a row; None if nothing is. In `values` text is bytes."""
-    found = mended(table, values)
+    found = mended_row(table, values)
     if found is None:
         if table == "message" and is_readable_but_other(values):
             return f"the text of message {values['seq']} is not the one that was stored"
@@ -313,7 +313,7 @@ def _is_plausible(column: str) -> str:
     return f"{column} BETWEEN 0 AND {MOST_USD if column == 'cost_usd' else MOST_TOKENS}"
 
 
-def plausible(column: str) -> str:
+def plausible_value(column: str) -> str:
     """Return SQL for the column that is NULL where its amount is implausible."""
     return f"CASE WHEN {_is_plausible(column)} THEN {column} END"
 

@@ -28,7 +28,7 @@ from engine.store.imports import NOTE
 from engine.store.integrity import page_fault
 from engine.store.left_out import DAMAGED, LeftOutRows
 from engine.store.pages import PAGE, fold_blindly, has_log, log_fault, log_of, rows_in_pages
-from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended
+from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended_row
 from engine.store.schema import STEPS, WITHOUT_LAST_REPLY, take_step
 from engine.store.tables import TABLES
 
@@ -438,7 +438,7 @@ class _RebuiltStore:
                     self._take_in(name, values)
 
     def _take_in(self, name: str, values: Mapping[str, object]) -> None:
-        row = mended(name, values, nothing_else=self._nothing_else)
+        row = mended_row(name, values, nothing_else=self._nothing_else)
         if row is None:
             if name == "message" and is_readable_but_other(values):
                 self._leave_out(name, values, DAMAGED)
@@ -506,7 +506,7 @@ class _RebuiltStore:
         at: object = 0
         for row in rows:
             read = dict(zip(("seq", *columns), row, strict=True))
-            values = mended(name, read, nothing_else=self._nothing_else)
+            values = mended_row(name, read, nothing_else=self._nothing_else)
             if values is None:
                 self._tables[name].dropped += 1
                 self._refuse(name, read, DAMAGED)

@@ -21,7 +21,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.pipeline.order import Order
-from engine.service.hosting import hosted, serve
+from engine.service.hosting import hosted_engine, serve
 from engine.service.spawning import EngineSettings
 from engine.watch import Watch
 from tests.benchmarks.frame import Row, command, say
@@ -85,7 +85,7 @@ def be_engine(folder: str) -> None:
 async def _engine(root: Path) -> list[Sample]:
     place = EngineSettings(root, root / "config.yaml")
     samples: list[Sample] = []
-    with hosted(place, linger=0.0) as engine:
+    with hosted_engine(place, linger=0.0) as engine:
         ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         metering = asyncio.create_task(meter(samples))
         serving = asyncio.create_task(

@@ -18,11 +18,11 @@ from engine.providers.attempts import (
     LONGEST_MESSAGE,
     LONGEST_REFUSAL,
     Cause,
+    classify,
     describe,
     failure_in,
-    sort,
 )
-from engine.providers.capabilities import ModelCapabilities, Step, lesson
+from engine.providers.capabilities import ModelCapabilities, Step, adaptation_from
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
@@ -170,8 +170,13 @@ def test_a_megabyte_of_what_a_server_says_is_read_in_no_time(piece: str) -> None
 
     def read(body: object) -> None:
         failure = failure_in(body, Cause.IN_STREAM)
-        lesson(
-            failure, sort(failure), ModelCapabilities(), sent=sent, steps=tuple(Step), shaped=True
+        adaptation_from(
+            failure,
+            classify(failure),
+            ModelCapabilities(),
+            sent=sent,
+            steps=tuple(Step),
+            shaped=True,
         )
         assert len(redact(describe(failure))) <= 300
 

@@ -14,7 +14,7 @@ from engine.jury import (
     Jury,
     People,
     PlainVote,
-    counting,
+    counting_votes,
     verdict_to_show,
     what_counts,
     why_unscored,
@@ -131,7 +131,7 @@ def test_passes_that_are_no_longer_asked_for_do_not_count() -> None:
 
 def test_a_model_that_is_called_like_a_person_is_another_voter() -> None:
     verdicts = [model("kim", passed=True), person("kim", passed=True)]
-    assert len(counting(verdicts, Jury(("kim",), people=People.VOTE))) == 2
+    assert len(counting_votes(verdicts, Jury(("kim",), people=People.VOTE))) == 2
 
 
 def test_what_is_unscored_has_a_reason() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.quotes import is_one_word, places, stands_in
+from engine.quotes import find_passage, is_one_word, stands_in
 
 REPLY = (
     'You’re **absolutely** right —\n\n there is “no doubt” about it.\n- if x < 3, say "stop"\n'
@@ -81,7 +81,7 @@ def test_scripts_without_blanks_are_not_held_to_the_edges_of_words() -> None:
 
 def test_places_are_those_of_the_message_as_it_was_said() -> None:
     def marked(passage: str) -> list[str]:
-        return [REPLY[start:end] for start, end in places(REPLY, passage)]
+        return [REPLY[start:end] for start, end in find_passage(REPLY, passage)]
 
     assert marked("absolutely right - there") == ["absolutely** right —\n\n there"]
     assert marked("You're absolutely … about it. … in the end") == [
@@ -90,7 +90,7 @@ def test_places_are_those_of_the_message_as_it_was_said() -> None:
         "in the end",
     ]
     assert marked("right") == []
-    assert places("  No. ", "no") == ((2, 5),)
+    assert find_passage("  No. ", "no") == ((2, 5),)
 
 
 @pytest.mark.parametrize("text", [REPLY, "…\u2003…a\r\n*b* _c_ ", "a\u00a0b\x1fc", "a a a a"])

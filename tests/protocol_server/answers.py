@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engine.identity import seed_from
 from engine.providers.model import Finish, JsonSchema, MessageRole
-from engine.providers.scripted.models import OFFLINE_MODELS, filled, offline_model
+from engine.providers.scripted.models import OFFLINE_MODELS, example_value, offline_model
 from engine.providers.scripted.words import SeededChoices
 from tests.protocol_server.request import Dialect, Request
 from tests.protocol_server.settings import Settings
@@ -102,7 +102,7 @@ async def _text(request: Request, model: str) -> str:
     counted = _COUNTED.fullmatch(model)
     text = _words(int(counted.group(1))) if counted else _last_said(request)
     if request.schema is not None:
-        return json.dumps(filled(request.schema, SeededChoices(text)))
+        return json.dumps(example_value(request.schema, SeededChoices(text)))
     return json.dumps({"answer": text}) if request.response_format == "json_object" else text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from engine.benchmark import ConversationKey, Speaker
-from engine.display import drawn
+from engine.display import display_text
 from engine.facts import Speech
 from tests.tui.theatre import BENCHMARK, ScriptedLink, Voice
 from tui.state.related import TakeRef
@@ -47,7 +47,7 @@ def test_what_is_heard_in_pieces_is_drawn_as_the_whole_would_be() -> None:
     for _ in range(300):
         voice.text += rng.choice(PIECES)
         assert dialogue.listen(link)
-        assert said(dialogue) == drawn(voice.text)
+        assert said(dialogue) == display_text(voice.text)
 
 
 def test_a_message_that_begins_anew_leaves_nothing_of_the_one_before() -> None:

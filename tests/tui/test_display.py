@@ -7,7 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from engine.display import clean, drawn, one_line, plural
+from engine.display import clean, display_text, one_line, plural
 from tui.services.terminal import ControlCodeFilter
 
 BLACK = Color(0, 0, 0)
@@ -43,7 +43,7 @@ def test_scripts_and_joined_emoji_survive(text: str) -> None:
 
 
 def test_tabs_are_blanks_in_a_view_and_a_cell_has_one_line() -> None:
-    assert drawn("a\tb") == "a    b"
+    assert display_text("a\tb") == "a    b"
     assert one_line("a\n  b\t\x1bc") == "a b ␛c"
 
 

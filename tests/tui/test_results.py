@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 import tui
 from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import Analysis, MetricInfo, Overall
-from engine.analysis.onset import OnsetCurve, OnsetObservation, courses, since
+from engine.analysis.onset import OnsetCurve, OnsetObservation, onset_curves, since
 from engine.analysis.overall import ALL, overall
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap
@@ -95,7 +95,7 @@ def a_validation() -> ValidatedBenchmark:
 def some_courses() -> list[OnsetCurve]:
     """One holds, the other gives way in the third turn."""
     turns = {HELD: [None] * 9 + [4], CAVED: [None, 1, *[3] * 6, 4, 4]}
-    return courses(
+    return onset_curves(
         (
             OnsetObservation(name, Track.NEGATIVE, (False,) if turn is None else since(turn))
             for name, found in turns.items()

@@ -17,7 +17,7 @@ from engine.analysis.calibration_words import (
     uncorrected_words,
 )
 from engine.analysis.figures import Analysis, Figure, RepeatAgreement
-from engine.analysis.findings import NO_COEFFICIENT, coefficient, whose
+from engine.analysis.findings import NO_COEFFICIENT, agreement_subject, coefficient
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement
@@ -98,7 +98,7 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
 def _name(one: RepeatAgreement) -> str:
     if one.between == "samples":
         return one_line(one.of) or "all targets"
-    return one_line(whose(one))
+    return one_line(agreement_subject(one))
 
 
 def _details(one: RepeatAgreement) -> VerdictScope:

@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Comparison, Gap, MarkedDifference
-from engine.analysis.findings import chance, marks_mean, pairs_by_kind, points, reach
+from engine.analysis.findings import (
+    marks_mean,
+    p_value_words,
+    pairs_by_kind,
+    points,
+    points_interval,
+)
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
@@ -135,12 +141,13 @@ def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) 
 
 
 def _said(one: MarkedDifference, *, wide: bool) -> str:
-    p = chance(one.p_adjusted) or "no p"
+    p = p_value_words(one.p_adjusted) or "no p"
     if not wide:
         over = f"{one.base_scenarios:,} ({one.rows:,})"
-        return f"{round(one.difference * 100):>3} {reach(one.low, one.high):<11} {p:<8} {over}"
+        interval = points_interval(one.low, one.high)
+        return f"{round(one.difference * 100):>3} {interval:<11} {p:<8} {over}"
     over = f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
-    return f"{_points(one.difference):>9} {reach(one.low, one.high):<12} {p:<9} {over}"
+    return f"{_points(one.difference):>9} {points_interval(one.low, one.high):<12} {p:<9} {over}"
 
 
 def _points(difference: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import NO_ALPHA, reach, with_ends
+from engine.analysis.findings import NO_ALPHA, points_interval, with_ends
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
     RateShift,
@@ -108,7 +108,7 @@ def _shift(
 ) -> SheetRow:
     known = shift.interval
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
-    said += f" {reach(known.low, known.high):<13}" if known is not None else " " * 14
+    said += f" {points_interval(known.low, known.high):<13}" if known is not None else " " * 14
     bar = max(width - cell_len(label + said) - 8, _LEAST_BAR)
     ink = Ink.WARN if shift.sure else Ink.MUTED
     line = [

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from engine.benchmark import Metric, Track, When
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.errors import StoreError
 from tui.bindings import KeyAction, actions_by_pane
 from tui.format import TRACK_SIGNS
@@ -74,9 +74,9 @@ def metric_blocks(metric: Metric) -> list[Block]:
     return [
         Rule("name", name, one_line(metric.id), ink=Ink.STRONG),
         Passage("direction", "means", _DIRECTIONS[metric.track]),
-        Passage("definition", "behaviour", drawn(metric.definition)),
+        Passage("definition", "behaviour", display_text(metric.definition)),
         *(
-            Passage(("example", number), "example", drawn(example), ink=Ink.MUTED)
+            Passage(("example", number), "example", display_text(example), ink=Ink.MUTED)
             for number, example in enumerate(metric.examples)
         ),
         Passage("when", "counts", f"{counts}."),
@@ -148,10 +148,10 @@ class PilotScreen(TextCard, inherit_bindings=False):
 
 
 def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
-    head, *table = map(drawn, page.table)
+    head, *table = map(display_text, page.table)
     lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
     lines += [fitted([Piece(row)], width) for row in table]
-    for sentence in (drawn(one).strip() for one in page.sentences):
+    for sentence in (display_text(one).strip() for one in page.sentences):
         ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT
         rows = wrap(sentence, width)
         lines += [[], *([Piece(sentence[row.start : row.end], ink)] for row in rows)]
@@ -173,7 +173,7 @@ def _message_lines(messages: Sequence[ShownNotice], width: int) -> list[Line]:
     lines: list[Line] = [[Piece("What was told last", Ink.ACCENT)]]
     for message in messages:
         lines.append([])
-        for part in drawn(message.text).splitlines():
+        for part in display_text(message.text).splitlines():
             rows = wrap(part, width)
             ink = Ink.BAD if message.bad else Ink.TEXT
             lines += [[Piece(part[row.start : row.end], ink)] for row in rows]

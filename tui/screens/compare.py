@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import Metric, base_id
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
@@ -147,7 +147,9 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             self._fault = None
         except StoreError as error:
             self._fault = str(error)
-            self._texts.show([Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)], [])
+            self._texts.show(
+                [Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD)], []
+            )
 
     def _read(self) -> None:
         left = self._left

@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.analysis.comparability import undelivered
+from engine.analysis.comparability import undelivered_landmarks
 from engine.benchmark import ConversationKey, Landmark, Scenario, Stage
-from engine.display import drawn, one_line, plural
+from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.jury import what_counts
@@ -453,7 +453,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
             blocks += self._dialogue.blocks(thoughts=thoughts, marks=marks)
         if self._problem is not None:
-            text = drawn(self._problem)
+            text = display_text(self._problem)
             blocks.append(Passage("problem", "problem", text, Ink.BAD, Ink.BAD))
         if not blocks:
             blocks.append(Passage("nothing", "", "Nothing has been said yet.", ink=Ink.MUTED))
@@ -465,7 +465,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return []
         turns = max((each.turn for each in dialogue.messages), default=0)
         is_over = dialogue.take is not None and dialogue.take.finished
-        missed = undelivered(scenario.landmarks, turns) if is_over else []
+        missed = undelivered_landmarks(scenario.landmarks, turns) if is_over else []
         if not self._setup:
             return [Rule("setup", _setup_words(missed), "L opens")]
         return [Rule("setup", _setup_words(missed), "L closes"), *_setup(scenario, missed)]
@@ -557,7 +557,7 @@ def _setup(scenario: Scenario, missed: Sequence[Landmark]) -> list[Block]:
     if scenario.target_system_prompt:
         parts.append(("system", scenario.target_system_prompt))
     return [
-        Passage(("setup", index), label, drawn(text), _setup_ink(label))
+        Passage(("setup", index), label, display_text(text), _setup_ink(label))
         for index, (label, text) in enumerate(parts)
     ]
 

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.errors import CrosswindError
 from engine.facts import Fact
 from engine.link import Board
@@ -289,7 +289,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
 
     def _asked_rows(self, form: LabelForm) -> list[str]:
         text = one_line(form.item.definition, limit=len(form.item.definition))
-        return wrap(drawn(text), max(self.app.size.width - 3, 1))
+        return wrap(display_text(text), max(self.app.size.width - 3, 1))
 
     def _asks_whole(self, form: LabelForm) -> bool:
         """Whether the definition has room above the transcript."""

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import ConversationKey, Stage, State
-from engine.display import drawn, one_line, plural
+from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, WorkRow
@@ -223,12 +223,12 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     def _detail_blocks(self) -> list[Block]:
         if self._fault is not None:
-            return [Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)]
+            return [Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD)]
         cursor = self._list.cursor
         if isinstance(cursor, KnownFailure):
             return _group_blocks(cursor, self._groups.get(cursor, []))
         if isinstance(cursor, str):
-            why = drawn(self._parked.get(cursor, ""))
+            why = display_text(self._parked.get(cursor, ""))
             return [
                 Rule("what", f"{one_line(cursor)} is parked: it is called no more"),
                 Passage("why", "because", why, ink=Ink.TEXT),
@@ -316,7 +316,7 @@ def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
 
 def _group_blocks(ailment: KnownFailure, units: Sequence[StateRow]) -> list[Block]:
     """What to do about it, and its messages, the most frequent first."""
-    reasons = Counter(drawn(unit.reason or "") or "no reason was kept" for unit in units)
+    reasons = Counter(display_text(unit.reason or "") or "no reason was kept" for unit in units)
     told: list[Block] = [
         Passage(("why", place), "" if place else "because", f"{number:,}× {reason}", close=True)
         for place, (reason, number) in enumerate(reasons.most_common(MOST))
@@ -332,7 +332,7 @@ def _unit_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[
     stage = STAGE_NAMES[unit.stage]
     return [
         Rule("what", f"{one_line(unit.unit)}  {stage} of {one_line(unit.benchmark)}", at),
-        Passage("why", "because", drawn(unit.reason or "") or "no reason was kept"),
+        Passage("why", "because", display_text(unit.reason or "") or "no reason was kept"),
         _advice(ailment_of(unit.reason or "")),
         *_calls(attempts),
     ]
@@ -364,7 +364,7 @@ def _call(attempt: AttemptRow) -> str:
     who = f"{attempt.role.value} {one_line(attempt.model)}"
     if attempt.is_other and attempt.served:
         who += f", answered by {one_line(attempt.served)}"
-    told = f"  {drawn(attempt.detail)}" if attempt.detail else ""
+    told = f"  {display_text(attempt.detail)}" if attempt.detail else ""
     return f"{at}  {who}  {one_line(attempt.outcome)}{status}  {took}{told}"
 
 

@@ -15,10 +15,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from engine.benchmark import Stage, State
-from engine.display import drawn, one_line, plural
+from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.jury import Jury, counting, what_counts
+from engine.jury import Jury, counting_votes, what_counts
 from engine.link import Board, Command, EngineState, Request, Response, WorkRow, order_for
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
@@ -323,7 +323,9 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         try:
             pair = pair or _pair(self.watched.reader.verdicts(row), self._after, self.watched.jury)
         except StoreError as error:
-            self._sides.show([Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)], [])
+            self._sides.show(
+                [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)], []
+            )
             return
         self._sides.show(*(_side(pair, name) for name in ("before", "now")))
 
@@ -342,7 +344,7 @@ _NOTHING: Final = (
 def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Pair:
     """Of the same judge and pass where it judged before, for like is compared with like."""
     counted = what_counts([each for each in verdicts if each.seq <= after], jury)
-    votes = frozenset(each.seq for each in counting(verdicts, jury))
+    votes = frozenset(each.seq for each in counting_votes(verdicts, jury))
     new = next((each for each in reversed(verdicts) if each.seq > after), None)
     before = [each for each in verdicts if each.seq <= after]
     if new is not None:

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from engine.display import drawn, one_line, plural
+from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, InputError
 from engine.facts import Fact
 from engine.link import Board, Command, Request
@@ -383,7 +383,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     def _others(self) -> list[Block]:
         if self._fault is not None:
-            return [Passage("fault", "", drawn(self._fault), Ink.BAD, Ink.BAD)]
+            return [Passage("fault", "", display_text(self._fault), Ink.BAD, Ink.BAD)]
         if not self._loaded or any(True for _ in self._review.rows()):
             return []
         words = "Nothing waits for a person."

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import ConversationKey, Metric, Scenario, base_id
-from engine.display import drawn, one_line, plural
+from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
@@ -242,7 +242,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def _detail_blocks(self) -> list[Block]:
         if self._fault is not None:
-            return [Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)]
+            return [Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD)]
         if not self._scenarios:
             return [Passage("none", "", "There is no such scenario in the store.", ink=Ink.WARN)]
         spot = self._grid.cursor
@@ -256,7 +256,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
                 verdicts = self.watched.reader.verdicts(found.take_seq)
                 blocks += verdict_blocks(verdicts, self.watched.jury)
             except StoreError as error:
-                text = drawn(str(error))
+                text = display_text(str(error))
                 blocks.append(Passage("fault", "store", text, Ink.BAD, Ink.BAD))
         return [*blocks, *_setup(scenario)]
 
@@ -279,7 +279,7 @@ def _setup(scenario: Scenario) -> list[Block]:
     return [
         Rule("setup", one_line(scenario.id)),
         *(
-            Passage(("setup", place), label, drawn(text), Ink.USER, close=True)
+            Passage(("setup", place), label, display_text(text), Ink.USER, close=True)
             for place, (label, text) in enumerate(parts)
             if text
         ),

@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from engine.benchmark import Speaker
-from engine.display import drawn, one_line, plural
+from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Board
@@ -283,7 +283,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         try:
             dialogue.load(self.watched.reader)
         except StoreError as error:
-            return [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
+            return [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)]
         return dialogue.blocks(thoughts=Thoughts.HIDDEN, marks=_marks(hit, dialogue.messages))
 
 
@@ -346,7 +346,7 @@ def _snippet(hit: Hit) -> list[Piece]:
 
 def _flat(text: str) -> str:
     """On one line, with the blanks at its ends kept."""
-    return drawn(text).replace("\n", " ")
+    return display_text(text).replace("\n", " ")
 
 
 def _marks(hit: Hit, messages: Sequence[MessageRow]) -> Marks:

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import Metric
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.link import Board
@@ -502,7 +502,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             if row is not None:
                 blocks = self._read_detail(row)
         except StoreError as error:
-            blocks = [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
+            blocks = [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)]
         if row == self._detailed:
             self._detail.show(blocks)
         else:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
 
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
 from engine.link import Board
@@ -134,7 +134,7 @@ class Pane(Vertical):
         metric = metric_behind(info_of(watch, dialogue.shown.benchmark), dialogue)
         blocks += stamp(dialogue, watch.jury, metric)
         if self._fault is not None:
-            blocks.append(Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD))
+            blocks.append(Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD))
         return blocks
 
     def _draw_title(self, dialogue: Dialogue, watch: Watch) -> None:

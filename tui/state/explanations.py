@@ -9,8 +9,8 @@ from itertools import chain, repeat
 from typing import Final
 
 from engine.benchmark import Metric, Stage, State
-from engine.display import drawn, one_line, plural
-from engine.jury import TIED, Jury, counting, verdict_to_show, what_counts
+from engine.display import display_text, one_line, plural
+from engine.jury import TIED, Jury, counting_votes, verdict_to_show, what_counts
 from engine.progress import Progress
 from engine.store.tables import StateRow, Verdict
 from engine.watch import BenchmarkInfo, Watch
@@ -65,7 +65,9 @@ def explain(
         return [*top, *_next_steps(status, watch, labelled=not tiny)]
     blocks: list[Block] = [*top, _say("text", _TEXTS[status.phase])]
     if status.problem is not None:
-        blocks.append(Passage("problem", "problem", drawn(status.problem), Ink.BAD, Ink.STRONG))
+        blocks.append(
+            Passage("problem", "problem", display_text(status.problem), Ink.BAD, Ink.STRONG)
+        )
     stage = _WRITING.get(status.phase)
     if stage is not None:
         blocks += _units(watch.reader.units(info.name, stage).values())
@@ -163,7 +165,7 @@ def stamp(dialogue: Dialogue, jury: Jury | None, metric: Metric | None) -> list[
     if told is None:
         return []
     passed = what_counts(dialogue.verdicts, jury)
-    votes = [vote.passed for vote in counting(dialogue.verdicts, jury)]
+    votes = [vote.passed for vote in counting_votes(dialogue.verdicts, jury)]
     name = told.metric_id if metric is None or metric.id != told.metric_id else metric.name
     title = f"{verdict(passed)}  {TRACK_SIGNS[told.track]} {one_line(name)}"
     alone = passed is None or len(votes) == 1
@@ -197,9 +199,9 @@ def _dimmed(block: Block) -> Block:
 def _reason(told: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a verdict, not a switch)
     if passed is None:
         why = TIED if told.unscored is None else told.unscored
-        return Passage("stamp reason", "unscored", drawn(why), Ink.WARN)
+        return Passage("stamp reason", "unscored", display_text(why), Ink.WARN)
     # of behaviour that is absent, judges quote what comes nearest to it
     quote = next((one for one in told.quotes if one.turn is not None), None)
     if quote is not None and passed is told.track.passes(present=True):
         return quote_block("stamp reason", quote)
-    return Passage("stamp reason", "because", drawn(told.justification))
+    return Passage("stamp reason", "because", display_text(told.justification))

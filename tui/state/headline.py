@@ -10,7 +10,15 @@ from rich.cells import cell_len
 
 from engine.benchmark import Metric, metric_of
 from engine.display import one_line, plural
-from engine.jury import HUMAN, Jury, counting, newest, verdict_to_show, what_counts, why_unscored
+from engine.jury import (
+    HUMAN,
+    Jury,
+    counting_votes,
+    newest_votes,
+    verdict_to_show,
+    what_counts,
+    why_unscored,
+)
 from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
@@ -104,10 +112,10 @@ def votes_line(verdicts: Sequence[Verdict], jury: Jury | None) -> Line:
 def votes_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:
     """`evaluator counts · 1 other says ✓`: of several verdicts whose it is that counts, and what
     the others say; nothing of a single one."""
-    stand = newest(verdicts)
+    stand = newest_votes(verdicts)
     if len(stand) < 2:
         return ""
-    counted = counting(verdicts, jury)
+    counted = counting_votes(verdicts, jury)
     seqs = {vote.seq for vote in counted}
     others = [vote for vote in stand if vote.passed is not None and vote.seq not in seqs]
     people = [vote for vote in others if vote.source == HUMAN]

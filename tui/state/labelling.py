@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from engine.benchmark import Speaker
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.labels import BlindItem, Dispute, LabellingProgress
 from engine.store.tables import Verdict
@@ -82,7 +82,7 @@ class LabelForm:
         """The transcript; before it the definition, where that does not stand elsewhere."""
         found: list[Block] = []
         if with_definition:
-            asked = drawn(self.item.definition)
+            asked = display_text(self.item.definition)
             found.append(Passage("definition", "asked", asked, Ink.ACCENT, Ink.STRONG))
         for row in self.item.messages:
             of_target = row.speaker is Speaker.TARGET
@@ -94,7 +94,7 @@ class LabelForm:
                 Passage(
                     (row.speaker, row.turn),
                     label,
-                    drawn(row.text),
+                    display_text(row.text),
                     ink,
                     Ink.TEXT,
                     gutter=ink,
@@ -232,7 +232,7 @@ def label_blocks(dispute: Dispute) -> Iterator[Block]:
         sure = "" if label.confidence is None else f"sure: {label.confidence} of 3"
         yield Rule(("person", number), one_line(label.judge), sure, Ink.STRONG)
         turns = ", ".join(str(quote.turn) for quote in label.quotes)
-        note = drawn(label.justification) or "(no note)"
+        note = display_text(label.justification) or "(no note)"
         yield Passage(("said", number), said, note, ink, close=bool(turns))
         if turns:
             yield Passage(("shows", number), "marked", f"reply {turns}", Ink.MUTED, Ink.GOOD)
@@ -240,7 +240,9 @@ def label_blocks(dispute: Dispute) -> Iterator[Block]:
 
 def dispute_blocks(dispute: Dispute) -> Iterator[Block]:
     """The definition, and the transcript with who marked what."""
-    yield Passage("definition", "asked", drawn(dispute.item.definition), Ink.ACCENT, Ink.STRONG)
+    yield Passage(
+        "definition", "asked", display_text(dispute.item.definition), Ink.ACCENT, Ink.STRONG
+    )
     marked = marked_by(dispute)
     for row in dispute.item.messages:
         of_target = row.speaker is Speaker.TARGET
@@ -253,7 +255,7 @@ def dispute_blocks(dispute: Dispute) -> Iterator[Block]:
         yield Passage(
             (row.speaker, row.turn),
             label,
-            drawn(row.text),
+            display_text(row.text),
             ink,
             gutter=ink,
             light_markdown=of_target,

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from engine.benchmark import Metric, Scenario, Track, When, base_id
-from engine.display import drawn, one_line
+from engine.display import display_text, one_line
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ScenarioRow
 from tui.text.blocks import Block, Passage, Rule
@@ -201,7 +201,7 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
 
 def _defined(metric: Metric) -> Passage:
     """What a scenario is for; beside it where there is room."""
-    text = drawn(f"{metric.name}. {metric.definition}")
+    text = display_text(f"{metric.name}. {metric.definition}")
     return Passage(
         "metric", one_line(metric.id), text, Ink.ACCENT, Ink.MUTED, close=True, aside=True
     )
@@ -237,7 +237,7 @@ def _became(label: str, text: str, before: Mapping[str, str]) -> Passage:
         return _said(label, label, text)
     if before.get(label, "") == text:
         return _said(label, label, text, ink=Ink.MUTED)
-    shown, marks = word_diff(drawn(before.get(label, "")), drawn(text))
+    shown, marks = word_diff(display_text(before.get(label, "")), display_text(text))
     return Passage(("said", label), label, shown, Ink.ACCENT, marks=marks, close=True)
 
 
@@ -274,4 +274,4 @@ def _neighbours(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
 
 
 def _said(key: object, label: str, text: str, *, ink: Ink = Ink.TEXT) -> Passage:
-    return Passage(("said", key), label, drawn(text), Ink.ACCENT, ink, close=True)
+    return Passage(("said", key), label, display_text(text), Ink.ACCENT, ink, close=True)

@@ -15,11 +15,11 @@ from typing import Final
 
 from engine.benchmark import Metric, Scenario, Speaker, StopReason, Track, When, metric_of
 from engine.checks import check_words
-from engine.display import drawn, marked_turns, one_line, plural
+from engine.display import display_text, marked_turns, one_line, plural
 from engine.facts import LiveText, Speech
-from engine.jury import Jury, counting, newest
+from engine.jury import Jury, counting_votes, newest_votes
 from engine.link import EngineLink
-from engine.quotes import NO_QUOTE_FOUND, places, why_not_found
+from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, MessageRow, Quote, StoredTake, Verdict
@@ -111,7 +111,7 @@ class Dialogue:
     def _hear(self, heard: LiveText) -> None:
         said, line_end, rest = heard.text.rpartition("\n")
         if line_end:
-            self._drawn += drawn(self._line + said + line_end)
+            self._drawn += display_text(self._line + said + line_end)
             self._line = ""
         self._line += rest
         self._cursor = heard.cursor
@@ -157,7 +157,7 @@ class Dialogue:
         if (live := self.live) is not None:
             if live.turn != turn:
                 blocks += self._opening(live.turn, live.landmark)
-            said = self._drawn + drawn(self._line)
+            said = self._drawn + display_text(self._line)
             blocks.append(_spoken(live.turn, live.speaker, said, growing=not self._over))
         if self.take is not None and self.take.stop_reason is not None:
             blocks.append(_ending(self.take, self.take.stop_reason))
@@ -177,7 +177,7 @@ class Dialogue:
                 Passage(
                     ("landmark", turn),
                     "landmark",
-                    drawn(landmark),
+                    display_text(landmark),
                     Ink.LANDMARK,
                     Ink.LANDMARK,
                     close=True,
@@ -207,7 +207,7 @@ def _thought(turn: int, text: str, *, folded: bool) -> Passage:
     return Passage(
         ("thought", turn),
         "thought",
-        f"{plural(len(text.split()), 'word')}, t opens" if folded else drawn(text),
+        f"{plural(len(text.split()), 'word')}, t opens" if folded else display_text(text),
         Ink.FAINT if folded else Ink.THOUGHT,
         Ink.FAINT if folded else Ink.THOUGHT,
         folded=folded,
@@ -250,13 +250,13 @@ def _spoken(
 def _ending(take: StoredTake, reason: StopReason) -> Passage:
     text = ENDINGS[reason]
     if take.detail:
-        text = f"{text}: {drawn(take.detail)}"
+        text = f"{text}: {display_text(take.detail)}"
     return Passage("ending", "ended", text, Ink.MUTED, Ink.MUTED if take.finished else Ink.WARN)
 
 
 def _user_faults(take: StoredTake) -> Iterator[Passage]:
     for number, fault in enumerate(take.faults):
-        text = drawn(f"of the user model, {fault}")
+        text = display_text(f"of the user model, {fault}")
         yield Passage(("user fault", number), "fault", text, Ink.WARN, Ink.WARN)
 
 
@@ -265,18 +265,18 @@ def _check(made: CheckRow) -> Passage:
     said = check_words(made.kind, made.answers)
     if made.unusable is not None:
         said = f"no usable answer: {made.unusable}"
-    text = drawn(f"{made.kind.in_words}{by}: {said}")
+    text = display_text(f"{made.kind.in_words}{by}: {said}")
     ink = Ink.MUTED if made.unusable is None else Ink.WARN
     return Passage(("check", made.seq), "check", text, Ink.MUTED, ink)
 
 
 def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:
     """The text fit to be drawn, and where the marks are in it: pieces are cleaned one by one."""
-    whole = drawn(text)
+    whole = display_text(text)
     if whole == text:
         return text, tuple(sorted(marks))
     edges = sorted({0, len(text), *(edge for mark in marks for edge in (mark.start, mark.end))})
-    pieces = [drawn(text[start:end]) for start, end in pairwise(edges)]
+    pieces = [display_text(text[start:end]) for start, end in pairwise(edges)]
     places = dict(zip(edges, accumulate(map(len, pieces), initial=0), strict=True))
     styles = [Styled(places[mark.start], places[mark.end], mark.ink) for mark in marks]
     return "".join(pieces), tuple(sorted(styles))
@@ -292,7 +292,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
         if quote.turn is None or quote.turn not in replies:
             continue
         marks = found.setdefault((quote.turn, Speaker.TARGET), [])
-        for span in places(replies[quote.turn], quote.text):
+        for span in find_passage(replies[quote.turn], quote.text):
             if not any(_overlaps(mark, span) for mark in marks):
                 marks.append(Styled(*span, Ink.EVIDENCE))
     return found
@@ -318,8 +318,8 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
     another since is said to be older."""
     if len(verdicts) < 2:
         return [block for each in verdicts for block in one_verdict(each)]
-    counted = {each.seq for each in counting(verdicts, jury)}
-    stand = {each.seq for each in newest(verdicts)}
+    counted = {each.seq for each in counting_votes(verdicts, jury)}
+    stand = {each.seq for each in newest_votes(verdicts)}
 
     def note(each: Verdict) -> str:
         if each.seq in counted:
@@ -342,14 +342,14 @@ def one_verdict(given: Verdict, note: str = "") -> list[Block]:
         text = f"{one_line(given.served_by)}, not the model that was asked"
         blocks.append(Passage(("served", given.seq), "from", text, Ink.WARN, Ink.WARN))
     if given.unscored is not None:
-        text = drawn(given.unscored)
+        text = display_text(given.unscored)
         blocks.append(Passage(("unscored", given.seq), "unscored", text, Ink.WARN))
     if given.present is not None:
         blocks.append(
             Passage(("present", given.seq), "behaviour", _presence(given), ink=Ink.STRONG)
         )
     if given.justification:
-        blocks.append(Passage(("because", given.seq), "because", drawn(given.justification)))
+        blocks.append(Passage(("because", given.seq), "because", display_text(given.justification)))
     if given.marks is not None:
         blocks.append(Passage(("marks", given.seq), "shown in", marked_turns(given.marks)))
     for number, quote in enumerate(given.quotes):
@@ -374,7 +374,7 @@ def quote_block(key: Hashable, quote: Quote) -> Passage:
     return Passage(
         key,
         "quote",
-        f"“{drawn(quote.text)}” ({where})",
+        f"“{display_text(quote.text)}” ({where})",
         Ink.MUTED if found else Ink.WARN,
         Ink.TEXT if found else Ink.WARN,
     )

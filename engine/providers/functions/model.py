@@ -339,7 +339,7 @@ class FunctionModel:
         )
 
 
-async def unusable(place: FunctionPlace) -> str | None:
+async def unusable_reason(place: FunctionPlace) -> str | None:
     """Say why the function cannot be called, after importing it; None if it can."""
     try:
         process = await FunctionProcess.start(place)

@@ -48,7 +48,7 @@ def proxy_for(url: str) -> str | None:
     return proxy
 
 
-def exemption(url: str) -> str | None:
+def no_proxy_entry(url: str) -> str | None:
     """Return the entry of NO_PROXY that exempts an address from a proxy; None if none does, or if
     there is no proxy for it."""
     parts, proxies = urlsplit(url), getproxies()

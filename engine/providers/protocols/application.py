@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.json_template import FROM_HEADER, Placeholder, at_path, filled, placeholders, without
+from engine.json_template import (
+    FROM_HEADER,
+    Placeholder,
+    at_path,
+    filled_template,
+    placeholders,
+    without_placeholder,
+)
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.capabilities import Step
 from engine.providers.model import Finish, MessageRole
@@ -67,8 +74,8 @@ class ApplicationDialect:
             said.insert(0, MessageGroup(MessageRole.SYSTEM, (system,)))
         template: Mapping[str, Any] = ask.extra_body
         if self.session_from is not None and is_first:
-            template = without(template, Placeholder.SESSION)
-        body: dict[str, Any] = filled(
+            template = without_placeholder(template, Placeholder.SESSION)
+        body: dict[str, Any] = filled_template(
             template,
             {
                 Placeholder.MESSAGES: [{"role": one.role, "content": one.text} for one in said],

@@ -357,7 +357,7 @@ class ThoughtSplitter:
         return begun
 
 
-def unopened(text: str) -> tuple[str, str] | None:
+def split_unopened_thought(text: str) -> tuple[str, str] | None:
     """Split reasoning and reply if only the closing tag is in the text, as with servers whose
     template writes the opening tag itself; otherwise None."""
     thought, mark, rest = text.partition(_CLOSE)

@@ -251,11 +251,11 @@ def _line_of(node: yaml.Node | None, place: tuple[int | str, ...]) -> int | None
 
 
 @cache
-def sheets() -> tuple[DialogueSheet, ...]:
+def dialogue_sheets() -> tuple[DialogueSheet, ...]:
     return tuple(read_sheet(path) for path in sorted(FOLDER.glob("*.yaml")))
 
 
-def spoken(text: str, draw: SeededChoices, **slots: str) -> str:
+def draw_text(text: str, draw: SeededChoices, **slots: str) -> str:
     """Draw one of each `{one|another}`, fill the slots, and remove the marks."""
 
     def filled(match: re.Match[str]) -> str:

@@ -475,7 +475,7 @@ def _reasons(
     if not quoted:
         return _nothing_found(asked_for, nearest, draw)
     at = [hit.message for hit in quoted]
-    where = places(at)
+    where = message_places(at)
     best = max(quoted, key=lambda hit: hit.strength)
     if not shown:
         return draw.pick(
@@ -498,11 +498,12 @@ def _reasons(
             )
         )
     else:
+        first, later = message_places(at[:1]), message_places(set(at) - {at[0]})
         how = draw.pick(
             (
                 f"In {where} it plainly {does}.",
                 f"More than once, in {where}, it {does}.",
-                f"From {places(at[:1])} on it {does}, and again in {places(set(at) - {at[0]})}.",
+                f"From {first} on it {does}, and again in {later}.",
             )
         )
     return how + _unlike_behaviour_words(behaviour)
@@ -511,7 +512,7 @@ def _reasons(
 def _nothing_found(asked_for: str, nearest: list[_SupportingSentence], draw: SeededChoices) -> str:
     if not nearest:
         return f"It says nothing, so it never {asked_for}."
-    where = places(hit.message for hit in nearest)
+    where = message_places(hit.message for hit in nearest)
     return draw.pick(
         (
             f"It never {asked_for}. The closest passage, in {where}, is about something else.",
@@ -522,7 +523,7 @@ def _nothing_found(asked_for: str, nearest: list[_SupportingSentence], draw: See
     )
 
 
-def places(messages: Iterable[int]) -> str:
+def message_places(messages: Iterable[int]) -> str:
     """Return `message 3`, or `messages 2, 3 and 5`."""
     numbers = sorted(set(messages))
     if len(numbers) == 1:
@@ -555,7 +556,7 @@ def _absence_answer(
     asked_for = _behaviour_words(behaviour)
     if shown:
         quoted = _best_hits(hits, 2)
-        where = places(hit.message for hit in quoted)
+        where = message_places(hit.message for hit in quoted)
         reasoning = f"In {where} it {asked_for}, so what the definition describes is not given."
         return answer(_evidence(replies, quoted), reasoning, [False] * len(replies))
     last = sentences(replies[-1]) if replies else ()

@@ -30,7 +30,7 @@ _DEEP: Final = 12
 """The depth down to which a recursive schema is followed."""
 
 
-def filled(schema: Mapping[str, Any], draw: SeededChoices) -> Any:
+def example_value(schema: Mapping[str, Any], draw: SeededChoices) -> Any:
     """Return a value that satisfies the schema: types, enums, required keys and lower bounds."""
     return _value(schema, schema, draw, 0)
 
@@ -273,7 +273,7 @@ class _ScriptedModel:
         writer = _WRITERS.get(str(schema.get("title")))
         if writer is None:
             # a shape that no script knows, as of a later version: filled so that it can be parsed
-            value = filled(schema, asked.draw("shape", asked.last_said))
+            value = example_value(schema, asked.draw("shape", asked.last_said))
         else:
             value = writer(asked, manner)
             wanted = schema.get("properties", value)

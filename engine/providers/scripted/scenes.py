@@ -23,17 +23,17 @@ from engine.providers.scripted.dialogue import (
     ReplyKind,
     ScriptedTurn,
     cue_and_text,
+    dialogue_sheets,
+    draw_text,
     fixed_pieces,
     passages,
-    sheets,
-    spoken,
     thought_and_message,
 )
-from engine.providers.scripted.evaluator import answer, places, read_case
+from engine.providers.scripted.evaluator import answer, message_places, read_case
 from engine.providers.scripted.generator import landmarks_in, profile_in
 from engine.providers.scripted.request import ModelRequest, number_after
 from engine.providers.scripted.target import Character
-from engine.providers.scripted.user import Temperament, leaves, now_in, saw_gave_way
+from engine.providers.scripted.user import Temperament, now_in, person_leaves, saw_gave_way
 from engine.providers.scripted.words import SeededChoices, bare, words
 
 _ENOUGH: Final = 0.6
@@ -65,14 +65,14 @@ class ToldReply:
 def sheet_of(definition: str | None) -> DialogueSheet | None:
     """Return the dialogues of the metric with this definition."""
     folded = " ".join((definition or "").split())
-    return next((sheet for sheet in sheets() if sheet.definition == folded), None)
+    return next((sheet for sheet in dialogue_sheets() if sheet.definition == folded), None)
 
 
 @cache
 def _openings() -> tuple[tuple[frozenset[str], Scene], ...]:
     return tuple(
         (_word_set(" ".join(fixed_pieces(thought_and_message(text)[1]))), scene)
-        for sheet in sheets()
+        for sheet in dialogue_sheets()
         for dialogue in sheet.dialogues
         for person in dialogue.people
         for scene in [Scene(sheet, dialogue, person)]
@@ -105,7 +105,7 @@ def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
 
 @cache
 def _dialogues() -> dict[str, DialogueScript]:
-    return {one.id: one for sheet in sheets() for one in sheet.dialogues}
+    return {one.id: one for sheet in dialogue_sheets() for one in sheet.dialogues}
 
 
 def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:
@@ -172,10 +172,10 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] |
         options = tuple(sorted(options, key=len)[:_BLUNT])
     draw = asked.draw("line", scene.dialogue.id, temperament.value, now.turn)
     line = draw.pick(_options_with_cue(options, [bare(now.heard)]))
-    thought, message = thought_and_message(spoken(line, draw))
+    thought, message = thought_and_message(draw_text(line, draw))
     if now.turn == _ASIDES[asked.draw("aside", scene.dialogue.id).below(len(_ASIDES))]:
         message = f"{message} {scene.person.aside}"
-    return {"thought": thought, "message": message, "done": leaves(now, gave_way, draw)}
+    return {"thought": thought, "message": message, "done": person_leaves(now, gave_way, draw)}
 
 
 def _scene_of(asked: ModelRequest) -> Scene | None:
@@ -252,9 +252,9 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     dialogue = scene.dialogue
     if turn == 1:
         options = dialogue.first.soft if kind is ReplyKind.SOFT else dialogue.first.hold
-        return spoken(draw.pick(options), draw, answer=scene.person.answer)
+        return draw_text(draw.pick(options), draw, answer=scene.person.answer)
     heard = [bare(said[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
-    text = spoken(draw.pick(_options_with_cue(dialogue.turns[turn].replies(kind), heard)), draw)
+    text = draw_text(draw.pick(_options_with_cue(dialogue.turns[turn].replies(kind), heard)), draw)
     comes_back = kind is ReplyKind.HOLD and kinds[turn - 2] is ReplyKind.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
 
@@ -302,7 +302,7 @@ def _in_quotation_marks(quote: str) -> str:
 def _message_numbers(turns: Sequence[int]) -> str:
     """Return `message 3 (again in messages 4 and 5)`."""
     first, *again = turns
-    return places([first]) + (f" (again in {places(again)})" if again else "")
+    return message_places([first]) + (f" (again in {message_places(again)})" if again else "")
 
 
 _SOFTLY: Final = (
@@ -331,7 +331,7 @@ def _verdict(
         reasons = dialogue.reasons.absent
     at, quote = quoted[0] if quoted else (len(told), "")
     turn: ScriptedTurn | None = dialogue.turns.get(at)
-    text = spoken(
+    text = draw_text(
         draw.pick(reasons),
         draw,
         where=_message_numbers([turn for turn, _ in plainly or telling] or [at]),

@@ -329,10 +329,10 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     message = _message(voice, now, saw, draw)
     thought = _thought(now, saw, words, draw)
     gave_way = [saw_gave_way(reply) for reply in now.replies]
-    return {"thought": thought, "message": message, "done": leaves(now, gave_way, draw)}
+    return {"thought": thought, "message": message, "done": person_leaves(now, gave_way, draw)}
 
 
-def leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> bool:
+def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> bool:
     """Whether the person leaves, having got what they wanted more than once."""
     satisfied = any(gave_way[:-1]) and gave_way[-1]
     return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)

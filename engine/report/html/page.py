@@ -27,14 +27,14 @@ from engine.analysis.findings import (
     MARKS,
     NO_COEFFICIENT,
     Certainty,
-    chance,
+    agreement_subject,
     coefficient,
-    ends,
-    listed,
+    coefficient_interval,
+    joined_names,
     marks_mean,
+    p_value_words,
     points,
-    reach,
-    whose,
+    points_interval,
 )
 from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
@@ -45,7 +45,7 @@ from engine.report.html.view import (
     MOMENT,
     BenchmarkView,
     Evidence,
-    moment,
+    readable_time,
     scale_of,
     signed,
 )
@@ -88,21 +88,21 @@ def environment() -> Environment:
     }
     words = (
         agreement_words,
-        chance,
+        p_value_words,
         coefficient,
         exposure_words,
         floor_words,
         marks_mean,
-        moment,
+        readable_time,
         order_words,
         percent,
         plural,
         points,
-        reach,
+        points_interval,
         signed,
         served_words,
         span,
-        whose,
+        agreement_subject,
     )
     made.globals |= {word.__name__: word for word in words}
     return made
@@ -184,7 +184,7 @@ def scripted_words(analyses: Sequence[Analysis]) -> str:
     models = sorted({model for found in analyses for model in found.scripted_models})
     if not models:
         return ""
-    known = f"Scripted models took part: {listed(models)}. They are not language models"
+    known = f"Scripted models took part: {joined_names(models)}. They are not language models"
     targets = {one.model for found in analyses for one in found.targets}
     real = sorted(model for model in targets if not is_script(model))
     if not real:
@@ -192,7 +192,9 @@ def scripted_words(analyses: Sequence[Analysis]) -> str:
             f"{known}: these numbers show how Crosswind works, and say nothing about any assistant."
         )
     no = "is not a script" if len(real) == 1 else "are not scripts"
-    return f"{known}. {listed(real)} {no}; what this page says about assistants rests on these."
+    return (
+        f"{known}. {joined_names(real)} {no}; what this page says about assistants rests on these."
+    )
 
 
 _SCRIPTED = (
@@ -272,7 +274,7 @@ def _coefficients_of(part: Calibration | CalibrationPart) -> list[tuple[str, str
 def _coefficient(one: Coefficient | None) -> tuple[str, str]:
     if one is None:
         return "—", ""
-    return coefficient(one.value), ends(one.interval)
+    return coefficient(one.value), coefficient_interval(one.interval)
 
 
 def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:

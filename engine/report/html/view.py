@@ -22,9 +22,9 @@ from engine.analysis.figures import (
 from engine.analysis.findings import (
     Finding,
     findings,
-    listed,
+    joined_names,
     pairs_by_kind,
-    reach,
+    points_interval,
     rests_on,
 )
 from engine.analysis.provenance import Staleness
@@ -140,7 +140,7 @@ class PairDifference:
 
     @property
     def ends(self) -> str:
-        return reach(self.low, self.high)
+        return points_interval(self.low, self.high)
 
     @property
     def points(self) -> str:
@@ -418,7 +418,7 @@ def _makers(analysis: Analysis) -> Iterator[str]:
         yield f"{judge.name} gave {plural(judge.verdicts, 'verdict')}{passes}{second}{lost}."
     models = [f"{one.target} is {one.model}" for one in analysis.targets if one.model != one.target]
     if models:
-        yield f"Behind the targets: {listed(models)}."
+        yield f"Behind the targets: {joined_names(models)}."
     if isinstance(analysis, Overall):
         return
     if analysis.correlation is None:
@@ -430,6 +430,6 @@ def _makers(analysis: Analysis) -> Iterator[str]:
     )
 
 
-def moment(at: str | None) -> str:
+def readable_time(at: str | None) -> str:
     """An ISO 8601 time as text, in UTC; `unknown` for None."""
     return "unknown" if at is None else f"{datetime.fromisoformat(at).astimezone(UTC):{MOMENT}}"

@@ -17,8 +17,8 @@ from typing import Any, Final
 from engine.analysis.figures import Outcome
 from engine.benchmark import ConversationKey, Metric, Speaker
 from engine.display import clean
-from engine.jury import Jury, counting
-from engine.quotes import NO_QUOTE_FOUND, places, why_not_found
+from engine.jury import Jury, counting_votes
+from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
 from engine.report.conversation import Conversation, as_object, conversations, takes
 from engine.store.mirror_rows import verdict_values
 from engine.store.reader import Reader
@@ -143,9 +143,9 @@ class Transcripts:
                 ),
                 "earlier_takes": [_published(take, self.jury) for take in earlier],
             }
-            place = said.add(cleaned(published))
+            place = said.add(clean_values(published))
             number = index.add(one, outcome, place, is_replayed=bool(earlier))
-            for verdict in counting(one.verdicts, self.jury):
+            for verdict in counting_votes(one.verdicts, self.jury):
                 for quote in verdict.quotes:
                     quotes.add([number, quote.turn or 0, clean(quote.text)])
         pieces.add(INDEX, index.value(said.close(), quotes.close()))
@@ -205,15 +205,15 @@ class _ConversationIndex:
         }
 
 
-def cleaned(value: Any) -> Any:
+def clean_values(value: Any) -> Any:
     """A JSON value with all its texts cleaned (`engine.display.clean`); its keys are ours."""
     match value:
         case str():
             return clean(value)
         case dict():
-            return {key: cleaned(one) for key, one in value.items()}
+            return {key: clean_values(one) for key, one in value.items()}
         case list() | tuple():
-            return [cleaned(one) for one in value]
+            return [clean_values(one) for one in value]
         case _:
             return value
 
@@ -227,12 +227,12 @@ def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
     told = as_object(one)
     if one.scenario is not None:
         told["demographic"] = _cleaned_names(one.scenario.demographic)
-    counted = counting(one.verdicts, jury)
+    counted = counting_votes(one.verdicts, jury)
     telling = counted or one.verdicts  # the verdicts whose evidence is marked
     for said, message in zip(told["transcript"], one.messages, strict=True):
         if message.speaker is Speaker.TARGET:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
-            said["content"] = marked(message.text, quotes)
+            said["content"] = with_marked_passages(message.text, quotes)
     told["verdicts"] = [_verdict(verdict, counts=verdict in counted) for verdict in one.verdicts]
     told["never_delivered"] = [mark.turn for mark in one.never_delivered]
     told["user_faults"] = [str(fault) for fault in one.take.user_faults or ()]
@@ -259,9 +259,9 @@ def _verdict(verdict: Verdict, *, counts: bool) -> dict[str, Any]:
     }
 
 
-def marked(text: str, passages: Iterable[str]) -> str | list[str]:
+def with_marked_passages(text: str, passages: Iterable[str]) -> str | list[str]:
     """The text; if it contains passages, a list in which every second part is a passage."""
-    spans = sorted({span for passage in passages for span in places(text, passage)})
+    spans = sorted({span for passage in passages for span in find_passage(text, passage)})
     if not spans:
         return text
     parts: list[str] = []

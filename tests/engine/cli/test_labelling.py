@@ -34,9 +34,9 @@ from engine.pipeline.label_requests import (
     LabelRequest,
     NumberedLabel,
 )
-from engine.pipeline.labels import adjudication, judged_conversations, labels_of, withdrawn
+from engine.pipeline.labels import adjudication, judged_conversations, labels_of, withdrawal_of
 from engine.pipeline.order import Order
-from engine.service.hosting import hosted, serve
+from engine.service.hosting import hosted_engine, serve
 from engine.service.spawning import EngineSettings
 from engine.store.database import open_store
 from engine.store.tables import Verdict
@@ -139,7 +139,7 @@ def test_labels_are_taken_in_once_and_go_on_where_they_stopped(
 def engine_at_work(place: Place, order: Order | None) -> Iterator[EngineThread]:
     """It holds the workspace; without an order it waits for one."""
     settings = EngineSettings(place.root, place.config)
-    with hosted(settings, linger=60) as engine:
+    with hosted_engine(settings, linger=60) as engine:
         ready = threading.Event()
         thread = EngineThread(engine, lambda: serve(engine, settings, order, ready.set))
         thread.start()
@@ -301,7 +301,7 @@ def test_of_two_people_who_decide_at_once_the_newer_decision_counts(
             )
 
         first = decision("Ann", present=True)
-        rows = [first, withdrawn(first, config.jury), decision("Ben", present=False), first]
+        rows = [first, withdrawal_of(first, config.jury), decision("Ben", present=False), first]
         asyncio.run(store.write(*rows))
         found = labels_of(judged, store.reader.peoples_verdicts("giving-in"))
     assert {each.conversation.key: each.present for each in found.settled}[one.key] is True

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.yaml_text import MAX_BYTES, Position, dotted, parse_yaml, read_yaml
+from engine.config.yaml_text import MAX_BYTES, Position, dotted_path, parse_yaml, read_yaml
 from engine.errors import InputError
 
 Write = Callable[[str | bytes], Path]
@@ -33,8 +33,8 @@ def test_every_value_has_its_place_and_every_key_its_own(config_file: Write) -> 
 
 
 def test_a_dotted_key_reads_as_people_write_it() -> None:
-    assert dotted(("targets", 0, "params", "seed")) == "targets[0].params.seed"
-    assert dotted(("a\x1b[31m",)) == "a�[31m"
+    assert dotted_path(("targets", 0, "params", "seed")) == "targets[0].params.seed"
+    assert dotted_path(("a\x1b[31m",)) == "a�[31m"
 
 
 @pytest.mark.parametrize(

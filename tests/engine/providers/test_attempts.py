@@ -12,11 +12,11 @@ from engine.providers.attempts import (
     Cause,
     Failure,
     FailureKind,
+    classify,
     concerns_account,
     describe,
     failure_in,
     retry_after_s,
-    sort,
     status_failure,
 )
 from engine.providers.http.transport import Fault
@@ -51,7 +51,7 @@ NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
     ],
 )
 def test_a_status_has_its_class(status: int, kind: FailureKind) -> None:
-    assert sort(Failure(Cause.STATUS, status=status)) is kind
+    assert classify(Failure(Cause.STATUS, status=status)) is kind
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
     failure = status_failure(status, headers, "<title>no</title>", now=NOW)
     for one in (failure, Failure(Fault.PROXY, status=status)):
         assert one.cause is Fault.PROXY
-        assert sort(one) is FailureKind.FATAL_REQUEST
+        assert classify(one) is FailureKind.FATAL_REQUEST
         assert "proxy" in describe(one)
         assert "key" not in describe(one)
-    assert sort(Failure(Fault.PROXY, status=502)) is FailureKind.UNREACHABLE
+    assert classify(Failure(Fault.PROXY, status=502)) is FailureKind.UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
 def test_what_breaks_without_a_status_has_its_class(
     cause: Cause | Fault, kind: FailureKind
 ) -> None:
-    assert sort(Failure(cause)) is kind
+    assert classify(Failure(cause)) is kind
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_breaks_without_a_status_has_its_class(
 def test_what_a_body_says_counts_beside_the_status(
     status: int, body: object, kind: FailureKind
 ) -> None:
-    assert sort(status_failure(status, {}, body, now=NOW)) is kind
+    assert classify(status_failure(status, {}, body, now=NOW)) is kind
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_a_body_says_counts_beside_the_status(
     ],
 )
 def test_an_error_inside_a_stream_has_its_class(event: object, kind: FailureKind) -> None:
-    assert sort(failure_in(event, Cause.IN_STREAM)) is kind
+    assert classify(failure_in(event, Cause.IN_STREAM)) is kind
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_person_can_read_what_happened(failure: Failure, words: str) -> None:
 )
 def test_a_400_that_is_about_the_whole_model_parks_it(body: object, words: str) -> None:
     failure = status_failure(400, {}, body, now=NOW)
-    assert sort(failure) is FailureKind.FATAL_TARGET
+    assert classify(failure) is FailureKind.FATAL_TARGET
     assert words in describe(failure)
 
 
@@ -240,7 +240,10 @@ def test_a_400_that_is_about_the_whole_model_parks_it(body: object, words: str) 
     "message", ["This request cannot be read.", "invalid model parameters", "the api key_size is 3"]
 )
 def test_any_other_400_is_about_its_request(message: str) -> None:
-    assert sort(status_failure(400, {}, {"message": message}, now=NOW)) is FailureKind.FATAL_REQUEST
+    assert (
+        classify(status_failure(400, {}, {"message": message}, now=NOW))
+        is FailureKind.FATAL_REQUEST
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -259,7 +262,7 @@ def test_a_redirect_says_where_to_whatever_its_page_says(
     page = "<html><title>Moved</title></html>"
     failure = status_failure(status, {"location": location}, page, now=NOW)
     assert describe(failure) == f"{status}: the server redirects elsewhere ({shown})"
-    assert sort(failure) is FailureKind.FATAL_TARGET
+    assert classify(failure) is FailureKind.FATAL_TARGET
 
 
 @pytest.mark.parametrize(
@@ -303,7 +306,7 @@ def test_a_body_of_any_shape_is_read(body: object) -> None:
     failure = failure_in(body, Cause.IN_STREAM)
     assert failure.status is None
     assert "odd" in describe(failure)
-    assert sort(failure) is FailureKind.TRANSIENT
+    assert classify(failure) is FailureKind.TRANSIENT
 
 
 def test_what_a_server_says_is_cut_before_anything_is_looked_up_in_it() -> None:

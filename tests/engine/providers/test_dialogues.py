@@ -23,11 +23,11 @@ from engine.providers.scripted.dialogue import (
     DialogueSheet,
     ReplyKind,
     cue_and_text,
+    dialogue_sheets,
+    draw_text,
     fixed_pieces,
     passages,
     read_sheet,
-    sheets,
-    spoken,
     thought_and_message,
 )
 from engine.providers.scripted.scenes import scene_opened_by
@@ -144,7 +144,7 @@ def normalised(sentence: str) -> str:
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_every_metric_of_the_samples_has_its_dialogues(benchmark: str) -> None:
     for metric in asyncio.run(metrics_of(sample(benchmark), sample_config().generator)):
-        sheet = next(one for one in sheets() if one.metric == metric.name)
+        sheet = next(one for one in dialogue_sheets() if one.metric == metric.name)
         assert sheet.definition == " ".join(metric.definition.split())
         assert sheet.track is metric.track
         assert len(sheet.dialogues) == sample_config().generation.scenarios_per_metric
@@ -153,7 +153,7 @@ def test_every_metric_of_the_samples_has_its_dialogues(benchmark: str) -> None:
                 assert dialogue.person(profile), (dialogue.id, profile)
 
 
-@pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
+@pytest.mark.parametrize("sheet", dialogue_sheets(), ids=lambda sheet: sheet.metric)
 def test_there_is_enough_to_choose_from(sheet: DialogueSheet) -> None:
     for dialogue in sheet.dialogues:
         assert all(len(person.opening) >= 2 for person in dialogue.people), dialogue.id
@@ -165,7 +165,7 @@ def test_there_is_enough_to_choose_from(sheet: DialogueSheet) -> None:
             assert number > 3 or len(turn.waver) >= 2, (dialogue.id, number)
 
 
-@pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
+@pytest.mark.parametrize("sheet", dialogue_sheets(), ids=lambda sheet: sheet.metric)
 def test_each_reply_that_holds_or_gives_way_has_a_telling_passage(sheet: DialogueSheet) -> None:
     for dialogue in sheet.dialogues:
         for number in range(2, TURNS + 1):
@@ -202,7 +202,7 @@ def test_nobody_says_a_sentence_twice_in_a_conversation() -> None:
         assert not twice, (row.key, twice)
 
 
-@pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
+@pytest.mark.parametrize("sheet", dialogue_sheets(), ids=lambda sheet: sheet.metric)
 def test_a_cue_is_a_word_of_what_is_said_at_its_turn_and_of_nothing_else(
     sheet: DialogueSheet,
 ) -> None:
@@ -226,7 +226,9 @@ def test_a_reply_that_waits_for_a_cue_answers_what_was_said_just_before() -> Non
     answered = 0
     for row in played():
         said = texts(row)
-        dialogue = next(d for sheet in sheets() for d in sheet.dialogues if d.id == scene_of(row))
+        dialogue = next(
+            d for sheet in dialogue_sheets() for d in sheet.dialogues if d.id == scene_of(row)
+        )
         for turn, (heard, reply) in enumerate(zip(said[2::2], said[3::2], strict=True), 2):
             same = [
                 one
@@ -257,13 +259,14 @@ def test_samples_of_a_conversation_differ() -> None:
     assert max(replies.values()) <= 2
 
 
-@pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
+@pytest.mark.parametrize("sheet", dialogue_sheets(), ids=lambda sheet: sheet.metric)
 def test_the_first_message_tells_the_group_that_the_person_belongs_to(sheet: DialogueSheet) -> None:
     for dialogue in sheet.dialogues:
         for person in dialogue.people:
             for text in person.opening:
                 heard = {
-                    spoken(thought_and_message(text)[1], SeededChoices(seed)) for seed in range(8)
+                    draw_text(thought_and_message(text)[1], SeededChoices(seed))
+                    for seed in range(8)
                 }
                 for value, message in product(person.profile.values(), sorted(heard)):
                     assert _TOLD[value].search(message), (dialogue.id, value, message)
@@ -274,11 +277,11 @@ def test_the_first_message_tells_the_group_that_the_person_belongs_to(sheet: Dia
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_scene_is_known_by_its_opening_even_typed_in_haste(seed: int) -> None:
-    for sheet in sheets():
+    for sheet in dialogue_sheets():
         for dialogue in sheet.dialogues:
             for person in dialogue.people:
                 for text in person.opening:
-                    _, message = thought_and_message(spoken(text, SeededChoices(seed)))
+                    _, message = thought_and_message(draw_text(text, SeededChoices(seed)))
                     scene = scene_opened_by(roughen(message, seed))
                     assert scene is not None, message
                     assert (scene.dialogue.id, scene.person) == (dialogue.id, person)
@@ -312,7 +315,7 @@ def test_the_evaluator_reads_replies_and_knows_no_plan() -> None:
         own if own.speaker is Speaker.USER else other
         for own, other in zip(held.transcript, caved.transcript, strict=False)
     ]
-    sheet = next(one for one in sheets() for d in one.dialogues if d.id == scene_of(held))
+    sheet = next(one for one in dialogue_sheets() for d in one.dialogues if d.id == scene_of(held))
     verdict = asyncio.run(judge(named("evaluator"), sheet.definition, swapped))
     assert verdict.present
     assert verdict.marks == caved.judged.marks
@@ -320,7 +323,7 @@ def test_the_evaluator_reads_replies_and_knows_no_plan() -> None:
 
 def test_a_reply_that_nobody_wrote_is_judged_by_its_words_alone() -> None:
     row = next(row for row in played() if scene_of(row) == "sister-loan" and row.passed)
-    sheet = next(one for one in sheets() if one.metric == "Avoid deciding for the person")
+    sheet = next(one for one in dialogue_sheets() if one.metric == "Avoid deciding for the person")
     said = list(row.transcript)
     said[5] = Utterance(Speaker.TARGET, "My verdict is final. You must lend her the money, do it.")
     verdict = asyncio.run(judge(named("evaluator"), sheet.definition, said))

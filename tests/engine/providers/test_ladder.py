@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure, sort
+from engine.providers.attempts import Cause, Failure, classify
 from engine.providers.capabilities import (
     BOUNDS,
     FOLDED_SYSTEM,
@@ -12,8 +12,8 @@ from engine.providers.capabilities import (
     InMemoryCapabilities,
     ModelCapabilities,
     Step,
+    adaptation_from,
     form_in_words,
-    lesson,
 )
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import Judgement
@@ -34,9 +34,9 @@ def taught(
     shaped: bool = False,
 ) -> Adaptation | None:
     failure = Failure(Cause.STATUS, message, status, param=param)
-    return lesson(
+    return adaptation_from(
         failure,
-        sort(failure),
+        classify(failure),
         learned or ModelCapabilities(),
         sent=SENT,
         steps=steps,

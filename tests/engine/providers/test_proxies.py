@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.http.proxies import exemption, proxy_for
+from engine.providers.http.proxies import no_proxy_entry, proxy_for
 
 PROXY = "http://proxy.example:3128"
 
@@ -51,7 +51,7 @@ def test_an_address_that_no_proxy_names_is_asked_without_one(
     assert proxy_for(url) == PROXY
     monkeypatch.setenv("NO_PROXY", said)
     assert proxy_for(url) is None
-    assert exemption(url) in said.replace(",", " ").split()
+    assert no_proxy_entry(url) in said.replace(",", " ").split()
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_every_other_one_goes_by_the_proxy(
 ) -> None:
     monkeypatch.setenv("NO_PROXY", said)
     assert proxy_for(url) == PROXY
-    assert exemption(url) is None
+    assert no_proxy_entry(url) is None
 
 
 def test_where_there_is_no_proxy_nothing_is_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ALL_PROXY")
     monkeypatch.setenv("NO_PROXY", "*")
     assert proxy_for("https://api.example/v1") is None
-    assert exemption("https://api.example/v1") is None
+    assert no_proxy_entry("https://api.example/v1") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure, FailureKind, sort
+from engine.providers.attempts import Cause, Failure, FailureKind, classify
 from engine.providers.http.transport import Fault
 from engine.providers.retry import GiveUp, Retry, RetryPolicy, RetryState
 
@@ -20,7 +20,7 @@ def retries(retry_policy: RetryPolicy | None = None, chance: float = 1.0) -> Ret
 
 def follow(failure: Failure, times: int, **known: bool) -> list[Retry | GiveUp]:
     one = retries()
-    return [one.next(failure, sort(failure), 0.0, **known) for _ in range(times)]
+    return [one.next(failure, classify(failure), 0.0, **known) for _ in range(times)]
 
 
 def waits(steps: list[Retry | GiveUp]) -> list[float]:

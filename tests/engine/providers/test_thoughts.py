@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.protocols.base import ThoughtSplitter, unopened
+from engine.providers.protocols.base import ThoughtSplitter, split_unopened_thought
 
 
 def split(text: str, size: int) -> tuple[str, str]:
@@ -38,6 +38,6 @@ def test_only_thoughts_at_the_beginning_are_taken_out(
 
 
 def test_a_reply_whose_opening_mark_the_server_wrote_itself_is_cut_at_the_closing_one() -> None:
-    assert unopened("Let me see.</think>\nHello.") == ("Let me see.", "Hello.")
-    assert unopened("Hello.") is None
-    assert unopened("Say <think>no</think>.") is None
+    assert split_unopened_thought("Let me see.</think>\nHello.") == ("Let me see.", "Hello.")
+    assert split_unopened_thought("Hello.") is None
+    assert split_unopened_thought("Say <think>no</think>.") is None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.providers.attempts import FailureKind, sort, transport_failure
+from engine.providers.attempts import FailureKind, classify, transport_failure
 from engine.providers.http.connector import failure_of, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import (
@@ -328,7 +328,7 @@ def test_https_to_a_port_without_tls_is_said_at_once() -> None:
         failure = await failing(connections)
         words = f"127.0.0.1:{port} does not speak TLS: write http:// in base_url, or another port"
         assert failure == TransportFailure(Fault.TLS, words)
-        assert sort(transport_failure(failure)) is FailureKind.FATAL_TARGET
+        assert classify(transport_failure(failure)) is FailureKind.FATAL_TARGET
         await connections.close()
         server.close()
 

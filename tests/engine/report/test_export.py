@@ -15,7 +15,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.cli.main import main
-from engine.report.conversation import COLUMNS, cell, escaped, quoted
+from engine.report.conversation import COLUMNS, cell, escaped, quoted_block
 from engine.store.database import open_store
 from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
 from tests.engine.small_workspace import small_workspace
@@ -154,7 +154,7 @@ def test_what_markdown_would_read_is_escaped(text: str, shown: str) -> None:
 
 
 def test_lines_of_a_message_stay_lines_and_none_leaves_its_block() -> None:
-    assert quoted("a\nb\n\n> c") == ["> a\\", "> b", ">", r"> \> c"]
+    assert quoted_block("a\nb\n\n> c") == ["> a\\", "> b", ">", r"> \> c"]
 
 
 @pytest.mark.parametrize("mark", ["\t", "\r", "\x1b", "\u2028", "\u200b", "é", "👩\u200d🚀", ""])
@@ -163,7 +163,7 @@ def test_a_text_of_many_lines_is_escaped_as_each_of_them_is(mark: str) -> None:
     lines.insert(3, f"before{mark}after | `a` \\ {mark}")
     shown = [None if not line.strip() else escaped(line) for line in "\n".join(lines).splitlines()]
     follows = [*shown[1:], None]
-    assert quoted("\n".join(lines)) == [
+    assert quoted_block("\n".join(lines)) == [
         ">" if line is None else f"> {line}" + "\\" * (after is not None)
         for line, after in zip(shown, follows, strict=True)
     ]

@@ -22,7 +22,7 @@ from engine.jury import Jury
 from engine.pipeline.results import counted_of
 from engine.report.html.view import evidence_of
 from engine.report.site.build import MANIFEST
-from engine.report.site.transcripts import marked
+from engine.report.site.transcripts import with_marked_passages
 from engine.store.database import open_store
 from tests.engine.cli.test_html_report import HOSTILE, Page
 from tests.engine.small_workspace import BENCHMARK, CONFIG, Place, small_workspace
@@ -240,7 +240,7 @@ def test_a_transcript_holds_all_that_was_said_thought_and_judged(place: Place, s
     ],
 )
 def test_evidence_is_every_second_part(text: str, passages: list[str], parts: object) -> None:
-    assert marked(text, passages) == parts
+    assert with_marked_passages(text, passages) == parts
 
 
 # Who publishes what

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.analysis.comparability import GuessedAxis, group_checks, unchecked
+from engine.analysis.comparability import GuessedAxis, group_checks, unchecked_axes
 from engine.checks import CheckAnswer, FaultKind, landmark_faults
 from engine.errors import AnswerError
 from engine.providers.model import Message
@@ -176,4 +176,4 @@ def test_what_nobody_guessed_is_not_counted_as_wrong() -> None:
     assert (found.of, found.checked, found.right) == (8, 4, 4)
     none = group_checks([conversation(0, right=None)])
     assert (none["age"].checked, none["age"].low, none["age"].chance) == (0, None, None)
-    assert unchecked(none, ["age", "town"]) == ["age", "town"]
+    assert unchecked_axes(none, ["age", "town"]) == ["age", "town"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.analysis.onset import OnsetObservation, courses, since
+from engine.analysis.onset import OnsetObservation, onset_curves, since
 from engine.benchmark import Track
 
 
@@ -21,7 +21,7 @@ def by_turn(*present: bool) -> OnsetObservation:
 
 
 def test_what_is_unwanted_is_avoided_until_it_is_seen() -> None:
-    [course] = courses([seen(2), seen(2), seen(4), not_seen()], 4)
+    [course] = onset_curves([seen(2), seen(2), seen(4), not_seen()], 4)
     assert list(course.seen) == [0, 2, 2, 3]
     assert course.passing == [1.0, 0.5, 0.5, 0.25]
     assert course.of == 4
@@ -30,18 +30,18 @@ def test_what_is_unwanted_is_avoided_until_it_is_seen() -> None:
 def test_what_is_wanted_is_shown_from_its_first_turn_on() -> None:
     positive = Track.POSITIVE
     found = [seen(1, track=positive), seen(3, track=positive), not_seen(track=positive)]
-    [course] = courses(found, 3)
+    [course] = onset_curves(found, 3)
     assert [round(share, 3) for share in course.passing] == [0.333, 0.333, 0.667]
 
 
 def test_evidence_without_a_turn_is_left_out_and_counted() -> None:
-    [course] = courses([seen(None), seen(1), not_seen()], 2)
+    [course] = onset_curves([seen(None), seen(1), not_seen()], 2)
     assert (course.of, course.unplaced) == (2, 1)
     assert course.passing == [0.5, 0.5]
 
 
 def test_turns_beyond_the_last_one_count_for_it() -> None:
-    [course] = courses([seen(9), not_seen()], 2)
+    [course] = onset_curves([seen(9), not_seen()], 2)
     assert list(course.seen) == [0, 1]
 
 
@@ -51,14 +51,14 @@ def test_what_ceases_to_hold_ceases_to_count() -> None:
         by_turn(True),
         by_turn(False, True),
     ]
-    [course] = courses(given, 4)
+    [course] = onset_curves(given, 4)
     assert list(course.seen) == [2, 2, 2, 2]
-    [course] = courses(given, 1)
+    [course] = onset_curves(given, 1)
     assert list(course.seen) == [2]
 
 
 def test_each_target_has_a_course_on_each_track() -> None:
-    found = courses([seen(1, "b"), not_seen("a", Track.POSITIVE), seen(None, "a")], 2)
+    found = onset_curves([seen(1, "b"), not_seen("a", Track.POSITIVE), seen(None, "a")], 2)
     assert [(one.track, one.target) for one in found] == [
         (Track.NEGATIVE, "a"),
         (Track.NEGATIVE, "b"),
@@ -66,4 +66,4 @@ def test_each_target_has_a_course_on_each_track() -> None:
     ]
     assert found[0].passing == [1.0, 1.0]
     assert found[0].of == 0
-    assert courses([], 3) == []
+    assert onset_curves([], 3) == []

@@ -10,12 +10,12 @@ from engine.analysis.figures import CastVote
 from engine.analysis.findings import (
     NO_ALPHA,
     Certainty,
-    chance,
     coefficients,
     findings,
     marks_mean,
+    p_value_words,
     points,
-    reach,
+    points_interval,
 )
 from engine.cli.results_table import results_table
 from engine.display import percent, span
@@ -52,19 +52,19 @@ def test_numbers_are_said_plainly() -> None:
     assert span(0.836, 1.0) == "[84–100]"
     assert points(-0.284) == "28 points"
     assert points(0.002) == "less than a point"
-    assert reach(-0.09, 0.47) == "[−9 to 47]"
-    assert chance(0.0001) == "p < .001"
-    assert chance(0.0341) == "p = .034"
-    assert chance(1.0) == "p = 1"
+    assert points_interval(-0.09, 0.47) == "[−9 to 47]"
+    assert p_value_words(0.0001) == "p < .001"
+    assert p_value_words(0.0341) == "p = .034"
+    assert p_value_words(1.0) == "p = 1"
 
 
 def test_rounding_takes_nothing_to_the_other_side() -> None:
-    assert reach(0.004, 0.09) == "[0.4 to 9]"
-    assert reach(-0.09, -0.0004) == "[−9 to −0.04]"
-    assert reach(-0.0049, 0.0) == "[−0.5 to 0]"
-    assert reach(1e-9, 0.5) == "[0.001 to 50]"
-    assert chance(0.0496) == "p = .0496"
-    assert chance(0.0504) == "p = .050"
+    assert points_interval(0.004, 0.09) == "[0.4 to 9]"
+    assert points_interval(-0.09, -0.0004) == "[−9 to −0.04]"
+    assert points_interval(-0.0049, 0.0) == "[−0.5 to 0]"
+    assert points_interval(1e-9, 0.5) == "[0.001 to 50]"
+    assert p_value_words(0.0496) == "p = .0496"
+    assert p_value_words(0.0504) == "p = .050"
 
 
 def said(kind: Certainty, *pictures: dict[str, str], samples: int = 1) -> list[str]:

@@ -18,7 +18,14 @@ import pytest
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store import process
 from engine.store.lock import LOCK_NAME, hold_workspace, workspace_holder
-from engine.store.process import ProcessState, _began, _began_by_ps, fate, send, this_process
+from engine.store.process import (
+    ProcessState,
+    _began,
+    _began_by_ps,
+    send,
+    state_of_process,
+    this_process,
+)
 from tests.engine.providers.test_open_files import none_left
 from tests.waiting import PATIENCE_S, Child
 
@@ -184,18 +191,18 @@ def test_a_process_of_which_ps_says_nothing_is_not_taken_for_gone(
     monkeypatch.setattr(process, "_output_of", lambda *_: "")  # it failed, or took too long
     with Child(SLEEPING) as child:
         other = replace(here, pid=child.pid, began="Mon Nov 23 15:00:00 2026")
-        assert fate(other, here) is ProcessState.ALIVE
+        assert state_of_process(other, here) is ProcessState.ALIVE
         assert not send(signal.SIGKILL, other)
         child.kill()
         child.wait()
-        assert fate(other, here) is ProcessState.GONE
+        assert state_of_process(other, here) is ProcessState.GONE
 
 
 def test_a_process_that_cannot_be_looked_up_is_not_taken_for_gone() -> None:
     here = this_process()
     with Child(SLEEPING) as child, none_left():
         other = replace(here, pid=child.pid, began="then")
-        assert fate(other, here) is ProcessState.ALIVE
+        assert state_of_process(other, here) is ProcessState.ALIVE
         assert not send(signal.SIGKILL, other)
 
 
