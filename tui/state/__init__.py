@@ -1,1 +1,1 @@
-"""What a screen shows, folded from facts: plain values and functions, nothing of Textual in it."""
+"""The states that screens show, folded from facts; independent of Textual."""

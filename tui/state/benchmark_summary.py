@@ -1,5 +1,5 @@
-"""What the list of benchmarks says of one: what it asks, its weakest metric, what is stale, and
-what is to do next."""
+"""The summary of a benchmark in the list: what it asks, its weakest metric, what is stale, and what
+to do next."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 LABEL: Final = 11
 READABLE: Final = 100
-"""Cells beyond which words are hard to follow."""
+"""Text is set at most this many cells wide."""
 _REASONS: Final = 3
-"""More of them than these are counted together."""
+"""The most reasons that are named; further ones are counted together."""
 
 
 class MetricPasses(NamedTuple):
-    """Rows of one metric, over all targets of the benchmark."""
+    """The scored rows of one metric over all targets of a benchmark."""
 
     metric: Metric
     passed: int
@@ -47,7 +47,7 @@ class MetricPasses(NamedTuple):
 def weakest(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
     """The metric that passes least often, of those with the same rate the one with most rows.
     What the benchmark no longer has counts for nothing; None before anything else is scored."""
-    # those that a run has written since the benchmark was read stand in the store alone
+    # metrics written by a run after the benchmark was read are in the store only
     metrics = info.metrics or scores.metrics
     targets = {target.id for target in info.targets}
     passed: Counter[str] = Counter()
@@ -61,12 +61,12 @@ def weakest(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
 
 
 def failures_of(info: BenchmarkInfo, metric: Metric) -> str:
-    """The filter line of what failed of it."""
+    """The filter line that selects the benchmark's failures."""
     return f'benchmark:"={info.name}" metric:"={metric.id}" outcome:fail'
 
 
 def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:
-    """Its first `most` lines."""
+    """The first `most` lines of the description."""
     words = one_line(info.description, most * READABLE * 2)
     if not words:
         return []
@@ -79,7 +79,7 @@ def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:
 
 
 def weakest_line(found: MetricPasses, width: int) -> Line:
-    """Its name and how often it passes; where nothing failed, that."""
+    """The metric's name and pass rate, or that nothing failed."""
     if found.passed == found.scored:
         words = f"none: nothing failed in {plural(found.scored, 'row')}"
         return [*_label("weakest"), Piece(words, Ink.GOOD)]
@@ -89,14 +89,14 @@ def weakest_line(found: MetricPasses, width: int) -> Line:
     sign = Piece(f"{TRACK_SIGNS[found.metric.track]} ", Ink.MUTED)
     head = [*_label("weakest"), sign]
     name = one_line(found.metric.name)
-    # the key is in the footer, too: it gives way to the name
+    # the key is in the footer too, so it gives way to the name
     told = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
     room = max(width - length([*head, *told]), MEANINGFUL)
     return fitted([*head, Piece(shorten(name, room), Ink.STRONG), *told], width)
 
 
 def stale_line(stale: Mapping[int, str]) -> Line | None:
-    """How many of the conversations that count are stale, and why; None where none is."""
+    """How many counted conversations are stale, and why; None if none is."""
     if not stale:
         return None
     whys = Counter(stale.values()).most_common()
@@ -114,17 +114,17 @@ class BenchmarkWork:
 
     tallies: Mapping[Stage, StateCounts]
     at_work: bool = False
-    """Whether a run is busy with it."""
+    """Whether a run is working on it."""
     stale: int = 0
-    """Conversations."""
+    """The number of stale conversations."""
     failures: bool = False
     """Whether `W` has something to read."""
     ahead: RemainingWork | None = None
-    """None before it is known."""
+    """The remaining work; None until it is known."""
 
 
 def next_line(info: BenchmarkInfo, work: BenchmarkWork) -> Line:
-    """What is to do, by a key and, in the workspace's folder, by a command."""
+    """The next step, with its key and the command to run in the workspace's folder."""
     words, command = _next(info, work)
     line = [*_label("next"), Piece(words)]
     if command:
@@ -162,12 +162,12 @@ def _next(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[str]]
 
 
 def to_review(ahead: RemainingWork | None) -> int:
-    """How many rows hold up what would follow from them."""
+    """The number of rows whose review holds up further work."""
     return 0 if ahead is None or not ahead.required else ahead.to_review
 
 
 def _ahead(ahead: RemainingWork | None) -> Iterator[str]:
-    """What no run has planned yet, as after something was approved."""
+    """Work that no run has planned yet, for example after an approval."""
     if ahead is not None and ahead.metrics:
         yield f"scenarios of {plural(ahead.metrics, 'metric')} to write"
     if ahead is not None and ahead.conversations:
@@ -210,7 +210,7 @@ def _label(word: str) -> list[Piece]:
 
 
 def fitting(choices: Iterator[list[Line]], height: int, width: int) -> list[Line]:
-    """The first that has room, else the last; each says less than the one before."""
+    """The first text that fits, else the last; each is shorter than the one before."""
     lines: list[Line] = []
     for lines in choices:
         if len(lines) <= height:

@@ -1,4 +1,4 @@
-"""What the stage strip and the target board show, in words where it can be."""
+"""The contents of the stage strip and the target board, as text where possible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StageState(Enum):
-    """A glyph, a word and an ink."""
+    """The state of a stage: a glyph, a word and an ink."""
 
     WAITING = ("·", "waiting", Ink.MUTED)
     RUNNING = ("▸", "running", Ink.ACCENT)
@@ -49,7 +49,7 @@ class StageState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """What the strip shows of a stage."""
+    """A stage as the strip shows it."""
 
     name: str
     state: StageState
@@ -57,9 +57,9 @@ class StageView:
     total: int
     failed: int = 0
     at_once: int | None = None
-    """How many rows of it are worked on at once, at most, while it runs."""
+    """The most rows worked on at once while it runs."""
     waiting: int = 0
-    """Rows that are ready and not begun yet, where that is worth mentioning."""
+    """Rows that are ready but not begun; only if worth mentioning."""
 
     @property
     def count(self) -> str:
@@ -71,7 +71,7 @@ class StageView:
         return f"{self.failed} failed" if self.failed else self.state.word
 
     def words(self, room: int) -> str:
-        """What is said of the stage, in as many words as fit into `room` cells."""
+        """The most detailed description of the stage that fits into `room` cells."""
         if self.at_once is None or self.state is not StageState.RUNNING:
             return self.word
         paces = [f"{self.at_once} at once"]
@@ -86,7 +86,7 @@ class StageView:
 
 @dataclass(frozen=True, slots=True)
 class TargetView:
-    """What the board shows of a target, in words where it can be."""
+    """A target as the board shows it, as text where possible."""
 
     name: str
     simulated: int
@@ -98,52 +98,52 @@ class TargetView:
     positive: TrackScore = field(default_factory=TrackScore)
     negative: TrackScore = field(default_factory=TrackScore)
     rates: Mapping[Track, Rate] = field(default_factory=dict)
-    """Pass rates with their intervals, which are worked out less often than scores come."""
+    """Pass rates with intervals, which are updated less often than scores."""
     tokens: str = UNKNOWN
-    """A second."""
+    """Tokens per second."""
     spend: str = UNKNOWN
     left: str = UNKNOWN
     left_about: str = UNKNOWN
-    """Between what and what."""
+    """The remaining time as a range, if it can be estimated."""
     trend: str = ""
-    """How fast it was lately, in signs of rising height."""
+    """The recent speed as a row of block characters."""
     at_rest: bool = False
-    """Whether nothing is at work: what runs was cut off."""
+    """Whether no engine is at work, so that running conversations were cut off."""
     paused: bool = False
-    """Whether nothing new begins: what runs is held where it is."""
+    """Whether nothing new begins, so that running conversations are held."""
     still: str | None = None
-    """What it has waited for, and how long, where nothing moves."""
+    """What the target has waited for and how long, if nothing moves."""
     held: str | None = None
-    """Why it is not called, or called later."""
+    """Why the target is not called, or only later."""
     limited: str | None = None
-    """That more calls would be made if its server took them."""
+    """A note that the server limits the number of calls."""
     others: str | None = None
-    """How many replies came from another model than the one asked, and which."""
+    """How many replies came from another model than requested, and which."""
     problem: str | None = None
-    """The last one."""
+    """The last problem."""
     between: int = 0
-    """So many have begun and wait for their next message's turn."""
+    """The number of conversations that have begun and wait for their next message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a run has cost of what it may."""
+    """The cost of a run, against its budget."""
 
     spent: str
     budget: str
     share: float
-    """0 to 1, or beyond."""
+    """The share of the budget that is spent; may exceed 1."""
     left: str | None = None
-    """What the rest will cost, as far as it can be told."""
+    """The estimated cost of the remaining work, as far as it is known."""
     enough: bool = True
-    """Whether that fits into the limit."""
+    """Whether the remaining work fits into the limit."""
     limit: str = "the budget"
-    """What the run is kept to."""
+    """The limit that the run must keep."""
 
 
 EVERY: Final = timedelta(seconds=1)
 TREND: Final = 16
-"""Seconds that a trend shows."""
+"""The length of a trend in seconds."""
 Still = Callable[[str], float | None]
 """How many seconds a target has been still, where that is worth mentioning."""
 
@@ -151,7 +151,7 @@ Still = Callable[[str], float | None]
 def stage_views(
     watch: Watch, benchmark: str, where: RunStatus, board: Board | None
 ) -> list[StageView]:
-    """One for each stage, in the order of a run."""
+    """The views of all stages, in the order of a run."""
     at_once: Mapping[Stage, int] = {} if board is None else board.concurrency
     tallies = {stage: watch.progress.stage_tally(benchmark, stage) for stage in Stage}
     played, judged = tallies[Stage.SIMULATE], tallies[Stage.EVALUATE]
@@ -211,7 +211,7 @@ class TargetSpeeds:
         """The speed as it was worked out within the last second, or anew; `at` is now."""
         benchmark = info.name
         known = self._known.get((benchmark, target))
-        # both ways, since a wall clock may be set back
+        # in both directions, since a wall clock may be set back
         if known is None or not known.at <= at < known.at + EVERY:
             found = progress.time_left(at, info.turns)
             speed = progress.tokens.per_second(at)
@@ -232,8 +232,7 @@ class TargetSpeeds:
         """`312 tok/s ▁▃▅█`: all targets of a benchmark together, as they were looked at last;
         nothing where nothing was said lately."""
         lately = [speeds for (name, _), speeds in self._speeds.items() if name == benchmark]
-        # from the newest back: a target that came later has fewer seconds, and the last ones
-        # belong together
+        # aligned at the newest second: a target that started later has fewer seconds
         sums = [sum(each) for each in zip_longest(*map(reversed, lately), fillvalue=0.0)][::-1]
         if not any(sums):
             return ()
@@ -245,13 +244,13 @@ class _Speed(NamedTuple):
     tokens: str
     left: str
     left_about: str
-    """Between what and what, where that can be told."""
+    """The remaining time as a range, if it can be estimated."""
     trend: str
-    """How fast it was, the last second at the right."""
+    """The speed of recent seconds, the latest at the right."""
 
 
 def trend(speeds: Collection[float]) -> str:
-    """`▁▃▅█`, the highest of them being the measure."""
+    """`▁▃▅█`, scaled to the highest value."""
     most = max(speeds, default=0.0)
     if not most:
         return ""
@@ -274,7 +273,7 @@ def target_views(
     *,
     paused: bool,
 ) -> list[TargetView]:
-    """`still` says for how many seconds a target stands still; None where nothing is at work."""
+    """All targets. `still` gives the seconds a target has been still, None without an engine."""
     progress = watch.progress
     return [
         _target(
@@ -332,7 +331,7 @@ def _target(
 
 
 def _speaks(target: TargetInfo, board: Board | None) -> bool:
-    """What is being spoken when a pause begins is spoken to its end."""
+    """Whether the target still speaks: a pause lets messages under way end."""
     return board is not None and any(each.key.target_id == target.id for each in board.speaking)
 
 
@@ -342,7 +341,7 @@ def _others(progress: TargetProgress) -> str | None:
 
 
 def _held(target: TargetInfo, board: Board | None) -> str | None:
-    """Why it is not called at the moment."""
+    """Why the target is not called at the moment."""
     if board is None:
         return None
     parked = board.parked.get(target.id)
@@ -371,8 +370,8 @@ def _stands_still(
 
 
 def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Spending | None:
-    """Where the run has a budget or was quoted at something; with what the rest will cost, by what
-    the engine expects, or if the conversations that are left cost what the others did."""
+    """The cost of a run that has a budget or an agreed quote, else None. The rest costs what the
+    engine expects, or else what the target's other conversations cost."""
     if board is None or board.spent_usd is None:
         return None
     most, limit = board.budget_usd, "the budget"
@@ -393,7 +392,7 @@ def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> 
 
 
 def _cost_left(progresses: Sequence[TargetProgress]) -> float | None:
-    """None where it cannot be told yet."""
+    """The cost of the remaining work; None if it cannot be estimated yet."""
     left = 0.0
     for progress in progresses:
         played, cost = progress.simulate, progress.usage.cost_usd

@@ -1,5 +1,5 @@
-"""What the conversation pane says while there is no conversation to show, and the stamp at the end
-of one."""
+"""The text of the conversation pane when there is no conversation to show, and the stamp at the end
+of a conversation."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _WRITING: Final = {RunPhase.METRICS: Stage.GEN_METRICS, RunPhase.SCENARIOS: Stag
 def explain(
     status: RunStatus, watch: Watch, info: BenchmarkInfo | None, *, tiny: bool = False
 ) -> list[Block]:
-    """What the pane shows in place of a conversation; it repeats nothing of what stands above it:
-    how far the run came and how each target did. In a `tiny` terminal it begins at once."""
+    """The pane's text in place of a conversation. It does not repeat what is above it: the progress
+    of the run and of each target. In a `tiny` terminal it starts at the top."""
     top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
         return [*top, _say("nothing", "There is no benchmark to show.")]
@@ -83,7 +83,7 @@ def _say(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
 
 
 def _units(units: Iterable[StateRow]) -> list[Block]:
-    """The rows of work that moved last."""
+    """The most recently changed rows of work."""
     newest = sorted(units, key=lambda unit: unit.seq)[-_SHOWN_UNITS:]
     return [
         Passage(
@@ -99,7 +99,7 @@ def _units(units: Iterable[StateRow]) -> list[Block]:
 
 
 def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
-    """What of a run that broke off is there, and how it goes on."""
+    """What is kept of an interrupted run, and how to continue it."""
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
     kept = "Every message that was said to its end, and every verdict, is on disk."
     lost = "Nothing was being said."
@@ -115,7 +115,7 @@ def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
 
 
 def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> list[Block]:
-    """Keys, and what each leads to."""
+    """The next steps, each with its key."""
     any_verdict = any(
         score.scored
         for target in watch.progress.targets.values()
@@ -141,7 +141,7 @@ def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> li
 
 
 def awaits_verdict(dialogue: Dialogue, progress: Progress) -> bool:
-    """Whether it ended, has no verdict, and something of its target is still to be judged."""
+    """Whether it has ended without a verdict and its target still has conversations to judge."""
     take = dialogue.take
     if take is None or not take.finished or dialogue.verdicts:
         return False

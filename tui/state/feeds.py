@@ -1,4 +1,4 @@
-"""Verdicts and standings of a benchmark as they come."""
+"""Feeds of a benchmark's verdicts and standings as they arrive."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 
 CHUNK: Final = 1000
-"""Rows taken in at once: more of them would hold up the screen."""
+"""The most rows taken in at once; more would hold up the screen."""
 
 
 def _replaces(fact: Fact) -> TypeGuard[TakeEnded]:
-    """Whether a conversation was played again, so that what was judged of it counts no more."""
+    """Whether the fact ends a later take, so that verdicts on the earlier one no longer count."""
     return isinstance(fact, TakeEnded) and fact.take > 0 and fact.stop_reason.finished
 
 
 class VerdictFeed:
-    """The verdicts of one benchmark in the order in which they came: a key and a seq for each in
-    memory, the rest read by the page."""
+    """The verdicts of one benchmark in order of arrival. Keeps a key and a seq of each in memory,
+    and reads the rest by the page."""
 
     def __init__(self, reader: Reader, benchmark: str) -> None:
         self.benchmark = benchmark
         self._reader = reader
         self._keys: list[ConversationKey] = []
         self._seqs = array("q")
-        """Seqs of the newest verdict on each key."""
+        """The seq of the newest verdict on each key."""
         self._places: dict[ConversationKey, int] = {}
         self._replaced: set[int] = set()
-        """Places of those that were played again since."""
+        """The positions of conversations that have been played again since."""
         self._seen = 0
         self._received, self._read_for = 0, -1
-        """Seqs of the newest verdict that was told of, and of the newest one that was read for."""
+        """The seq of the newest verdict received, and of the newest one read."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -61,13 +61,13 @@ class VerdictFeed:
 
     @property
     def behind(self) -> bool:
-        """Whether anything was received that `pull` has not read."""
+        """Whether a verdict was received that `pull` has not read yet."""
         return self._received > self._read_for or bool(self._replaced)
 
     def pull(self) -> tuple[list[int], bool]:
-        """Take in what is new; gives the rows that changed, and whether there is more."""
+        """Read new verdicts. Returns the changed rows, and whether there is more."""
         rows = self._reader.verdict_rows(self.benchmark, after=self._seen, limit=CHUNK)
-        # where there were as many as were asked for, there may be more: it stays behind
+        # a full chunk may not be all, so the feed stays behind
         if len(rows) < CHUNK:
             self._read_for = self._received
         changed, self._replaced = sorted(self._replaced), set()
@@ -90,11 +90,11 @@ class VerdictFeed:
         return self._keys[index]
 
     def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
-        """None stands for one that has no verdict any more, as after it was played again."""
+        """Read a page; None for a row without a verdict, as after it was played again."""
         wanted = self._seqs[start : start + count]
         if not wanted:
             return []
-        # most were judged one after the other, so one question finds nearly all of them
+        # most were judged in sequence, so one query finds nearly all
         first = min(wanted)
         near = self._reader.verdict_rows(self.benchmark, after=first - 1, limit=count)
         found = {row.key: row for row in near}
@@ -104,35 +104,35 @@ class VerdictFeed:
         ]
 
     def _single(self, key: ConversationKey, seq: int) -> VerdictRow | None:
-        """One that was judged again long after its neighbours."""
+        """Read one row that was judged again long after its neighbours."""
         rows = self._reader.verdict_rows(self.benchmark, after=seq - 1, limit=1)
         return rows[0] if rows and rows[0].key == key else None
 
 
 AGAIN_AFTER: Final = 2.0
-"""Seconds between two times at least."""
+"""The least number of seconds between two computations."""
 SHARE: Final = 40
-"""Multiple of the last one's duration to wait at least, so that a large store costs no more than a
-small one."""
+"""The least wait as a multiple of the last duration, so that a large store takes no larger share of
+the time than a small one."""
 Standings: TypeAlias = "Mapping[tuple[str, Track], Rate]"
-"""By target and track."""
+"""Standings by target and track."""
 
 
 _Found = TypeVar("_Found")
 
 
 class BenchmarkFeed(Generic[_Found]):
-    """Hears of verdicts, says when a benchmark's figures are due to be computed again, and keeps
+    """Receives verdicts, says when a benchmark's figures must be computed again, and caches
     them."""
 
     def __init__(self, work: Callable[[str], _Found]) -> None:
-        """`work` is done in a thread; it may raise `CrosswindError`."""
+        """`work` runs on a thread and may raise `CrosswindError`."""
         self._work = work
         self._known: dict[str, _Found] = {}
         self._asked: dict[str, int] = {}
-        """By benchmark: the last verdict that was known when it was asked for."""
+        """By benchmark: the last verdict known when its figures were requested."""
         self._judged: dict[str, int] = {}
-        """By benchmark: the last verdict."""
+        """By benchmark: the last verdict received."""
         self._faults: dict[str, str] = {}
         self._asked_at = float("-inf")
         self._took = 0.0
@@ -144,32 +144,32 @@ class BenchmarkFeed(Generic[_Found]):
                 self._judged[fact.benchmark] = fact.seq
 
     def of(self, benchmark: str) -> _Found | None:
-        """None where it was not worked out yet."""
+        """The cached figures; None if not computed yet."""
         return self._known.get(benchmark)
 
     def fault(self, benchmark: str) -> str | None:
-        """Why it could not be worked out the last time."""
+        """Why the last computation failed."""
         return self._faults.get(benchmark)
 
     def forget_asked(self) -> None:
-        """Something other than verdicts has changed: everything is due again."""
+        """Make everything due again, after a change other than verdicts."""
         self._asked.clear()
 
     def due(self, benchmark: str, seconds: float) -> bool:
-        """Whether enough has changed, and time has passed, to `read` now."""
+        """Whether the figures have changed and enough time has passed to `read` again."""
         if self._reading:
             return False
         asked = self._asked.get(benchmark)
         if asked is None:
             return True
         pause = max(AGAIN_AFTER, SHARE * self._took)
-        # both: a run that judges without a pause would have it worked out without one
+        # both: otherwise a run that judges continuously would be computed continuously
         return self._judged.get(benchmark, 0) > asked and seconds - self._asked_at >= pause
 
     async def read(self, benchmark: str, seconds: float) -> None:
-        """In a thread, since it takes a while on a large store."""
+        """Compute the figures on a thread, since it takes a while on a large store."""
         self._reading, self._asked_at = True, seconds
-        # before the thread reads: what is judged meanwhile makes it due again
+        # before the thread reads: a verdict that arrives meanwhile makes it due again
         self._asked[benchmark] = self._judged.get(benchmark, 0)
         began = monotonic()
         try:
@@ -189,7 +189,7 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
     def __init__(self, reader: Reader) -> None:
         super().__init__(partial(_read, reader.path))
         self._later: defaultdict[str, list[VerdictGiven]] = defaultdict(list)
-        """By benchmark: those that change what counts and may not be in what was worked out."""
+        """By benchmark: verdicts that change the figures and may not be in them yet."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         super().receive(facts)
@@ -198,7 +198,7 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
                 self._later[fact.benchmark].append(fact)
 
     def rates(self, benchmark: str) -> Standings:
-        """The rates by now; nothing where none was worked out yet."""
+        """The current rates; empty if none were computed yet."""
         known = self.of(benchmark)
         if known is None:
             return {}
@@ -225,8 +225,8 @@ def _moved(rate: Rate, count: TrackScore) -> Rate:
 
 
 def _read(store: Path, benchmark: str) -> ScoreCounts:
-    """By a connection of its own: in a large store it takes a while, and the watch does not wait
-    for it."""
+    """Read through a separate connection: in a large store it takes a while, and the watch must not
+    wait."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
     from engine.pipeline.standing import ScoreCounts, scores
 

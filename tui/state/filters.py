@@ -1,4 +1,4 @@
-"""What a person types to say which rows they want: a filter line, or the beginning of an id."""
+"""Parse what a user types to select rows: a filter line, or the beginning of an id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.store.browsing import KINDS, OUTCOMES, Field, Filter, FilterTerm
 from engine.store.reader import Reader
 
 LONGEST: Final = 500
-"""Characters; nobody types more."""
+"""The longest line in characters."""
 
 _WORD: Final = re.compile(
     r'(?P<no>-?)(?:(?P<name>[A-Za-z]+):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S+))'
@@ -31,7 +31,7 @@ HELP: Final = "outcome: metric: type: target: who: sample: judge: end: is:stale 
 
 
 class FilterFault(Exception):  # noqa: N818  (a fault of what was typed, in words for who typed it)
-    """What is wrong with a line, in words."""
+    """A fault in a filter line, in words."""
 
 
 class _Word(NamedTuple):
@@ -41,7 +41,7 @@ class _Word(NamedTuple):
 
 
 def parse(typed: str) -> Filter:
-    """The conditions that a filter line holds; none of an empty one. Raises `FilterFault`."""
+    """Parse a filter line into conditions; an empty one has none. Raises `FilterFault`."""
     return tuple(
         _condition(word) for word in map(_word, _WORD.finditer(typed[:LONGEST])) if word.values
     )
@@ -66,7 +66,7 @@ def _condition(word: _Word) -> FilterTerm:
 
 
 def _field(name: str) -> Field:
-    """By its name or the beginning of it."""
+    """The field with this name or with a name that begins like this."""
     wanted = name.lower()
     names = {field.value: field for field in Field} | _OTHER_NAMES
     if wanted in names:
@@ -101,11 +101,11 @@ def _one_of(field: Field, value: str, known: tuple[str, ...] | list[str]) -> str
 
 
 AT_MOST: Final = 40
-"""More than these are too many to choose from: type another letter."""
+"""The most ids offered; with more, the user types another letter."""
 
 
 class FoundId(NamedTuple):
-    """A thing with a screen of its own."""
+    """An id found, of something that has its own screen."""
 
     benchmark: str
     id: str
@@ -114,8 +114,8 @@ class FoundId(NamedTuple):
 
 
 def find(reader: Reader, typed: str, limit: int = AT_MOST) -> list[FoundId]:
-    """Ids that begin with what was typed, then those that hold it anywhere, in letters of any size.
-    Raises `StoreError`."""
+    """Find ids that begin with the text, then those that contain it, ignoring case. Raises
+    `StoreError`."""
     part = typed.strip()
     if not part:
         return []

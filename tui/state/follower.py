@@ -1,4 +1,4 @@
-"""Which conversation a pane shows while several are being spoken."""
+"""Decide which conversation a pane shows while several are in progress."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from engine.facts import Speech
 from tui.state.related import TakeRef
 
 DWELL: Final = 3.0
-"""Seconds for which the end of a conversation stays on the screen, and again its verdict, where
-that comes while it is awaited."""
+"""Seconds for which the end of a conversation stays visible, and again its verdict, if that arrives
+while awaited."""
 AWAITED: Final = 8.0
-"""Seconds for which a verdict is awaited at most."""
+"""The longest wait for a verdict in seconds."""
 SILENCE: Final = 10.0
-"""Seconds after which one that says nothing is left for one that speaks."""
+"""Seconds of silence after which a conversation is left for another that speaks."""
 ROUND: Final = 8.0
-"""Seconds for each, where it goes round."""
+"""Seconds for each conversation in rotation."""
 GLANCE: Final = 3.0
-"""Seconds after which it goes on at the end of a turn, where it goes round."""
+"""Seconds after which rotation moves on at the end of a turn."""
 
 
 class FollowMode(Enum):
-    """What the follower does by itself: a word, a sentence, and the hint for the footer."""
+    """How the follower moves by itself: a word, a sentence, and the hint for the footer."""
 
     FOLLOW = ("following", "goes to the newest conversation when this one has ended", "follow")
     PINNED = ("pinned", "stays with this conversation", "pin")
@@ -48,7 +48,7 @@ class FollowMode(Enum):
 
 
 class Follower:
-    """Decides by the clock that it is given."""
+    """Chooses the conversation to show, by the times it is given."""
 
     def __init__(self) -> None:
         self.shown: TakeRef | None = None
@@ -57,11 +57,11 @@ class Follower:
         self._awaited = False
         """Whether the verdict on what is shown is still to come."""
         self._told_at = 0.0
-        """When it came; where it was not awaited, when what is shown ended."""
+        """When the verdict arrived; if none was awaited, when the conversation ended."""
         self._heard_at = 0.0
         self._came_at = 0.0
         self._turn: int | None = None
-        """The one that was being played when it came to this conversation."""
+        """The turn in progress when this conversation was first shown."""
 
     @property
     def pinned(self) -> bool:
@@ -85,7 +85,7 @@ class Follower:
         speech = self._speech(speaking)
         if self.shown is None or speech is not None:
             self._heard_at = now
-        # with nobody speaking the last conversation stays: there is no better one to show
+        # if nobody speaks the last conversation stays: there is no better one to show
         if not speaking or self.pinned:
             return self.shown
         if self._may_leave(now):
@@ -95,7 +95,7 @@ class Follower:
         return self.shown
 
     def step(self, speaking: Sequence[Speech], step: int, now: float) -> TakeRef | None:
-        """The next conversation being spoken, or the one before; a pin goes with it."""
+        """Go to the next or previous live conversation; a pin moves along."""
         order = sorted(speaking, key=lambda speech: str(TakeRef.of(speech)))
         if order:
             places = [place for place, each in enumerate(order) if TakeRef.of(each) == self.shown]
@@ -105,11 +105,11 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        """Whether what is shown has come to its end."""
+        """Whether the shown conversation has ended."""
         return self._ended_at is not None
 
     def rested(self, now: float) -> bool:
-        """Whether what is shown has ended, and long enough ago to have been read."""
+        """Whether the shown conversation ended long enough ago to have been read."""
         if self._ended_at is None:
             return False
         if self._awaited:
@@ -117,7 +117,7 @@ class Follower:
         return now - self._told_at >= DWELL
 
     def _speech(self, speaking: Sequence[Speech]) -> Speech | None:
-        """What is being said in the conversation that is shown."""
+        """The message in progress in the shown conversation."""
         if self.shown is None:
             return None
         key = self.shown.key  # most are of another, and to make what is shown of each takes long

@@ -1,4 +1,4 @@
-"""What a conversation is judged by and what counts of how it was judged, as its headline."""
+"""The headline of a conversation: what it is judged by, and which verdict counts."""
 
 from __future__ import annotations
 
@@ -26,27 +26,26 @@ from tui.state.transcript import Dialogue
 from tui.text.ink import MEANINGFUL, VERDICT_INKS, Ink, Line, Piece, length, shorten
 
 ENOUGH: Final = 20
-"""Cells that a definition takes at least to say anything."""
+"""The fewest cells in which a definition is useful."""
 JUDGE_WIDTH: Final = 24
-"""Cells of a judge's name at most."""
+"""The most cells of a judge's name."""
 _LISTED: Final = 4
-"""So many turns at most are named."""
+"""The most turns that are named."""
 
 
 def metric_behind(info: BenchmarkInfo | None, dialogue: Dialogue) -> Metric | None:
-    """What a conversation of this benchmark is judged by; None where that is not known."""
+    """The metric of a conversation; None if unknown."""
     metric_id = metric_of(dialogue.shown.key.scenario_id)
     return None if info is None else info.metrics.get(metric_id, dialogue.metric)
 
 
 def info_of(watch: Watch, benchmark: str) -> BenchmarkInfo | None:
-    """None where there is no such benchmark."""
+    """The benchmark of this name; None if there is none."""
     return next((one for one in watch.benchmarks if one.name == benchmark), None)
 
 
 def metric_in(watch: Watch, benchmark: str, scenario_id: str) -> Metric | None:
-    """What conversations of a scenario are judged by; None where that is not known. Raises
-    `StoreError`."""
+    """The metric of a scenario; None if unknown. Raises `StoreError`."""
     metric_id = metric_of(scenario_id)
     info = info_of(watch, benchmark)
     if info is not None and metric_id in info.metrics:
@@ -86,7 +85,7 @@ def metric_line(metric: Metric | None, notes: Sequence[str], width: int) -> tupl
 
 
 def _fitting_notes(notes: Sequence[str], room: int) -> Line:
-    """As many as there are cells for; the last of them may be cut."""
+    """As many notes as fit; the last one may be cut."""
     told = ""
     for note in filter(None, notes):
         free = room - cell_len(told) - 4

@@ -1,6 +1,6 @@
-"""Where a person is in a sample that they label blind: what they say, take back, and how long they
-read. Nothing there knows which conversations these are. And what is shown of one that people
-disagree on, to whoever decides."""
+"""The state of blind labelling: a labeller's position in a sample, answers, undo and reading time,
+without knowing which conversations these are. And the blocks of a disputed conversation, for
+whoever decides it."""
 
 from __future__ import annotations
 
@@ -17,44 +17,43 @@ from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink
 
 LONGEST_LOOK: Final = 2.0
-"""Seconds between two looks beyond which the screen was not seen meanwhile."""
+"""If two looks are more seconds apart than this, the screen was not visible in between."""
 IDLE_SECONDS: Final = 120.0
-"""Without a key, after which it is taken that nobody reads."""
+"""Seconds without a key press after which reading is taken to have stopped."""
 
 
 class SampleSource(Protocol):
-    """A person's sample as the screen needs it. What it does takes a while and raises
-    `CrosswindError`."""
+    """A person's sample. Its methods may take a while and raise `CrosswindError`."""
 
     @property
     def labelling(self) -> LabellingProgress:
-        """As it was when it was opened."""
+        """The state at the time of opening."""
         ...
 
     def item(self, number: int) -> BlindItem: ...
 
     def is_replaced(self, number: int) -> bool:
-        """Whether it was played again since."""
+        """Whether the conversation has been played again since."""
         ...
 
     def store(self, labels: Sequence[NumberedLabel]) -> None: ...
 
     def write_files(self) -> None:
-        """What was stored, once, when no more comes."""
+        """Write the stored labels to files; call once, at the end."""
         ...
 
 
 @dataclass(slots=True)
 class LabelForm:
-    """What a person says of one conversation, so far."""
+    """A labeller's answer to one conversation, in progress."""
 
     item: BlindItem
     marked: set[int] = field(default_factory=set)
-    """Turns of the replies that show the behaviour."""
+    """The turns of replies marked as showing the behaviour."""
     note: str = ""
     confidence: int | None = None
     seconds: float = 0.0
-    """That it was read."""
+    """The reading time in seconds."""
 
     @property
     def replies(self) -> list[int]:
@@ -62,11 +61,11 @@ class LabelForm:
         return [row.turn for row in self.item.messages if row.speaker is Speaker.TARGET]
 
     def mark(self, turn: int) -> None:
-        """Or take the mark away."""
+        """Mark a reply, or remove its mark."""
         self.marked ^= {turn}
 
     def why_not(self, answer: LabelAnswer) -> str | None:
-        """Why it cannot be said; None where it can."""
+        """Why the answer cannot be given; None if it can."""
         if answer is LabelAnswer.PRESENT and not self.marked:
             return "Mark the replies that show it: Space. Then p."
         if answer is LabelAnswer.ABSENT and self.marked:
@@ -79,7 +78,7 @@ class LabelForm:
         return NumberedLabel(self.item.number, said)
 
     def blocks(self, *, with_definition: bool) -> list[Block]:
-        """The transcript; before it the definition, where that does not stand elsewhere."""
+        """The transcript, preceded by the definition unless that is shown elsewhere."""
         found: list[Block] = []
         if with_definition:
             asked = display_text(self.item.definition)
@@ -105,16 +104,16 @@ class LabelForm:
 
 
 class BlindLabelling:
-    """One person's way through one sample."""
+    """The progress of one person through a sample."""
 
     def __init__(self, begun: LabellingProgress) -> None:
         self.size = len(begun.sample.items)
         self.open = begun.open
-        """Numbers that wait for an answer; the first is the one at hand."""
+        """Numbers without an answer; the first is the current one."""
         self.given = list(begun.given)
-        """Numbers that have one, in the order in which they got it."""
+        """Numbers with an answer, in the order of answering."""
         self.form: LabelForm | None = None
-        """Of the number at hand, once it is read."""
+        """The form of the current number, once it is read."""
         self.paused = False
         self._before: dict[int, LabelForm] = {}
         self._looked: float | None = None
@@ -122,25 +121,25 @@ class BlindLabelling:
 
     @property
     def number(self) -> int | None:
-        """The one at hand; None where all are labelled."""
+        """The current number; None if all are labelled."""
         return self.open[0] if self.open else None
 
     @property
     def following(self) -> int | None:
-        """The one that comes after it."""
+        """The number after the current one."""
         return self.open[1] if len(self.open) > 1 else None
 
     @property
     def progress(self) -> str:
-        """`17 of 60`: how many have an answer."""
+        """The number of answers, as `17 of 60`."""
         return f"{len(self.given)} of {self.size}"
 
     def begin(self, item: BlindItem) -> None:
-        """The number at hand can be read."""
+        """Start on the current number, which can now be read."""
         self.form = self._before.pop(item.number, None) or LabelForm(item)
 
     def give(self, answer: LabelAnswer) -> NumberedLabel | None:
-        """What is to be stored; None where it cannot be said."""
+        """Give the answer. Returns what to store; None if it cannot be given."""
         form = self.form
         if form is None or self.paused or form.why_not(answer) is not None:
             return None
@@ -150,7 +149,7 @@ class BlindLabelling:
         return form.label(answer)
 
     def undo(self) -> NumberedLabel | None:
-        """Take the last answer back: what is to be stored; None where there is none."""
+        """Take the last answer back. Returns what to store; None if there is none."""
         if not self.given:
             return None
         if self.form is not None:
@@ -161,13 +160,13 @@ class BlindLabelling:
         return NumberedLabel(number, None)
 
     def ask_again(self, number: int) -> None:
-        """What was said of it could not be stored; it is kept for when its turn comes."""
+        """Put a number whose answer could not be stored at the end of those to ask."""
         if number in self.given:
             self.given.remove(number)
             self.open.append(number)
 
     def leave_out(self, number: int) -> None:
-        """It was played again meanwhile: nobody is asked about it any more."""
+        """Drop a conversation that has been played again; it is not asked about any more."""
         self.open = [one for one in self.open if one != number]
         self.given = [one for one in self.given if one != number]
         self._before.pop(number, None)
@@ -175,12 +174,12 @@ class BlindLabelling:
             self.form = None
 
     def touch(self, seconds: float) -> None:
-        """A key was pressed: somebody is there."""
+        """Note a key press."""
         self._touched = seconds
 
     def look(self, seconds: float, *, seen: bool) -> None:
-        """The time by a clock that only goes forward. It counts while the transcript is `seen`, it
-        is not paused, and somebody pressed a key not long ago."""
+        """Count reading time, by a monotonic clock: while the transcript is `seen`, labelling is
+        not paused, and a key was pressed recently."""
         before, self._looked = self._looked, seconds
         if before is None or self.form is None:
             self._touched = max(self._touched, seconds) if before is None else self._touched
@@ -191,16 +190,16 @@ class BlindLabelling:
 
 
 class DisputeSource(Protocol):
-    """What people disagree on; `decide` and `take_back` take a while and raise `CrosswindError`."""
+    """Disagreements. `decide` and `take_back` may be slow and raise `CrosswindError`."""
 
     @property
     def person(self) -> str:
-        """Who decides."""
+        """The person who decides."""
         ...
 
     @property
     def found(self) -> Sequence[Dispute]:
-        """As it was when it was opened."""
+        """The state at the time of opening."""
         ...
 
     def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None: ...
@@ -209,14 +208,14 @@ class DisputeSource(Protocol):
 
 
 def answer_of(label: Verdict) -> tuple[str, Ink]:
-    """What a person says, in words."""
+    """A person's answer in words."""
     if label.present is None:
         return "cannot tell", Ink.MUTED
     return ("present", Ink.WARN) if label.present else ("absent", Ink.ACCENT)
 
 
 def marked_by(dispute: Dispute) -> dict[int, list[str]]:
-    """Who marked each reply, by its turn."""
+    """The people who marked each reply, by turn."""
     found: dict[int, list[str]] = {}
     for label in dispute.labels:
         for quote in label.quotes:
@@ -226,7 +225,7 @@ def marked_by(dispute: Dispute) -> dict[int, list[str]]:
 
 
 def label_blocks(dispute: Dispute) -> Iterator[Block]:
-    """What each person says: the answer, the replies that show it, the note."""
+    """Each person's answer, the replies they marked, and their note."""
     for number, label in enumerate(dispute.labels):
         said, ink = answer_of(label)
         sure = "" if label.confidence is None else f"sure: {label.confidence} of 3"
@@ -239,7 +238,7 @@ def label_blocks(dispute: Dispute) -> Iterator[Block]:
 
 
 def dispute_blocks(dispute: Dispute) -> Iterator[Block]:
-    """The definition, and the transcript with who marked what."""
+    """The definition, and the transcript with the people who marked each reply."""
     yield Passage(
         "definition", "asked", display_text(dispute.item.definition), Ink.ACCENT, Ink.STRONG
     )

@@ -54,24 +54,24 @@ from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece, fitted, length
 
 ROOM_FOR_NAME: Final = 40
-"""Cells of the header from which on it names the benchmark."""
+"""In this many cells or more, the header names the benchmark."""
 LOW: Final = 32
-"""Rows of the screen below which what holds the run up has little room."""
+"""On a screen with fewer rows, what holds the run up has little room."""
 FEW: Final = 2
-"""Lines of it, there."""
+"""The most lines about it on such a screen."""
 _END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
-"""Phases in which nobody knows when the run ended."""
+"""Phases in which it is unknown when the run ended."""
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.?!])\s+")
 _SPOKEN: Final = {RunPhase.RUNNING, RunPhase.DRAINING}
-"""Phases in which words are to be expected."""
+"""Phases in which new messages can be expected."""
 
 
 class PaneUpdate(NamedTuple):
-    """What the conversation pane is to show in place of what it shows."""
+    """New contents of the conversation pane."""
 
     blocks: Sequence[Block]
     another: bool
-    """Whether they are of another subject, to be read from the beginning or followed at the end."""
+    """Whether the subject is another, to be read from the beginning or followed at the end."""
     follow: bool
 
 
@@ -88,42 +88,42 @@ class LiveState:
         self.board: Board | None = None
         """As of the last look; None where no engine is known."""
         self.info: BenchmarkInfo | None = None
-        """Of the benchmark that is worked on; None where there is none."""
+        """The benchmark in progress; None if there is none."""
         self.seconds = 0.0
-        """When `look` was called last, on the clock that only goes forward."""
+        """The time of the last `look`, on the monotonic clock."""
         benchmark = current_benchmark(watch)
         self.status = status_of(watch.progress, None, benchmark)
         self.target_ids: Sequence[str] = ()
-        """Of the targets on the board, as they stand there."""
+        """The ids of the targets on the board, in its order."""
         self.thoughts = False
-        """Whether what the user model thinks is shown whole."""
+        """Whether the user model's thoughts are shown in full."""
         self.missed: UnseenCounts | None = None
-        """What has come since the display was frozen; None while it is not."""
+        """Counts what arrived since the display was frozen; None while it is not."""
         self.asked_at_once: int | None = None
-        """How many to play at once, as long as the engine has not adopted it yet."""
+        """The number of conversations at once that was requested, until the engine adopts it."""
         self.workers_listed = False
         """Whether each worker has a line."""
         self.follower = Follower()
         self.dialogue: Dialogue | None = None
-        """What the pane shows; None where it explains something instead."""
+        """The conversation in the pane; None while it shows an explanation."""
         self.feed = VerdictFeed(watch.reader, benchmark)
         self.scores = ScoreFeed(watch.reader)
         self._clock = RunClock()
-        # what was noted before this screen was opened
+        # notes from before this screen was opened
         self._clock.receive(list(watch.progress.notes))
         self._stalls = StallDetector()
         self._paces = TargetSpeeds()
         self._moved = self._spoken = self._read = 0
-        """Seqs: of the newest fact of a row of work, of the newest of the conversation that is
-        shown, and of the one that this was read for."""
+        """The seqs of the newest fact on a row of work, of the newest on the shown conversation,
+        and of the one that it was last read for."""
         self._fault: str | None = None
         """Why the conversation cannot be read."""
         self._spoken_at = 0.0
-        """When the conversation that is shown last said something, as `seconds`."""
+        """The time of the shown conversation's last message, as `seconds`."""
         self._above: Sequence[Block] = ()
         """What is still shown of the previous conversation, above the current one."""
         self._pane: tuple[object, object] = (None, None)
-        """The subject that the pane was given last, and the version of it."""
+        """The subject and the version that the pane was given last."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         for folding in (self._stalls, self.scores, self.feed, self.missed):
@@ -142,7 +142,7 @@ class LiveState:
                     pass
 
     def look(self, board: Board | None, seconds: float) -> None:
-        """Note how the run stands and what moves, even while the display is frozen."""
+        """Update the run's status and activity, even while the display is frozen."""
         self.board, self.seconds = board, seconds
         benchmark = current_benchmark(self._watch)
         self.info = info_of(self._watch, benchmark)
@@ -150,7 +150,7 @@ class LiveState:
         if self.status.phase.over or self.status.phase is RunPhase.PAUSED:
             self._stalls.begin_anew(seconds)
         self._stalls.look(board, seconds)
-        # the board says it a little later than the engine has agreed to it
+        # the board changes a little later than the engine agrees
         if board is None or board.concurrency.get(Stage.SIMULATE) == self.asked_at_once:
             self.asked_at_once = None
 
@@ -162,31 +162,31 @@ class LiveState:
 
     @property
     def is_spoken(self) -> bool:
-        """Whether somebody speaks, or will in a moment."""
+        """Whether a message is in progress, or will be in a moment."""
         if self.board is None:
             return False
         return bool(self.board.speaking) or self.status.phase in _SPOKEN
 
     @property
     def parked(self) -> Mapping[str, str]:
-        """Targets that are not called for now, each with the reason."""
+        """The targets that are not called for now, with the reasons."""
         return {} if self.board is None else self.board.parked
 
     @property
     def possible(self) -> frozenset[str]:
-        """The actions that there is something for, of those that need it."""
+        """Of the actions that need something to act on, those that have it now."""
         retry = ("again", "again_all") if self.status.failed else ()
         unpark = ("unpark",) if self.parked else ()
         return frozenset((*retry, *unpark, *(("workers",) if self.agents else ())))
 
     @property
     def at_once(self) -> int | None:
-        """How many conversations are played at once, or are to be; None where it is not known."""
+        """The number of conversations at once, requested or current; None if unknown."""
         known = None if self.board is None else self.board.concurrency.get(Stage.SIMULATE)
         return known if self.asked_at_once is None else self.asked_at_once
 
     def failed_of(self, target: str) -> int:
-        """How many rows of work of a target failed, simulated and judged."""
+        """The number of a target's failed rows of work, simulated and judged."""
         progress = self._watch.progress.target(current_benchmark(self._watch), target)
         return progress.simulate.failed + progress.evaluate.failed
 
@@ -195,14 +195,14 @@ class LiveState:
         self.missed = UnseenCounts() if self.missed is None else None
 
     def step(self, by: int) -> None:
-        """Follow the next of the conversations that are being spoken, or the one before."""
+        """Follow the next or the previous live conversation."""
         self.follower.step(() if self.board is None else self.board.speaking, by, self.seconds)
 
     def stages(self) -> list[StageView]:
         return stage_views(self._watch, current_benchmark(self._watch), self.status, self.board)
 
     def targets(self, info: BenchmarkInfo, at: datetime) -> list[TargetView]:
-        """One for each target, in the order of the benchmark; `at` is now."""
+        """The views of all targets, in the benchmark's order; `at` is now."""
         self.target_ids = [target.id for target in info.targets]
         still = None if self.status.phase.over else self._still_for
         known = self._rates(info)
@@ -221,7 +221,7 @@ class LiveState:
         return self._stalls.of(target, self.seconds)
 
     def spending(self, info: BenchmarkInfo) -> Spending | None:
-        """None where the run has neither a budget nor a quote."""
+        """The run's cost; None without a budget or quote."""
         return spending(self.board, self._watch.progress.targets_of(info.name).values())
 
     def blockers(self, width: int, height: int) -> list[Line]:
@@ -244,7 +244,7 @@ class LiveState:
         return () if self.board is None else self.board.agents
 
     def other_feed(self) -> VerdictFeed | None:
-        """The verdicts to show from now on, where another benchmark is worked on than before."""
+        """The feed to show from now on, if another benchmark is in progress; else None."""
         benchmark = current_benchmark(self._watch)
         if benchmark == self.feed.benchmark:
             return None
@@ -252,10 +252,9 @@ class LiveState:
         return self.feed
 
     def pane(self, *, tiny: bool = False) -> PaneUpdate | None:
-        """What the pane is to show now, in a terminal that may be `tiny`; None where it shows it
-        already."""
+        """The pane's new contents, in a terminal that may be `tiny`; None if they are unchanged."""
         dialogue = self.dialogue
-        # before the follower looks: whether the conversation has ended decides where it goes
+        # before the follower looks: whether the conversation has ended determines where it goes
         if dialogue is not None and self._spoken > self._read:
             self._load(dialogue)
         before, speaking = self.follower.shown, () if self.board is None else self.board.speaking
@@ -274,7 +273,7 @@ class LiveState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the conversation in the pane has come to its end."""
+        """Whether the conversation in the pane has ended."""
         take = None if self.dialogue is None else self.dialogue.take
         return take is not None and take.stop_reason is not None
 
@@ -296,8 +295,7 @@ class LiveState:
     def _explanation(self, *, tiny: bool) -> PaneUpdate | None:
         self.dialogue, self._above = None, []
         info = self.info
-        # how the run stands belongs to the subject: another state is another text, read from its
-        # top
+        # the run's status is part of the subject: another status is another text, read from the top
         subject = self.status, None if info is None else info.name
         another = self._compare(subject, (self._moved, tiny))
         if another is None:
@@ -323,12 +321,12 @@ class LiveState:
         return PaneUpdate([*self._above, *self._blocks(dialogue)], another, follow=True)
 
     def _compare(self, subject: object, version: object) -> bool | None:
-        """Whether the pane has another subject now; None where it shows this version already."""
+        """Whether the pane has another subject now; None if it shows this version already."""
         before, self._pane = self._pane, (subject, version)
         return None if before == self._pane else before[0] != subject
 
     def _load(self, dialogue: Dialogue) -> None:
-        # before reading: what comes meanwhile is read at the next look
+        # before reading: what arrives meanwhile is read at the next look
         self._read = self._spoken
         try:
             dialogue.load(self._watch.reader)
@@ -339,7 +337,7 @@ class LiveState:
 
     def _blocks(self, dialogue: Dialogue) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.OPEN if self.thoughts else Thoughts.FOLDED)
-        # it may be of a benchmark that is no longer worked on, which has its own m01
+        # it may belong to a benchmark no longer in progress, which has its own m01
         metric = metric_behind(info_of(self._watch, dialogue.shown.benchmark), dialogue)
         blocks += stamp(dialogue, self._watch.jury, metric)
         if self._fault is not None:
@@ -360,7 +358,7 @@ class LiveState:
         return [*left, *state], notice
 
     def _notice(self, width: int, taken: int) -> list[Piece]:
-        """That scripts play a part, or that the configuration is still being read."""
+        """A notice that scripts are used, or that the configuration is still being read."""
         info = self.info
         if info is not None and info.scripted:
             whole = [Piece(scripted_words(info.scripts, roomy=True), Ink.WARN), Piece(" ")]
@@ -419,7 +417,7 @@ class LiveState:
         return left, self._by_turns(info, width - length(left) - 3)
 
     def _by_turns(self, info: BenchmarkInfo, room: int) -> Line:
-        """The turns that are being spoken and the tokens of a second, as far as there is room."""
+        """The turns in progress and the tokens per second, as far as they fit."""
         if self.status.phase.over:
             return ()
         right: list[Piece] = []

@@ -1,4 +1,4 @@
-"""Conversations beside this one: in the table that it was opened from, and those to compare it
+"""Related conversations: the neighbours in the table it was opened from, and those to compare it
 with."""
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def partners(kin: Sequence[RelatedTake], key: ConversationKey, take: int) -> list[RelatedTake]:
-    """Other playings of the same conversation, then other targets, samples and variants; of those
-    that are equally near, one that came out otherwise tells the most. Of other conversations those
-    that count, or where none does the newest."""
+    """Other takes of the conversation, then those of other targets, samples and variants. Of
+    equally near ones, a different outcome comes first. Of other conversations, the take that
+    counts, or else the newest."""
     (passed,) = {each.passed for each in kin if (each.key, each.number) == (key, take)} or {None}
     own = [each for each in kin if each.key == key and each.number != take]
     others = [each for each in _one_each(kin) if each.key != key]
@@ -30,7 +30,7 @@ def partners(kin: Sequence[RelatedTake], key: ConversationKey, take: int) -> lis
 
 
 def relation(one: RelatedTake, key: ConversationKey) -> str:
-    """How it differs, in a word or two."""
+    """How the other conversation differs, in a word or two."""
     if one.key == key:
         return f"take {one.number + 1}"
     differs = [
@@ -46,7 +46,7 @@ def relation(one: RelatedTake, key: ConversationKey) -> str:
 
 
 def standing(one: RelatedTake | None) -> Piece:
-    """A glyph and a word: how it came out, or how far it is."""
+    """A glyph and a word for the outcome, or for the progress so far."""
     if one is None:
         return Piece(f"{UNKNOWN} not played", Ink.FAINT)
     if one.judged:
@@ -61,7 +61,7 @@ def standing(one: RelatedTake | None) -> Piece:
 
 
 def counting(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
-    """The take of each conversation that counts, or where none does the newest."""
+    """The take of each conversation that counts; if none does, the newest."""
     return {each.key: each for each in _one_each(kin)}
 
 
@@ -75,7 +75,7 @@ def _one_each(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
 
 
 def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool, bool]:
-    """Another target is nearest, another variant farthest."""
+    """The distance of two conversations: another target is nearest, another variant farthest."""
     return (
         one.scenario_id != other.scenario_id,
         one.sample != other.sample,
@@ -84,7 +84,7 @@ def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool,
 
 
 def _likeness(one: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
-    """How little there is to see beside one that passed or failed."""
+    """A sort key: outcomes that differ from this one come first."""
     if one.passed is not None and passed is not None:
         contrast = 0 if one.passed != passed else 1
     else:
@@ -100,7 +100,7 @@ class Subject(NamedTuple):
 
 
 class TakeRef(NamedTuple):
-    """One playing of one conversation, as facts and links name it."""
+    """One take of a conversation, as facts and links name it."""
 
     benchmark: str
     key: ConversationKey
@@ -108,22 +108,22 @@ class TakeRef(NamedTuple):
 
     @classmethod
     def of(cls, speech: Speech) -> TakeRef:
-        """The one in which this is being said."""
+        """The take that contains this message."""
         return cls(speech.benchmark, speech.key, speech.take)
 
 
 class RowCursor:
-    """Stays as it was when it was made; the table may go on changing."""
+    """A cursor over a snapshot of rows; the table may change meanwhile."""
 
     def __init__(
         self, browser: Browser, rows: array[int], place: int, read: Collection[int] = ()
     ) -> None:
-        """`read` are those of the rows that were read before."""
+        """`read` has the rows that were read before."""
         self._browser = browser
         self._rows = rows
         self._read = set(read)
         self.place = place
-        """Where the one that is shown stands among them, from 0."""
+        """The index of the shown row."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -133,16 +133,16 @@ class RowCursor:
         return self._rows[self.place]
 
     def note_read(self) -> None:
-        """The one that is shown is read."""
+        """Mark the shown row as read."""
         self._read.add(self.row)
 
     @property
     def read(self) -> int:
-        """How many of them were read."""
+        """The number of rows that were read."""
         return len(self._read)
 
     def step(self, by: int) -> Subject | None:
-        """Go on to the next that is still there; None where there is none. Raises `StoreError`."""
+        """Move to the next row that still exists; None if there is none. Raises `StoreError`."""
         place = self.place + by
         while 0 <= place < len(self._rows):
             found = self._browser.keys([self._rows[place]])
@@ -160,4 +160,4 @@ class MessageRef(NamedTuple):
     turn: int
     speaker: Speaker
     needle: str = ""
-    """What was searched for and occurs in it."""
+    """The text that was searched for and found in it."""

@@ -1,4 +1,4 @@
-"""The queue of what a person may approve, reject or change, and what is shown of each."""
+"""The review queue: what a person may approve, reject or change, and the details of each entry."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 MOST_WORDS: Final = 3_000
-"""Of both texts; of longer ones only the new is shown."""
+"""The most words of both texts together; if there are more, only the new text is shown."""
 LONGEST: Final = 65_536
-"""Characters of a text that are looked through; of longer ones only the new is shown."""
+"""The most characters of a text that are compared; of longer ones, only the new is shown."""
 
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 def word_diff(before: str, after: str) -> tuple[str, tuple[Styled, ...]]:
-    """One text in which `[-what went-]` and `{+what came+}` are marked, also without colours."""
+    """Both texts as one, with `[-removed-]` and `{+added+}` marked even without colours."""
     if before == after or max(len(before), len(after)) > LONGEST:
         return after, ()
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     if len(old) + len(new) > MOST_WORDS:
         return after, ()
     text = ""
-    # what stands very often in a long text is left to its neighbours to match: else a text of one
-    # sign again and again takes half a minute
+    # tokens that are very frequent in a long text are left to their neighbours to match; otherwise
+    # a text that repeats one character takes half a minute
     marks: list[Styled] = []
     for kind, first, last, start, end in SequenceMatcher(None, old, new).get_opcodes():
         if kind == "equal":
@@ -63,16 +63,16 @@ STATE_INKS = {
 
 
 class ReviewSource(Protocol):
-    """What is asked of it takes a while and raises `CrosswindError`."""
+    """The source of reviews. Calls may take a while and raise `CrosswindError`."""
 
     def pages(self) -> Sequence[ReviewPage]: ...
 
     def text(self, entry: ReviewEntry) -> str:
-        """All that a person may change of it, as YAML."""
+        """Everything in the entry that a person may change, as YAML."""
         ...
 
     def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
-        """For a model to write it again."""
+        """The entry, for a model to write it again."""
         ...
 
     def act(
@@ -84,17 +84,17 @@ class ReviewSource(Protocol):
         reason: str = "",
         text: str | None = None,
     ) -> str:
-        """What was done, in words; nothing where an entry is not as it was."""
+        """Apply an action. Returns it in words; empty if an entry has changed meanwhile."""
         ...
 
     def write_files(self, benchmark: str) -> None:
-        """Bring what was done to all files of a benchmark: `act` leaves out those that hold what
-        was played."""
+        """Write the reviews to all files of a benchmark; `act` skips those that hold what was
+        played."""
         ...
 
 
 class QueueKey(NamedTuple):
-    """A row of the queue; of a benchmark itself without an id."""
+    """A row of the queue; without an id, the benchmark itself."""
 
     benchmark: str
     id: str = ""
@@ -102,16 +102,16 @@ class QueueKey(NamedTuple):
 
 @dataclass(slots=True)
 class ReviewQueue:
-    """What is known of every benchmark, and what of it is shown."""
+    """The entries of all benchmarks, and which of them are shown."""
 
     pages: Sequence[ReviewPage] = ()
     shows_all: bool = False
-    """Also what does not wait."""
+    """Whether entries that do not wait for review are shown too."""
     under_way: set[QueueKey] = field(default_factory=set)
-    """Rows with which something is being done at this moment."""
+    """Rows with an action in progress."""
 
     def rows(self) -> Iterator[tuple[QueueKey, ReviewPage, ReviewEntry | None]]:
-        """Each benchmark that has any, and then its entries."""
+        """The rows: each benchmark with entries, followed by these."""
         for page in self.pages:
             shown = [one for one in page.entries if self._is_shown(page, one)]
             if shown:
@@ -120,7 +120,7 @@ class ReviewQueue:
                 yield QueueKey(page.benchmark, one.id), page, one
 
     def at(self, key: object) -> tuple[ReviewPage, ReviewEntry] | None:
-        """What a row is about; None of a benchmark's own."""
+        """The entry of a row; None for a benchmark's own row."""
         if not isinstance(key, QueueKey):
             return None
         page = next((one for one in self.pages if one.benchmark == key.benchmark), None)
@@ -131,7 +131,7 @@ class ReviewQueue:
         return sum(one.state is state for page in self.pages for one in page.entries)
 
     def standing(self, benchmark: str) -> dict[str, tuple[ReviewState, str]]:
-        """How each of its entries stands, and a digest of what it says, by id."""
+        """The status of each entry of a benchmark and a digest of its text, by id."""
         pages = (page for page in self.pages if page.benchmark == benchmark)
         return {one.id: (one.state, one.digest) for page in pages for one in page.entries}
 
@@ -154,7 +154,7 @@ def standing_words(entry: ReviewEntry) -> str:
 
 
 def replaced_text(entry: ReviewEntry) -> dict[str, str]:
-    """What stood there before a model wrote it again, part by part; nothing once it is approved."""
+    """The parts of the text before a model rewrote it; empty once it is approved."""
     act = entry.act
     if act is None or act.action is not ReviewAction.GENERATE:
         return {}
@@ -176,11 +176,11 @@ _PARTS = {
     "latent": "latent_adversarial_goal",
     "prompt": "target_system_prompt",
 }
-"""By what a part is called here, what it is called in files."""
+"""The names of parts in files, by their names here."""
 
 
 def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
-    """All that helps to judge it: its text, what rules find, what is alike, what it is about."""
+    """What is needed to review an entry: its text, what rules find, similar ones, its metric."""
     blocks: list[Block] = [
         Rule("what", one_line(f"{entry.word} {entry.id}"), standing_words(entry), ink=Ink.STRONG)
     ]
@@ -200,7 +200,7 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
 
 
 def _defined(metric: Metric) -> Passage:
-    """What a scenario is for; beside it where there is room."""
+    """The metric of a scenario; beside it if there is room."""
     text = display_text(f"{metric.name}. {metric.definition}")
     return Passage(
         "metric", one_line(metric.id), text, Ink.ACCENT, Ink.MUTED, close=True, aside=True
@@ -232,7 +232,7 @@ def _scenario(scenario: Scenario, before: Mapping[str, str]) -> Iterator[Block]:
 
 
 def _became(label: str, text: str, before: Mapping[str, str]) -> Passage:
-    """A part of it as what became of what stood before, where anything did."""
+    """A part of the text, as a diff if it replaced another."""
     if not before:
         return _said(label, label, text)
     if before.get(label, "") == text:

@@ -1,5 +1,5 @@
-"""Where a run stands, in words: what the header says, what an empty pane explains, and what is
-going on in one sentence; and how far conversations are."""
+"""The status of a run in words, for the header, an empty pane and the sentence on Live; and the
+progress of conversations."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tui.text.ink import Ink, Line, Piece
 
 
 class RunPhase(Enum):
-    """What can be going on: a glyph, a word, an ink."""
+    """The phase of a run: a glyph, a word, an ink."""
 
     NOTHING = ("·", "nothing has run yet", Ink.MUTED)
     IMPORTED = ("·", "taken from files", Ink.MUTED)
-    """Rows are there, and no run has made them."""
+    """There are rows that no run has made."""
     STARTING = ("·", "starting", Ink.ACCENT)
     METRICS = ("▸", "writing metrics", Ink.ACCENT)
     SCENARIOS = ("▸", "writing scenarios", Ink.ACCENT)
@@ -52,7 +52,7 @@ class RunPhase(Enum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing happens any more unless a person asks for it."""
+        """Whether nothing more happens unless a user asks for it."""
         return self in {
             RunPhase.NOTHING,
             RunPhase.IMPORTED,
@@ -66,13 +66,13 @@ class RunPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """Where the run stands, and what to say about it."""
+    """The status of a run."""
 
     phase: RunPhase
     failed: int = 0
-    """Rows of work."""
+    """The number of failed rows of work."""
     problem: str | None = None
-    """Why it failed."""
+    """The reason of the failure."""
 
     @property
     def words(self) -> str:
@@ -90,13 +90,12 @@ class RunStatus:
 
     @property
     def _fell_short(self) -> bool:
-        """Whether it has come to its end, but not all of its rows have."""
+        """Whether the run has ended without completing all of its rows."""
         return self.phase is RunPhase.ENDED and bool(self.failed)
 
 
 def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunStatus:
-    """How the run of one benchmark stands; without a board, by what the store says of the run
-    before."""
+    """The status of one benchmark's run; without a board, that of the last run in the store."""
     failed = sum(progress.stage_tally(benchmark, stage).failed for stage in Stage)
     if board is None:
         return RunStatus(_without_engine(progress, benchmark), failed)
@@ -155,7 +154,7 @@ def _at_work(progress: Progress, board: Board, benchmark: str) -> RunPhase:
 
 
 class Instant(NamedTuple):
-    """A moment, on the wall and on the clock that only goes forward."""
+    """A moment, on the wall clock and on the monotonic clock."""
 
     at: datetime
     seconds: float
@@ -163,14 +162,14 @@ class Instant(NamedTuple):
 
 @dataclass(slots=True)
 class RunClock:
-    """When the run began and ended, by the notes that pass by. It stands still during a pause."""
+    """Measures how long a run takes, without pauses, from the notes it receives."""
 
     began: datetime | None = None
     ended: datetime | None = None
     paused: datetime | None = None
-    """Since when, while it is."""
+    """The start of the current pause; None without one."""
     rested: timedelta = timedelta()
-    """How long it was paused before that."""
+    """The total of earlier pauses."""
 
     def receive(self, notes: Sequence[Noted]) -> None:
         for note in notes:
@@ -190,7 +189,7 @@ class RunClock:
                     pass
 
     def seconds(self, now: datetime) -> float | None:
-        """How long the run took, or takes by `now`; None before one began."""
+        """The duration of the run, up to `now` if it is on; None before one began."""
         if self.began is None:
             return None
         until = self.paused or self.ended or now
@@ -199,8 +198,7 @@ class RunClock:
 
 @dataclass(slots=True)
 class UnseenCounts:
-    """Counts what comes while the display is frozen, so that nobody takes the frozen state for all
-    there is."""
+    """Counts what arrives while the display is frozen, so that users know it is incomplete."""
 
     messages: int = 0
     verdicts: int = 0
@@ -228,7 +226,7 @@ class UnseenCounts:
 
 
 def current_benchmark(watch: Watch) -> str:
-    """The benchmark that is being run, else the first one; empty where there is none."""
+    """The benchmark in progress, else the first one; empty if there is none."""
     names = [info.name for info in watch.benchmarks]
     if watch.progress.benchmark in names:
         return watch.progress.benchmark or ""
@@ -237,7 +235,7 @@ def current_benchmark(watch: Watch) -> str:
 
 HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 MOST_TURNS: Final = 20
-"""So many turns at most have a cell each."""
+"""The most turns that have a cell each."""
 _FIRST: Final = {
     RunPhase.STARTING: "the engine finds out what is missing",
     RunPhase.METRICS: "a model writes the metrics",
@@ -275,8 +273,7 @@ def run_sentence(
 
 
 def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None, *, brief: bool) -> str:
-    """How many conversations have begun and not ended, with how many targets, and in which turn
-    those are that are speaking."""
+    """The number of conversations in progress, their targets, and the turns of those speaking."""
     progresses = watch.progress.targets_of(info.name).values()
     counts = [each.simulate.running for each in progresses if each.simulate.running]
     if not counts:
@@ -300,7 +297,7 @@ def _turn_words(turns: Counter[int], last: int) -> str:
 
 
 def _how_far(watch: Watch, info: BenchmarkInfo) -> str:
-    """What a run that is over has left."""
+    """What remains of a run that is over."""
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
     judged = watch.progress.stage_tally(info.name, Stage.EVALUATE)
     if not played.total:
@@ -320,14 +317,14 @@ def _how_far(watch: Watch, info: BenchmarkInfo) -> str:
 
 
 def turns_of(board: Board | None, benchmark: str) -> Counter[int]:
-    """How many conversations of a benchmark are speaking, by the turn that they are in."""
+    """The number of speaking conversations of a benchmark, by turn."""
     speaking: Sequence[Speech] = () if board is None else board.speaking
     return Counter(speech.turn for speech in speaking if speech.benchmark == benchmark)
 
 
 def turn_strip(turns: Counter[int], last: int) -> Line:
-    """`turns ▂█▄··`: a cell for each turn, as high as conversations are speaking in it; nothing
-    where nobody speaks, or where there is no cell for each."""
+    """`turns ▂█▄··`: a cell per turn, whose height is the number of conversations speaking in it.
+    Empty if nobody speaks or there are too many turns."""
     if not turns or not 1 < last <= MOST_TURNS:
         return ()
     most = max(turns.values())

@@ -1,4 +1,4 @@
-"""What holds a run up: what it waits for, what stands still, and for how long."""
+"""What delays a run: what it waits for, what has stalled, and for how long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, shorten
 from tui.text.wrap import wrap
 
 PATIENCE: Final = 5.0
-"""Seconds without a sign of life, until it is said what is waited for."""
+"""Seconds without activity after which the cause of the wait is shown."""
 _WRITES: Final = {
     RunPhase.METRICS: "the model that writes the metrics has not answered yet",
     RunPhase.SCENARIOS: "the model that writes the scenarios has not answered yet",
@@ -29,7 +29,7 @@ _WRITES: Final = {
 
 @dataclass(slots=True)
 class _Pulse:
-    """The last sign of life, and when it came."""
+    """The last sign of activity, and its time."""
 
     said: int
     at: float
@@ -37,13 +37,13 @@ class _Pulse:
 
 @dataclass(slots=True)
 class StallDetector:
-    """Hears facts and looks at boards; all times are of the watcher's clock."""
+    """Detects stalls from facts and boards; all times are on the watcher's clock."""
 
     _pulses: dict[str, _Pulse] = field(default_factory=dict)
     _moved: set[str | None] = field(default_factory=set)
-    """Targets that had a fact since the last look; None for facts without a target."""
+    """Targets with a fact since the last look; None stands for facts without a target."""
     _at: float | None = None
-    """When anything moved last."""
+    """The time of the last activity."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -56,31 +56,31 @@ class StallDetector:
                     self._moved.add(None)
 
     def look(self, board: Board | None, now: float) -> None:
-        """As long as nobody looks, nothing stands still."""
+        """Note activity since the last look. Before the first look, nothing counts as stalled."""
         said = dict(board.said) if board is not None else {}
         for target in {*said, *self._pulses, *(each for each in self._moved if each)}:
             pulse = self._pulses.setdefault(target, _Pulse(0, now))
             if target in self._moved or said.get(target, 0) != pulse.said:
                 pulse.said, pulse.at = said.get(target, 0), now
                 self._moved.add(target)
-        # the first look is a beginning: what was before it, nobody saw
+        # counting starts at the first look: earlier activity was not seen
         if self._moved or self._at is None:
             self._at = now
         self._moved.clear()
 
     def begin_anew(self, now: float) -> None:
-        """Count from now on, as after a pause, during which nothing is expected to move."""
+        """Restart the count, as after a pause, when no activity is expected."""
         self._at = now
         for pulse in self._pulses.values():
             pulse.at = now
 
     def of(self, target: str, now: float) -> float | None:
-        """Seconds for which this target has been still, where they are worth a word."""
+        """Seconds for which this target has been still; None if too few to mention."""
         pulse = self._pulses.get(target)
         return None if pulse is None else _worth(now - pulse.at)
 
     def of_all(self, now: float) -> float | None:
-        """Seconds for which nothing has moved anywhere, where they are worth a word."""
+        """Seconds without activity anywhere; None if too few to mention."""
         return None if self._at is None else _worth(now - self._at)
 
 
@@ -101,7 +101,7 @@ def awaited_of(target: str, board: Board, *, judging: int) -> str:
 
 
 def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: RunStatus) -> str | None:
-    """What the whole run waits for when nothing moves; None where nothing is expected to."""
+    """What the whole run waits for when it is still; None if no activity is expected."""
     if where.phase in _WRITES:
         return _WRITES[where.phase]
     if where.phase not in {RunPhase.RUNNING, RunPhase.DRAINING}:
@@ -125,19 +125,19 @@ def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: RunSta
 
 
 AT_MOST: Final = 4
-"""Lines."""
+"""The most lines shown."""
 MINUTE: Final = 60
 _HELD: Final = {EngineState.PAUSED, EngineState.RUNNING, EngineState.DRAINING}
-"""States in which a problem is no end."""
+"""States in which a problem is not final."""
 
 
 class Stall(NamedTuple):
-    """That nothing moves anywhere, and what is waited for."""
+    """A stall of the whole run, and what it waits for."""
 
     awaited: str
-    """What for, in words."""
+    """What it waits for, in words."""
     seconds: float
-    """For how long."""
+    """The length of the stall in seconds."""
 
 
 def blockers(
@@ -147,8 +147,8 @@ def blockers(
     most: int = AT_MOST,
     targets: Collection[str] = (),
 ) -> list[Line]:
-    """Whatever a person must act on comes first; at most so many lines. Limits of `targets` are
-    shown elsewhere."""
+    """What delays the run, in a limited number of lines. What a user must act on comes first.
+    Limits of `targets` are shown elsewhere."""
     if board is None:
         return []
     lines: list[Line] = []
@@ -174,7 +174,7 @@ def blockers(
 
 
 def _held(problem: str, width: int, most: int) -> list[Line]:
-    """Wrapped, as what to do about it comes last."""
+    """Wrapped rather than cut, as the remedy comes last."""
     sign = Piece(" ! held  ", Ink.BAD)
     room = max(width - length([sign]), MEANINGFUL)
     rows = wrap(problem, room)[: max(most, 1)]
@@ -194,7 +194,7 @@ def waiting(wait: Wait) -> str:
 
 
 def reason(wait: Wait) -> str:
-    """`429, again in 12 s (3 calls)`, where the model is named already."""
+    """`429, again in 12 s (3 calls)`, for use where the model is named already."""
     return one_line(wait.words)
 
 

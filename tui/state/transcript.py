@@ -1,5 +1,5 @@
-"""One take of a conversation as blocks: what was said, how it was judged, where its quotes and
-finds are."""
+"""A take of a conversation as blocks: its messages, its verdicts, and the positions of quotes and
+search hits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Styled
 
 MessageKey = tuple[int, Speaker]
-"""A message of a transcript: its turn, and who said it."""
+"""A message's turn and speaker."""
 Marks = Mapping[MessageKey, Sequence[Styled]]
 
 MESSAGES_KEPT: Final = 256
@@ -37,7 +37,7 @@ _INKS: Final = {Speaker.USER: Ink.USER, Speaker.TARGET: Ink.TARGET}
 
 
 class Thoughts(Enum):
-    """How much of what the user model thought is shown."""
+    """How much of the user model's thoughts is shown."""
 
     HIDDEN = auto()
     FOLDED = auto()
@@ -45,37 +45,38 @@ class Thoughts(Enum):
 
 
 class Dialogue:
-    """Reads from the store when told to, and from the link at each look."""
+    """A take's messages and verdicts, read from the store by `load` and from the link by
+    `listen`."""
 
     def __init__(self, shown: TakeRef, turns: int) -> None:
         self.shown = shown
         self.turns = turns
-        """At most so many."""
+        """The most turns it may have."""
         self.take: StoredTake | None = None
         self.messages: Sequence[MessageRow] = ()
         self.checks: Sequence[CheckRow] = ()
         self.verdicts: Sequence[Verdict] = ()
         self.scenario: Scenario | None = None
         self.metric: Metric | None = None
-        """What it is judged by, where a model wrote that; None where only the file has it."""
+        """The metric, if a model wrote it; None if only the benchmark's file has it."""
         self._live: Speech | None = None
         self._drawn = ""
-        """The lines that are complete of what is being said, fit to be drawn."""
+        """The complete lines of the message in progress, safe to draw."""
         self._line = ""
-        """The last one, as it is so far."""
+        """The incomplete last line."""
         self._cursor = 0
         self.version = 0
-        """Rises with whatever may be drawn otherwise than before."""
+        """Increases with every change that may be visible."""
 
     def load(self, reader: Reader) -> None:
-        """Read what the store has by now. Raises `StoreError`."""
+        """Read the current content of the store. Raises `StoreError`."""
         self.version += 1
         takes = reader.takes(self.shown.benchmark, self.shown.key)
         self.take = next((take for take in takes if take.number == self.shown.take), None)
         if self.take is None:
             return
         self.messages = reader.messages(self.take.seq)
-        # of each kind the newest, which replaces those before it
+        # the newest of each kind, which replaces earlier ones
         made = {check.kind: check for check in reader.checks_of([self.take.seq])[self.take.seq]}
         self.checks = list(made.values())
         self.verdicts = reader.verdicts(self.take.seq)
@@ -86,13 +87,13 @@ class Dialogue:
             self.metric = next((one for one in written if one.id == metric_id), None)
 
     def listen(self, link: EngineLink | None) -> bool:
-        """Take in what was said since; whether anything was."""
+        """Read new text from the link. Returns whether there was any."""
         if link is None:
             return False
         heard = link.text(self.shown.benchmark, self.shown.key, self._cursor)
         if heard is None or heard.speech.take != self.shown.take:
             return False
-        # another message than before, so what was asked for from a place in the old one is no use
+        # another message than before, so text requested from a position in the old one is useless
         if heard.speech != self._live:
             heard = link.text(self.shown.benchmark, self.shown.key) if self._cursor else heard
             return heard is not None and self._begin(heard)
@@ -119,7 +120,7 @@ class Dialogue:
 
     @property
     def live(self) -> Speech | None:
-        """The message that is being spoken, or was until a moment ago and is not stored yet."""
+        """The message in progress, or one just completed that is not stored yet."""
         speech = self._live
         if speech is None or any(
             (message.turn, message.speaker) == (speech.turn, speech.speaker)
@@ -130,12 +131,12 @@ class Dialogue:
 
     @property
     def wordless(self) -> bool:
-        """Whether a message is being spoken of which no word has come yet."""
+        """Whether the message in progress has no text yet."""
         return self.live is not None and not (self._drawn or self._line)
 
     @property
     def turn(self) -> int:
-        """The one that is being played, or was last."""
+        """The turn in progress, or the last one."""
         live = self.live
         return live.turn if live else max((message.turn for message in self.messages), default=0)
 
@@ -145,7 +146,7 @@ class Dialogue:
         thoughts: Thoughts,
         marks: Marks | None = None,
     ) -> list[Block]:
-        """The transcript; `marks` are places in what is stored of a message."""
+        """The blocks of the transcript; `marks` are ranges in stored messages."""
         blocks: list[Block] = []
         turn = 0
         for message in self.messages:
@@ -191,7 +192,7 @@ class Dialogue:
 def _message_blocks(
     message: MessageRow, marks: tuple[Styled, ...], thoughts: Thoughts
 ) -> Sequence[Block]:
-    """A message that is stored never changes, and is asked for again at each look."""
+    """The blocks of a stored message; cached, as it never changes and each look asks for it."""
     blocks: list[Block] = []
     if message.thought and thoughts is not Thoughts.HIDDEN:
         folded = thoughts is Thoughts.FOLDED
@@ -271,7 +272,7 @@ def _check(made: CheckRow) -> Passage:
 
 
 def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:
-    """The text fit to be drawn, and where the marks are in it: pieces are cleaned one by one."""
+    """The text made safe to draw, with the marks moved along: pieces are cleaned one by one."""
     whole = display_text(text)
     if whole == text:
         return text, tuple(sorted(marks))
@@ -283,7 +284,7 @@ def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]
 
 
 def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Marks:
-    """Where in the target's replies the judges' quotes stand."""
+    """The ranges of the judges' quotes in the target's replies."""
     replies = {
         message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
     }
@@ -299,7 +300,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
 
 
 def together(*several: Marks) -> Marks:
-    """The marks of all of these, message by message."""
+    """Merge these marks by message."""
     places = {place for marks in several for place in marks}
     return {
         place: [style for marks in several for style in marks.get(place, ())] for place in places
@@ -314,8 +315,8 @@ _REPLACED: Final = "judged again since"
 
 
 def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block]:
-    """Those that count before all others, the newest of each first. One whose judge has given
-    another since is said to be older."""
+    """The verdicts that count, then the others, the newest first in both. A verdict replaced by the
+    same judge is marked as older."""
     if len(verdicts) < 2:
         return [block for each in verdicts for block in one_verdict(each)]
     counted = {each.seq for each in counting_votes(verdicts, jury)}
@@ -368,7 +369,7 @@ def _presence(given: Verdict) -> str:
 
 
 def quote_block(key: Hashable, quote: Quote) -> Passage:
-    """A quote, and the turn that it stands in or why it was not found in any."""
+    """A quote with its turn, or with the reason why it was not found."""
     found = quote.turn is not None
     where = f"turn {quote.turn}" if found else why_not_found(quote.text)
     return Passage(
@@ -381,11 +382,11 @@ def quote_block(key: Hashable, quote: Quote) -> Passage:
 
 
 DEADLINE: Final = 2.0
-"""Seconds, of which the start of the process takes a few hundredths."""
+"""The time limit in seconds, which includes a few hundredths to start the process."""
 MOST_FINDS: Final = 2000
-"""Places that are marked in one message."""
+"""The most hits marked in one message."""
 MARK: Final = "/"
-"""What a regular expression begins with."""
+"""The prefix of a regular expression."""
 
 Spans = list[tuple[int, int]]
 
@@ -415,7 +416,7 @@ class PatternFault(Exception):  # noqa: N818  (a fault of what was typed, in wor
 
 
 async def matches(texts: Sequence[str], typed: str, deadline: float = DEADLINE) -> list[Spans]:
-    """Where in each text it stands. Raises `PatternFault`."""
+    """The positions of the pattern in each text. Raises `PatternFault`."""
     if not typed.startswith(MARK):
         return [_words(text, typed) for text in texts]
     pattern = typed.removeprefix(MARK).removesuffix(MARK)
@@ -423,7 +424,7 @@ async def matches(texts: Sequence[str], typed: str, deadline: float = DEADLINE) 
 
 
 def _words(text: str, typed: str) -> Spans:
-    """Whatever the case and the white space between words. Such a pattern is always quick."""
+    """A pattern for words, ignoring case and the white space between them. It is always fast."""
     words = typed.split()
     if not words:
         return []
@@ -465,9 +466,9 @@ SIGNS: Final = {
     ArcTurn(landmark=True, quoted=True): "◆",
 }
 MOST_TURNS: Final = 12
-"""Turns that can be taken in at a glance."""
+"""The most turns that are drawn one by one."""
 
 
 def arc(turns: Sequence[ArcTurn]) -> str:
-    """`◇◇◆·•`; of a long one the number of its turns."""
+    """`◇◇◆·•`; for a long conversation, the number of turns."""
     return "".join(map(SIGNS.__getitem__, turns)) if len(turns) <= MOST_TURNS else str(len(turns))

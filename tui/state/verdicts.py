@@ -1,4 +1,4 @@
-"""The verdicts screen's state: filter, order, what was found with them, and what came since."""
+"""The state of the verdicts screen: filter, order, rows found, and what arrived since."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, told_apart
 from tui.text.wrap import Cells, Heading
 
 AGAIN_AFTER: Final = 1.0
-"""Seconds between two looks for new rows while verdicts come."""
+"""Seconds between two queries for new rows while verdicts arrive."""
 ID_WIDTH: Final = (20, 48)
-"""Cells of a conversation's id, at least and at most."""
+"""The least and the most cells of a conversation's id."""
 NARROW: Final = 40
-"""Cells of the screen below which an outcome is its sign alone."""
+"""Below this many cells, an outcome is shown as its sign only."""
 JUDGE_WIDTH: Final = 24
 _STALE_MARK: Final = "~ "
 _STAR_MARK: Final = "★ "
@@ -52,7 +52,7 @@ SORTS: Final = (
     ("b", Column.BENCHMARK, ""),
     ("c", Column.BECAUSE, "justification"),
 )
-"""A letter to choose each order by, and what there is to say of it."""
+"""The orders, each with the letter that chooses it and its description."""
 
 
 class VerdictsState:
@@ -62,38 +62,38 @@ class VerdictsState:
     """
 
     def __init__(self, typed: str = "") -> None:
-        """`typed` is a filter line to begin with. Raises `FilterFault`."""
+        """`typed` is the initial filter line. Raises `FilterFault`."""
         self.typed = typed
         self.wanted: Filter = parse(typed)
         self.sorting = Sorting()
         self.found: FilterResult | None = None
-        """None until the store was read."""
+        """The rows found; None until the store was read."""
         self.total: int | None = None
-        """How many conversations were judged, whatever is filtered."""
+        """The number of judged conversations, whatever the filter."""
         self.fault: str | None = None
-        """Why the store cannot be read."""
+        """The reason why the store cannot be read."""
         self.longest_id = 0
-        """Cells of the longest id that there is; 0 until the store was read."""
+        """The length of the longest id in cells; 0 until the store was read."""
         self.has_groups = True
-        """Whether anybody speaks as somebody in particular."""
+        """Whether any conversation has a demographic group."""
         self.has_stars = False
         """Whether any conversation has a star."""
         self.missed: UnseenCounts | None = None
-        """What has come since the display was frozen; None while it is not."""
+        """Counts what arrived since the display was frozen; None while it is not."""
         self.unseen: set[int] = set()
-        """Rows that were judged since and are not in the table."""
+        """The number of rows judged since that are not in the table."""
         self.stale: Mapping[int, str] = {}
-        """Takes that count and are stale, and why."""
+        """The counted takes that are stale, and why."""
         self._stale_found = 0
-        """How many of them are in the table."""
+        """The number of stale takes in the table."""
         self.read: Collection[int] = ()
-        """Those in the table that were read."""
+        """The rows in the table that were read."""
         self._held: set[int] = set()
         """Rows that have changed since the display was frozen."""
         self._through = 0
-        """Verdicts up to this seq are in the table, or were looked for since."""
+        """Verdicts up to this seq are in the table or were looked for."""
         self._received = self._looked_for = 0
-        """The newest fact that may change a row, and the newest that was already looked up."""
+        """The newest fact received that may change a row, and the newest one looked up."""
         self._looking = False
         self._looked_at = float("-inf")
 
@@ -105,18 +105,18 @@ class VerdictsState:
             self.missed.receive(facts)
 
     def want(self, wanted: Filter) -> bool:
-        """Whether this is another filter than before."""
+        """Set the filter. Returns whether it differs from before."""
         before, self.wanted = self.wanted, wanted
         return wanted != before
 
     def must_count(self, found: FilterResult) -> bool:
-        """Whether the total is to be counted: what a filter found says nothing of it."""
+        """Whether the total must be counted, since a filtered result does not include it."""
         return bool(self.wanted) and (self.total is None or found.through > self._through)
 
     def find(
         self, found: FilterResult, total: int | None, longest_id: int, *, has_groups: bool = True
     ) -> None:
-        """What the store holds by now; `total` where it was counted, `longest_id` in cells."""
+        """Take in a query's result; `total` if it was counted, `longest_id` in cells."""
         self.found, self.fault, self._through = found, None, found.through
         if not self.wanted:
             self.total = len(found.takes)
@@ -127,37 +127,37 @@ class VerdictsState:
         self.mark_stale(self.stale)
 
     def mark_stale(self, stale: Mapping[int, str]) -> None:
-        """These are, and no others."""
+        """Replace the set of stale takes."""
         self.stale = stale
         takes = () if self.found is None else self.found.takes
         self._stale_found = sum(take in stale for take in takes)
 
     def mark_read(self, takes: Collection[int]) -> None:
-        """Of those that are in the table."""
+        """Mark these as read, if they are in the table."""
         found = () if self.found is None else self.found.takes
         self.read = {take for take in found if take in takes} if takes else ()
 
     @property
     def first_unread(self) -> int | None:
-        """Where to go on; None where nothing was read yet, or everything was."""
+        """The first unread row; None if none or all were read."""
         found = () if self.found is None or not self.read else self.found.takes
         return next((take for take in found if take not in self.read), None)
 
     @property
     def asks_for_stale(self) -> bool:
-        """Whether the filter is about what is stale."""
+        """Whether the filter asks for stale conversations."""
         return any(STALE in each.values for each in self.wanted if each.field is Field.IS)
 
     @property
     def is_behind(self) -> bool:
-        """Whether anything was judged since that is not in the table, while the display moves."""
+        """Whether new verdicts are not yet in the table, while the display is not frozen."""
         news = bool(self.unseen) or self._received > self._looked_for
         return news and self.missed is None and self.found is not None
 
     def begin_look(self, seconds: float) -> int | None:
-        """Where it is time to look for what was judged since: beyond which seq. Such a look ends
-        with `end_look` or `fail`."""
-        # seqs of facts, not of verdicts: an ended take changes which playing counts
+        """If a query for new verdicts is due, the seq from which to look. It must end with
+        `end_look` or `fail`."""
+        # seqs of facts, not of verdicts: the end of a take changes which take counts
         due = seconds - self._looked_at >= AGAIN_AFTER and self._received > self._looked_for
         if not due or self._looking or self.found is None:
             return None
@@ -171,8 +171,7 @@ class VerdictsState:
         the rows to redraw now. `total` is None where it has not changed."""
         self._looking, self._through = False, through
         self.total = self.total if total is None else total
-        # a row that came of itself would push others from under the cursor: it waits to be asked
-        # for
+        # a row added unasked would move others from under the cursor, so it waits for the user
         self.unseen |= set(judged) - set(shown)
         if self.missed is None:
             return shown
@@ -180,16 +179,16 @@ class VerdictsState:
         return ()
 
     def recount(self, found: FilterResult, passed: int, failed: int) -> None:
-        """Update the counts of `found`; does nothing where other rows are shown by now."""
+        """Update the counts of `found`, unless other rows are shown by now."""
         if self.found is found:
             self.found = replace(found, passed=passed, failed=failed)
 
     def fail(self, error: Exception) -> None:
-        """The store could not be read; what is shown stays."""
+        """Note that the store could not be read; the rows stay."""
         self._looking, self.fault = False, str(error)
 
     def freeze(self) -> Collection[int]:
-        """Freeze the display, or let it move again; gives the rows to redraw."""
+        """Freeze or unfreeze the display. Returns the rows to redraw."""
         if self.missed is None:
             self.missed = UnseenCounts()
             return ()
@@ -198,7 +197,7 @@ class VerdictsState:
         return held
 
     def id_width(self, width: int) -> int:
-        """Cells of an id on a screen of so many."""
+        """The cells of an id on a screen of `width` cells."""
         low, high = ID_WIDTH
         mark = len(_STALE_MARK) * bool(self._stale_found) + len(_STAR_MARK) * self.has_stars
         wanted = max(min(self.longest_id + mark, high), low)
@@ -225,7 +224,7 @@ class VerdictsState:
         return columns
 
     def empty(self) -> Line:
-        """What stands in the table in place of rows."""
+        """The line shown in place of rows."""
         if self.fault is not None:
             text = one_line(self.fault)
         elif self.found is None:
@@ -237,7 +236,7 @@ class VerdictsState:
         return [Piece("  " + text, Ink.MUTED)]
 
     def header(self) -> Line:
-        """What the first line says behind the screen's name."""
+        """The header after the screen's name."""
         total = self.total or 0
         if self.found is None:
             return [Piece("reading the store", Ink.MUTED)]
@@ -281,16 +280,16 @@ class VerdictsState:
 
 
 class KnownNames(NamedTuple):
-    """Those that are told apart where they are cut."""
+    """Names that are told apart when cut, and the layout of their columns."""
 
     targets: Sequence[str]
     judges: Sequence[str]
     id_width: int
     """Cells for a conversation's id."""
     narrow: bool = False
-    """Whether an outcome is its sign alone."""
+    """Whether an outcome is shown as its sign only."""
     has_groups: bool = True
-    """Whether there is a column for whom the person speaks as."""
+    """Whether there is a column for demographic groups."""
 
 
 def cells(
@@ -317,7 +316,7 @@ def cells(
 
 
 def _judges(row: BrowsedRow, known: Sequence[str]) -> str:
-    """Who speaks, and how many others there are."""
+    """The judge that counts, and the number of others."""
     others = f" +{row.judges - 1}" if row.judges > 1 else ""
     judge = one_line(row.verdict.judge)
     return told_apart((*known, judge), JUDGE_WIDTH - len(others))[judge] + others
@@ -332,7 +331,7 @@ def _cells(
     read: bool,
     names: KnownNames,
 ) -> Cells:
-    """In the order of the columns."""
+    """The cells in the order of the columns."""
     given = row.verdict
     who = ", ".join(one_line(str(value)) for value in row.who.values())
     why = given.justification if given.unscored is None else f"unscored: {given.unscored}"

@@ -1,4 +1,4 @@
-"""The processes that make an engine's calls, where it does not make them itself."""
+"""Worker processes that make the calls of an engine that does not make them itself."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine.link import AgentStatus, workers_words
 from tui.text.ink import Ink, Line, Piece, fitted, pad
 
 SILENT: Final = 5.0
-"""Seconds after which it is marked that a worker was not heard."""
+"""Seconds of silence after which a worker is marked."""
 _NAME: Final = 24
-"""Cells at most."""
+"""The most cells of a name."""
 
 
 def worker_lines(
     agents: Sequence[AgentStatus], width: int, *, opened: bool, most: int
 ) -> list[Line]:
-    """One for all; where it is opened, one for each, the silent ones first, at most so
-    many. None without workers."""
+    """One line for all workers, or if `opened` one each, the silent ones first, at most `most`. No
+    lines without workers."""
     if not agents:
         return []
     hint = "  H folds them" if opened else "  H lists them"
