@@ -1,1 +1,1 @@
-"""What the app does beside drawing: exports, preferences, the terminal, the engine, its clock."""
+"""What the app does besides drawing: exports, preferences, terminal, engine control, clock."""

@@ -1,4 +1,4 @@
-"""Asking the engine for work, and starting one where none is there."""
+"""Ask the engine for work, and start one if none is running."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
 QUOTED: Final = frozenset({Command.RUN, Command.RETRY})
-"""Commands whose price a person has to agree to first."""
+"""Commands whose price the user must agree to first."""
 GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 _SETTLES: Final = 2.0
-"""Seconds in which what an engine was asked outweighs what it last said of itself."""
+"""Seconds for which a request to an engine takes precedence over its last reported state."""
 
 T = TypeVar("T")
 Then = Callable[[Response], None]
 
 
 class QuitChoice(Enum):
-    """What a person can decide about a run; in the order in which it is offered."""
+    """A user's decision about a run, in the order in which it is offered."""
 
     RUNNING = "leave it running"
     AFTER_SPOKEN = "stop after what is being spoken"
@@ -64,51 +64,51 @@ class QuitChoice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Work done outside the app's loop. Each call takes a while and raises `CrosswindError`; None
-    where it cannot be done here."""
+    """Work done off the event loop. Each call may take a while and raise `CrosswindError`; it is
+    None if it is not available."""
 
     start: Callable[[Order | None], int] | None = None
-    """Starts an engine, idle where there is no order; gives its process id once it is ready."""
+    """Starts an engine, idle without an order. Returns its process id once it is ready."""
     cost: Callable[[Order], PricedOrder | None] | None = None
-    """What an order would be paid; None where it is free."""
+    """Prices an order; None if it is free."""
     make: Callable[[str], BenchmarkInfo] | None = None
-    """Makes a benchmark of that name."""
+    """Creates a benchmark of that name."""
     report: Callable[[str], Report] | None = None
-    """Adds up what the verdicts of a benchmark say."""
+    """Computes the results of a benchmark."""
     describe: Callable[[str], BenchmarkInfo] | None = None
-    """Reads a benchmark's file anew."""
+    """Reads a benchmark's file again."""
     is_template: Callable[[str], bool] = lambda _name: False
-    """Whether nobody has described yet what a benchmark measures."""
+    """Whether a benchmark's file is still the template."""
     stale: Callable[[str], Mapping[int, str]] | None = None
-    """Why what counts of a benchmark is stale, by the `seq` of each such take."""
+    """Finds why counted takes of a benchmark are stale, by their `seq`."""
     label: Callable[[str], SampleSource] | None = None
-    """Opens the sample of a benchmark that this person labels, drawn where there is none."""
+    """Opens the user's label sample of a benchmark, drawing it if there is none."""
     disputes: Callable[[str], DisputeSource] | None = None
-    """Finds what people who labelled a benchmark disagree on."""
+    """Finds the items of a benchmark that labellers disagree on."""
     review: Callable[[], ReviewSource] | None = None
-    """What is said of metrics and scenarios."""
+    """Opens the reviews of metrics and scenarios."""
     ahead: Callable[[str], RemainingWork] | None = None
-    """What of a benchmark waits for a person."""
+    """Finds the work of a benchmark that waits for a person."""
     pilot: Callable[[str], PilotPage] | None = None
-    """What a few conversations of each metric say."""
+    """Builds the page on a pilot."""
 
 
 class _Piloting(NamedTuple):
-    """A pilot that was asked for."""
+    """A requested pilot."""
 
     benchmark: str
     after: int
-    """`seq` of the run before it."""
+    """The `seq` of the run before it."""
     then: Callable[[PilotPage], None]
 
 
 _PILOT_SCENARIOS: Final = 2
-"""Of each metric, as of the command."""
+"""Scenarios of each metric; the same as the command's default."""
 
 
 class EngineControl:
-    """The engine at work, or one that is started when needed. Whatever takes a while runs off the
-    screen's loop."""
+    """Controls the running engine, or one started when needed. Slow work runs off the event
+    loop."""
 
     def __init__(
         self,
@@ -120,9 +120,9 @@ class EngineControl:
         look: Callable[[], None],
         started: int | None = None,
     ) -> None:
-        """`tell` shows a notice, `look` has what has changed drawn. `started` is the process id of
-        the last engine that this app started: its run may be stopped by a short key, any other only
-        by a word."""
+        """`tell` shows a notice; `look` draws what has changed. `started` is the process id of the
+        last engine that this app started. Its run can be stopped with a key; any other needs a
+        typed word."""
         self._app = app
         self._watch = watch
         self._ticker = ticker
@@ -131,10 +131,10 @@ class EngineControl:
         self._look = look
         self._started = started
         self._pause_asked: tuple[EngineState, float] | None = None
-        """What the engine was last asked to become, and when."""
+        """The state last requested of the engine, and when."""
         self._piloting: _Piloting | None = None
         self._question_asked: str | None = None
-        """What of the engine's was asked last."""
+        """The engine's question that was shown last."""
 
     @property
     def at_work(self) -> bool:
@@ -144,7 +144,7 @@ class EngineControl:
 
     @property
     def pause_word(self) -> str:
-        """What `pause` would do now; empty where there is nothing to pause or to resume."""
+        """The hint for `pause`; empty if there is nothing to pause or resume."""
         benchmark = current_benchmark(self._watch)
         phase = status_of(self._watch.progress, self._ticker.board, benchmark).phase
         if not phase.over:
@@ -164,12 +164,11 @@ class EngineControl:
         return board.engine is not None and board.engine.pid == self._started
 
     def ask(self, request: Request, then: Then | None = None) -> None:
-        """Ask the engine. What it says is shown; where `then` is given, it is called with the
-        answer instead, and with a refusal where nobody could be asked. Where none is at work, one
-        is started for what is work."""
+        """Send a request to the engine. Its answer is shown, or passed to `then` if given, which
+        also gets a refusal if no engine could be asked. If none is running and the request is work,
+        one is started."""
         link, show = self._watch.link, then or self._show
-        # the board may be a tick old; an engine that went meanwhile is refused by the link, in
-        # words
+        # the board may be a tick old; if the engine has gone meanwhile, the link refuses in words
         if link is None or not self.at_work:
             self._start_for(request, show)
             return
@@ -180,7 +179,7 @@ class EngineControl:
             self._begin(self._ask(link, request, show))
 
     def start(self, order: Order, request: Request | None = None, then: Then | None = None) -> None:
-        """Start an engine on this where none is at work; `request` is what led to it."""
+        """Start an engine on an order if none is running; `request` is what led to it."""
         show = then or self._show
         if self._backend.start is None:
             names = " ".join(order.benchmarks)
@@ -190,7 +189,7 @@ class EngineControl:
             self._begin(self._start(self._backend.start, order, request, show))
 
     def run(self, names: Sequence[str]) -> None:
-        """Run what is missing of these, except those that nobody has described yet."""
+        """Run what is missing of these benchmarks, except templates that nobody has filled in."""
 
         def ask(order: Order) -> None:
             self.ask(Request(Command.RUN, order=order))
@@ -198,7 +197,7 @@ class EngineControl:
         self._begin(self._described(names, ask))
 
     async def _described(self, names: Sequence[str], act: Callable[[Order], None]) -> None:
-        """Order those that somebody has described, and say which are not."""
+        """Order those that are not templates any more, and name the others."""
         try:
             bare = await asyncio.to_thread(lambda: list(filter(self._backend.is_template, names)))
         except CrosswindError as error:
@@ -211,13 +210,13 @@ class EngineControl:
             act(Order(benchmarks=wanted))
 
     def pause(self) -> None:
-        """Pause, or go on; where no engine is at work, have one do what is left."""
+        """Pause or resume; if no engine is running, start one on the remaining work."""
         board = self._ticker.board
         if board is None or not self.at_work:
             self._begin(self._described([info.name for info in self._watch.benchmarks], self.start))
             return
-        # what the engine says of itself comes a little later than its answer, and pressed twice
-        # the key is to undo what it did
+        # the engine's state changes a little after its answer, and a second press is meant to undo
+        # the first
         asked, at = self._pause_asked or (board.state, 0.0)
         state = asked if time.monotonic() - at < _SETTLES else board.state
         paused = state is EngineState.PAUSED
@@ -234,15 +233,14 @@ class EngineControl:
         self.ask(Request(Command.RESUME if paused else Command.PAUSE), answered)
 
     def stop(self, decision: QuitChoice | None, then: Then | None = None) -> None:
-        """Stop the run as a person chose; without a choice it goes on."""
+        """Stop the run as the user chose; without a choice it continues."""
         if decision is QuitChoice.AFTER_SPOKEN:
             self.ask(Request(Command.STOP))
         elif decision is QuitChoice.NOW:
             self.ask(Request(Command.STOP_NOW), then)
 
     def show_question(self, stop: Callable[[], None]) -> None:
-        """Show once the question that the engine waits for an answer to. `stop` asks how to stop
-        it."""
+        """Show, once, the question the engine is waiting on. `stop` asks how to stop it."""
         board = self._ticker.board
         question = None if board is None else board.question
         if question == self._question_asked:
@@ -263,29 +261,29 @@ class EngineControl:
         self._app.push_screen(ChoiceScreen(question, (go, end, later)), decided)
 
     def cost(self, order: Order) -> PricedOrder | None:
-        """What it would call and cost; None where nothing is paid for. It takes a while: not for
-        the screen's loop. Raises `CrosswindError`."""
+        """The calls and the price of an order; None if it is free. Slow, so do not call it on the
+        event loop. Raises `CrosswindError`."""
         return None if self._backend.cost is None else self._backend.cost(order)
 
     def report(self, benchmark: str) -> Report:
-        """Its results now. Takes a while: not for the screen's loop. Raises `CrosswindError`."""
+        """The current results. Slow: not for the event loop. Raises `CrosswindError`."""
         if self._backend.report is None:
             raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
         return self._backend.report(benchmark)
 
     def stale(self, benchmark: str) -> Mapping[int, str]:
-        """Why takes that count are stale, by their `seq`; nothing where that cannot be told here.
-        It takes a while: not for the screen's loop. Raises `CrosswindError`."""
+        """Why counted takes are stale, by their `seq`; empty if not available. Slow, so do not call
+        it on the event loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
 
     def ahead(self, benchmark: str) -> RemainingWork | None:
-        """What of it awaits a person; None where that cannot be told here. Takes a while: not for
-        the screen's loop. Raises `CrosswindError`."""
+        """The work that waits for a person; None if not available. Slow, so do not call it on the
+        event loop. Raises `CrosswindError`."""
         return None if self._backend.ahead is None else self._backend.ahead(benchmark)
 
     def pilot(self, benchmark: str, then: Callable[[PilotPage], None]) -> None:
-        """Have a few conversations of each metric played; `then` is called with what they say, at
-        once where they are."""
+        """Play a few conversations of each metric. `then` gets the page on them, at once if they
+        exist already."""
         if self._backend.pilot is None:
             self._tell(f"`crosswind pilot {benchmark}` plays it.", bad=True)
         else:
@@ -302,7 +300,7 @@ class EngineControl:
 
         def answered(piloting: _Piloting, answer: Response) -> None:
             before = self._piloting
-            # one that is at work is waited for, however often it is asked for
+            # a pilot in progress is waited for, however often it is requested
             if answer.accepted and (before is None or before.benchmark != piloting.benchmark):
                 self._piloting = piloting
             self._show(answer)
@@ -320,7 +318,7 @@ class EngineControl:
             await self._described([name], asked)
 
     def show_pilot(self) -> None:
-        """What a pilot that was asked for here says, as soon as it is over."""
+        """Show the page on a requested pilot as soon as it is over."""
         piloting, page = self._piloting, self._backend.pilot
         if piloting is None or page is None:
             return
@@ -333,17 +331,17 @@ class EngineControl:
             self._begin(self._found(page, piloting.benchmark, piloting.then))
 
     def review(self) -> ReviewSource:
-        """It takes a while: not for the screen's loop. Raises `CrosswindError`."""
+        """Open the reviews. Slow, so do not call it on the event loop. Raises `CrosswindError`."""
         if self._backend.review is None:
             raise InputError("`crosswind review` does it: it cannot be done here.")
         return self._backend.review()
 
     def label(self, benchmark: str, then: Callable[[SampleSource], None]) -> None:
-        """Open this person's sample of a benchmark; `then` is called with it."""
+        """Open the user's sample of a benchmark; `then` gets it."""
         self._look_up(self._backend.label, benchmark, then, f"crosswind label {benchmark}")
 
     def adjudicate(self, benchmark: str, then: Callable[[DisputeSource], None]) -> None:
-        """Find what people disagree on; `then` is called with it."""
+        """Find what labellers disagree on; `then` gets it."""
         self._look_up(self._backend.disputes, benchmark, then, f"crosswind adjudicate {benchmark}")
 
     def _look_up(
@@ -363,8 +361,8 @@ class EngineControl:
             then(found)
 
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
-        """Make a benchmark in the workspace, with a file to describe it in; `then` is called when
-        it is there."""
+        """Create a benchmark in the workspace, with a file to describe it in; `then` is called
+        after that."""
         if self._backend.make is None:
             self._tell(f"`crosswind new {name}` makes it.", bad=True)
         else:
@@ -393,7 +391,7 @@ class EngineControl:
     async def _ask_agreed(
         self, link: EngineLink, request: Request, order: Order, show: Then
     ) -> None:
-        """What is to follow what is at work costs money as well."""
+        """Ask the user to agree to the price of what is queued behind a run."""
         try:
             agreed = await self._agreed(order)
         except CrosswindError as error:
@@ -404,7 +402,7 @@ class EngineControl:
             await self._ask(link, replace(request, order=named, quote=agreed.quote), show)
 
     def _show(self, answer: Response) -> None:
-        """What the engine says, where it says something."""
+        """Show the engine's answer, if it has one."""
         if answer.text or not answer.accepted:
             self._tell(answer.text or "The engine refused.", bad=not answer.accepted)
 
@@ -415,9 +413,9 @@ class EngineControl:
         request: Request | None,
         show: Then,
     ) -> None:
-        """Start an engine with the order; or idle, and then ask it what led to this."""
+        """Start an engine with the order, or idle and then send it the request."""
         try:
-            # whoever asks for conversations to be judged or played again was shown the price
+            # the price was already shown to a user who asks for judging or playing again
             shown = request is not None and request.command in PRICED
             agreed = order if shown else await self._agreed(order)
             if agreed is None:
@@ -434,7 +432,7 @@ class EngineControl:
         self._look()
 
     async def _agreed(self, order: Order) -> Order | None:
-        """The order with the price that a person agreed to; None where they did not. Raises
+        """The order with the agreed price; None if the user did not agree. Raises
         `CrosswindError`."""
         priced = await asyncio.to_thread(self.cost, order)
         if priced is None:
@@ -448,7 +446,7 @@ class EngineControl:
         return priced.order if chosen == go else None
 
     def edit_benchmark(self, info: BenchmarkInfo) -> None:
-        """Open its file in the editor, and then read it anew."""
+        """Open the benchmark's file in the editor, then read it again."""
         if info.definition is not None:
             self._begin(self._edit_benchmark(info.name, info.definition))
 
@@ -484,7 +482,7 @@ class EngineControl:
 
 
 def _asked(order: Order) -> str:
-    """What an order would do, as a question."""
+    """The question whether to carry out an order."""
     names = order.benchmarks
     what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
     if order.rewrite:

@@ -1,4 +1,4 @@
-"""Takes things out of the app: to the clipboard, into a pager, into a file."""
+"""Copy or write things out of the app: to the clipboard, a pager, or a file."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from tui.services.textual_internals import screen_text
 from tui.state.related import Subject
 
 MOST_FOR_TERMINAL: Final = 50_000
-"""Bytes. Terminals drop whatever exceeds their limit; the lowest known limits lie a little above
-this in base64."""
+"""The most bytes offered to the terminal. Terminals drop what exceeds their limit; the lowest known
+limits are a little above this in base64."""
 PATIENCE: Final = 2.0
-"""Seconds for a program that takes the text."""
+"""The time limit in seconds for a clipboard program."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """What became of a text that was copied."""
+    """The result of a copy."""
 
     characters: int
     taken: Sequence[str]
-    """Who has it for certain."""
+    """The programs that have certainly taken the text."""
     asked: bool
-    """Whether the terminal was asked to take it, which never answers."""
+    """Whether the text was sent to the terminal, which never confirms."""
     file: Path | None
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class CopyResult:
 
 
 def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
-    """Those that take text here, by the names that people know them by."""
+    """The clipboard programs available here, by the names users know."""
     found: list[tuple[str, Sequence[str]]] = []
     if environ.get("TMUX"):
         found.append(("tmux", ("tmux", "load-buffer", "-w", "-")))
@@ -84,7 +84,7 @@ def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
 async def copy(
     text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]
 ) -> CopyResult:
-    """Copy the text with everything removed that acts on a terminal."""
+    """Copy a text, without anything that could act on a terminal."""
     text = clean(text)
     taken = [name for name, words in programs(environ) if await _give(words, text)]
     short = len(text.encode("utf-8", "replace")) <= MOST_FOR_TERMINAL
@@ -121,7 +121,7 @@ async def _give(words: Sequence[str], text: str) -> bool:
 
 
 def as_text(reader: Reader, subject: Subject) -> str:
-    """To be read as it is, with nothing in it that acts on a terminal. Raises `StoreError`."""
+    """A conversation as plain text that cannot act on a terminal. Raises `StoreError`."""
     lines: list[str] = []
     # the newest first
     for take in reversed(reader.takes(subject.benchmark, subject.key)):
@@ -131,18 +131,18 @@ def as_text(reader: Reader, subject: Subject) -> str:
 
 
 def as_markdown(reader: Reader, subject: Subject, jury: Jury | None) -> str:
-    """As `crosswind export --format md` writes it, in which what others say is text and no more,
-    but with every take. Raises `StoreError`."""
+    """A conversation as `crosswind export --format md` writes it, with messages escaped, but with
+    every take. Raises `StoreError`."""
     return _every_take(reader, subject, jury, markdown=True)
 
 
 def as_json(reader: Reader, subject: Subject) -> str:
-    """Every take as it was received, in characters that any terminal can take."""
+    """Every take as received, as JSON in ASCII."""
     return _every_take(reader, subject, None, markdown=False)
 
 
 def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown: bool) -> str:
-    # with the first file, as are the tables of other formats: 16 ms that no frame waits for
+    # imported with the first file, like the tables of other formats: no frame waits these 16 ms
     from engine.report.conversation import copied_take, document, takes
 
     found = takes(reader, subject.benchmark, subject.key, jury)
@@ -199,11 +199,11 @@ SCREEN: Final = ChoiceOption("s", "the screen", "what stands on it now")
 MARKDOWN: Final = ChoiceOption("m", "Markdown", "the conversation, for people")
 PICTURE: Final = ChoiceOption("s", "the screen", "as an SVG picture")
 _AT_MOST: Final = 1000
-"""Files of one name, before another folder is wanted."""
+"""The most files of one name before another folder is needed."""
 
 
 class Exporter:
-    """Takes out what is shown: the conversation that a screen is about, or the screen itself."""
+    """Copies and exports the conversation that a screen is about, or the screen."""
 
     def __init__(
         self, app: App[Any], watch: Watch, navigator: Navigator, tell: Callable[..., None]
@@ -216,12 +216,12 @@ class Exporter:
 
     @property
     def subject(self) -> Subject | None:
-        """The conversation that the screen shown is about."""
+        """The conversation that the current screen is about."""
         screen = self._app.screen
         return screen.subject if isinstance(screen, WatchingScreen) else None
 
     def copy(self) -> None:
-        """Ask what to copy, where there is more than the screen."""
+        """Copy the screen, or ask what to copy if there is more."""
         subject = self.subject
         commands = {
             ChoiceOption(
@@ -244,7 +244,7 @@ class Exporter:
         self._app.push_screen(ChoiceScreen("Copy what?", offers), chosen)
 
     def page(self) -> None:
-        """The conversation, or else the screen, in the pager."""
+        """Show the conversation, or else the screen, in the pager."""
         subject = self.subject
         if subject is None:
             self._away(self._page("screen.txt", self._screen_text))
@@ -253,7 +253,7 @@ class Exporter:
             self._away(self._page(name, lambda: as_text(self._watch.reader, subject)))
 
     def export(self) -> None:
-        """Ask what to write into a file of the working folder."""
+        """Ask what to export into the working folder."""
         subject = self.subject
         offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
         self._app.push_screen(
@@ -341,5 +341,5 @@ def write_new(folder: Path, name: str, suffix: str, text: str) -> Path:
 
 
 def _file_name(subject: Subject) -> str:
-    """Ids come from files as well, so they are held to what every file system takes."""
+    """A file name. Ids may come from files, so only what all file systems take is kept."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", str(subject.key).lstrip(".")[:150]) or "conversation"

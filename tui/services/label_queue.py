@@ -1,5 +1,4 @@
-"""Labels on their way into the store: given at once, stored beside the screen, together where
-several came meanwhile."""
+"""A queue of labels to store: given at once, stored in the background, several together."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ _writing: list[threading.Thread] = []
 
 
 def write_beside(work: Callable[[], None]) -> None:
-    """Write files on a thread of its own. The store has what is in them: where this cannot be done
-    now, the next mirror does it."""
+    """Write files on a separate thread. The store has their content: if writing fails now, the next
+    mirror writes them."""
 
     def write() -> None:
         with contextlib.suppress(CrosswindError):
@@ -32,37 +31,37 @@ def write_beside(work: Callable[[], None]) -> None:
 
 
 def wait_for_files() -> None:
-    """Before the process ends: what writes files could not go on then."""
+    """Wait for the threads that write files, which the end of the process would stop."""
     while _writing:
         _writing.pop().join()
 
 
 class LabelQueue:
-    """Any thread may use it."""
+    """A thread-safe queue of labels."""
 
     def __init__(self, sample: SampleSource) -> None:
         self._sample = sample
         self._waiting: list[NumberedLabel] = []
         self._guard = threading.Lock()
-        """Of `_waiting`, held for moments."""
+        """Guards `_waiting`; held only briefly."""
         self._storing = threading.Lock()
         self._stored = False
 
     def put(self, label: NumberedLabel) -> None:
-        """`flush` stores it."""
+        """Add a label, to be stored by `flush`."""
         with self._guard:
             self._waiting.append(label)
 
     @property
     def waiting(self) -> int:
-        """How many are not stored yet."""
+        """The number of labels not stored yet."""
         with self._guard:
             return len(self._waiting)
 
     def flush(self) -> list[tuple[int, str]]:
-        """Store what waits, in its order; numbers that cannot be stored any more, and why. Blocks
-        until that is done. Raises `CrosswindError` where nothing can be stored now: then it
-        waits on."""
+        """Store the waiting labels in order; blocks. Returns the numbers that can no longer be
+        stored, and why. Raises `CrosswindError` if nothing can be stored now; the labels keep
+        waiting."""
         with self._storing:
             with self._guard:
                 labels, self._waiting = self._waiting, []
@@ -74,7 +73,7 @@ class LabelQueue:
                 raise
 
     def end(self) -> None:
-        """No more comes: the files are written beside whatever is done now; `wait_for_files`."""
+        """Finish: write the files in the background; see `wait_for_files`."""
         if self._stored:
             write_beside(self._sample.write_files)
 

@@ -1,4 +1,4 @@
-"""Commands by name: what can be done here, where one can go, and what can be asked of the run."""
+"""The command palette: actions on this screen, places to go, and requests to the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _APP: Final = frozenset(
 _LEFT_OUT: Final = frozenset(
     {"command_palette", "focus_next", "focus_previous", "leave_root", "open"}
 )
-"""What is a key's matter alone, or leads here."""
+"""Actions left out because they only make sense as keys, or open the palette."""
 _NAMES: Final = {
     "back": "back",
     "benchmark(-1)": "previous benchmark",
@@ -47,18 +47,18 @@ _NAMES: Final = {
     "section(-1)": "previous section",
     "section(1)": "next section",
 }
-"""Of actions whose word in the footer is another's too, or no name."""
+"""The names of actions whose footer text is ambiguous or no name."""
 _OF_A_CONVERSATION: Final = {
     "compare": "open the conversation and read it side by side with another",
     "judge_again": "judge the conversation again, by the judge you choose",
     "play_again": "play the conversation again; this take stays",
     "replay": "open the conversation and replay it at the speed at which it was spoken",
 }
-"""What is done on the screen of the conversation that another screen is about."""
+"""Actions on a conversation, offered on other screens that are about one."""
 
 
 def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
-    """All that can be done from a screen, each name once, in the order of their groups."""
+    """All commands available on a screen, each name once, ordered by group."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
     found: dict[str, PaletteCommand] = {}
     for deed in deeds([screen, *panes.values(), app]):
@@ -75,8 +75,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
 
 
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
-    """None of what moves a cursor, which says no more than its name, and of what cannot be done
-    now."""
+    """The command of an action; None for cursor movements and for actions not possible now."""
     _, action, given = parse(deed.action)
     movement = deed.meaning == deed.description
     if movement or action in _LEFT_OUT or not deed.node.check_action(action, given):
@@ -105,7 +104,7 @@ def _group(action: str) -> PaletteGroup:
 
 
 def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteCommand]:
-    """What is done with the conversation that a screen is about, and is no key there."""
+    """Commands for the screen's conversation that have no key on that screen."""
     subject, navigator = screen.subject, screen.shell.navigator
     if subject is not None:
         for action, meaning in _OF_A_CONVERSATION.items():
@@ -135,7 +134,7 @@ def _person(app: App[Any], shell: Shell) -> PaletteCommand:
 
 
 def _named(shell: Shell) -> Iterator[PaletteCommand]:
-    """Screens that have no key everywhere, benchmarks, targets, filter lines."""
+    """Commands for screens without a key everywhere, benchmarks, targets, and filter lines."""
     navigator = shell.navigator
     wall = "watch as many conversations at once as there is room for"
     yield PaletteCommand(PaletteGroup.GO, "wall", wall, "", navigator.open_wall)
@@ -177,7 +176,7 @@ def _themes(app: App[Any], shell: Shell) -> Iterator[PaletteCommand]:
 
 
 def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
-    """Scenarios and conversations, each to be opened by its id."""
+    """Commands that open scenarios and conversations by id."""
     return [
         PaletteCommand(
             PaletteGroup.GO,
@@ -191,8 +190,8 @@ def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
 
 
 def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand]:
-    """Those that are meant by what was typed, the likeliest first: by their names, and then by
-    what they do. All of them where nothing was typed."""
+    """The commands that match a text, best first: by their names, then by what they do. All of them
+    for an empty text."""
     words = typed.casefold().split()
     if not words:
         return list(known)
@@ -202,7 +201,7 @@ def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand
 
 
 def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:
-    """0 where it is its name; None where it is not meant."""
+    """The rank of a match: 0 if the text is its name; None without a match."""
     name, whole = command.name.casefold(), " ".join(words)
     if name == whole:
         return 0

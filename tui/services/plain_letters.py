@@ -1,4 +1,4 @@
-"""What is drawn, in ASCII: for a terminal that cannot show other characters."""
+"""Replace what is drawn by ASCII, for terminals that cannot show other characters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.display import ASCII_SIGNS
 
 
 class _Table(dict[int, str]):
-    """What stands for a character, as wide as it is; worked out when it is met first."""
+    """The replacements of characters, as wide as these; computed on first use."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -31,7 +31,7 @@ _TABLE.update(ASCII_SIGNS)
 
 
 class AsciiFilter(LineFilter):
-    """Keeps each line as wide as it was."""
+    """A line filter that replaces by ASCII and keeps the width of each line."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         del background
@@ -41,5 +41,5 @@ class AsciiFilter(LineFilter):
 
 
 def in_ascii(text: str) -> str:
-    """With a sign of ASCII for every other one, as wide as that: its like, or `?`."""
+    """The text in ASCII: other characters become a similar one of equal width, or `?`."""
     return text if text.isascii() else text.translate(_TABLE)
