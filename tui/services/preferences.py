@@ -1,4 +1,4 @@
-"""What a person chose in the app and set up for a workspace, kept privately for the next time."""
+"""Preferences: a user's choices and view state, stored privately for the next time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tui.state.related import Subject, TakeRef
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """For what may vanish at any time."""
+    """The folder for files that may be deleted at any time."""
     return _folder(environ, "XDG_CACHE_HOME", ".cache")
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
-    """For what a person has chosen, which nothing can make again."""
+    """The folder for a user's choices, which cannot be recreated."""
     return _folder(environ, "XDG_CONFIG_HOME", ".config")
 
 
@@ -47,14 +47,14 @@ def _there(path: Path) -> Path | None:
 
 
 def _folder(environ: Mapping[str, str], variable: str, name: str) -> Path:
-    """As the XDG base directories say: a path that is not absolute does not count."""
+    """A folder by the XDG base directory rules: a path that is not absolute is ignored."""
     given = Path(environ.get(variable, ""))
     home = Path(environ.get("HOME") or Path.home())
     return (given if given.is_absolute() else home / name) / "crosswind"
 
 
 def write_private(path: Path, text: str) -> None:
-    """For this user's eyes alone. Raises `OSError`."""
+    """Write a file that only this user can read. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, text.encode(errors="replace"), mode=0o600, durable=False)
 
@@ -62,72 +62,72 @@ def write_private(path: Path, text: str) -> None:
 FOLDER: Final = "workspaces"
 DRAFTS: Final = "drafts"
 MOST_LINES: Final = 20
-"""Filter lines that are kept to be had again."""
+"""The most filter lines kept."""
 MOST_STARS: Final = 1000
 MOST_READ: Final = 2000
-"""Conversations that are known to have been read; the file is written with each."""
+"""The most conversations remembered as read; the file is written at each."""
 LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """How a person left the screens of one workspace."""
+    """The state in which a user left the screens of one workspace."""
 
     lines: tuple[str, ...] = ()
-    """Filter lines, the last one first."""
+    """Filter lines, the latest first."""
     column: str | None = None
-    """What the verdicts are sorted by; None where nothing was chosen."""
+    """The column that verdicts are sorted by; None if none was chosen."""
     backwards: bool = False
     stars: tuple[Subject, ...] = ()
-    """Conversations to come back to, the last one first."""
+    """Starred conversations, the latest first."""
     read: tuple[TakeRef, ...] = ()
-    """Takes that were opened, one of each conversation, the newest first."""
+    """Takes that were opened, one per conversation, the newest first."""
     place: str | None = None
-    """The one that was shown last."""
+    """The place shown last while no run was on."""
     place_at_work: str | None = None
-    """The one that was shown last while a run went on."""
+    """The place shown last while a run was on."""
     row: Subject | None = None
-    """The conversation that the cursor was on, of all verdicts."""
+    """The conversation under the cursor in the list of all verdicts."""
 
     def with_line(self, line: str) -> tuple[str, ...]:
-        """The lines with this one first; at most `MOST_LINES`."""
+        """Put a line first; keeps at most `MOST_LINES`."""
         others = [each for each in self.lines if each != line]
         return (line, *others)[:MOST_LINES]
 
     def with_star_turned(self, subject: Subject) -> tuple[Subject, ...]:
-        """The stars with this one first, or without it where it is among them."""
+        """Put a star first, or remove it if it is there."""
         others = tuple(each for each in self.stars if each != subject)
         return others if subject in self.stars else (subject, *others)[:MOST_STARS]
 
     def with_read(self, shown: TakeRef) -> tuple[TakeRef, ...]:
-        """What was read with this one first; at most `MOST_READ`."""
+        """Put a read take first; keeps at most `MOST_READ`."""
         others = (each for each in self.read if each[:2] != shown[:2])
         return (shown, *others)[:MOST_READ]
 
 
 def _named_after(workspace: Path) -> str:
-    """A digest, as a path may hold what a name of a file may not, and more of it."""
+    """A file name for a path: a digest, as file names are limited in length and characters."""
     place = str(workspace.resolve()).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(place, digest_size=8).hexdigest()
 
 
 class ViewMemory:
-    """A small file for each workspace. One that is damaged counts as none."""
+    """A small file for each workspace. A damaged one counts as missing."""
 
     def __init__(self, path: Path, workspace: Path) -> None:
         self.path = path
         self._workspace = workspace
         self.notice: str | None = None
-        """What a person should know about the file."""
+        """A problem with the file to report to the user; None without one."""
         self.views = self._read()
 
     @classmethod
     def beside(cls, other: Path, workspace: Path) -> ViewMemory:
-        """In a folder beside another file of the app's."""
+        """The memory of a workspace, in a folder beside another file of the app."""
         return cls(other.parent / FOLDER / f"{_named_after(workspace)}.json", workspace)
 
     def keep(self, views: Views) -> None:
-        """Write them, where they are not what is kept; a fault becomes the `notice`."""
+        """Write the views if they have changed; an error becomes the `notice`."""
         if views == self.views:
             return
         self.views = views
@@ -152,8 +152,7 @@ class ViewMemory:
             found = json.loads(read_regular(self.path))
         except FileNotFoundError:
             return Views()
-        # a file of a few thousand brackets is JSON that Python cannot read without running out of
-        # stack
+        # Python runs out of stack on JSON of a few thousand nested brackets
         except (OSError, ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
@@ -213,43 +212,43 @@ def _takes(value: Any) -> list[TakeRef]:
 FILE: Final = "app.json"
 KEYS_FILE: Final = "keys.yaml"
 THEMES_FILE: Final = "themes.yaml"
-"""What a person writes, and the app only reads."""
+"""Files that the user writes and the app only reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserSettings:
-    """What a person chose for all workspaces; None where nothing was chosen yet."""
+    """A user's choices for all workspaces; None where none was made."""
 
     theme: str | None = None
     place: str | None = None
     thoughts: bool | None = None
-    """Whether what the user model thinks is shown on the live screen."""
+    """Whether the user model's thoughts are shown on the live screen."""
     mouse: bool | None = None
-    """Whether the app takes the mouse, or leaves it to the terminal."""
+    """Whether the app uses the mouse, or leaves it to the terminal."""
     benchmark: str | None = None
-    """Whose results were looked at."""
+    """The benchmark whose results were shown last."""
     section: str | None = None
-    """Which section of the results was looked at."""
+    """The section of the results shown last."""
     person: str | None = None
-    """The name under which they label and review; None where it is their account's."""
+    """The name under which the user labels and reviews; None for that of their account."""
 
 
 class PreferencesFile:
-    """A small file. A damaged one counts as missing, and failing to write it is no error."""
+    """A small file. A damaged one counts as missing; failing to write it raises nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notice: str | None = None
-        """What a person should know about the file."""
+        """A problem with the file to report to the user; None without one."""
         self.choices = self._read()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> PreferencesFile:
-        """The file of this user, whether it exists or not."""
+        """The user's file, whether or not it exists."""
         return cls(config_folder(environ) / FILE)
 
     def keep(self, choices: UserSettings) -> None:
-        """Write them, where they are not what is kept."""
+        """Write the choices if they have changed."""
         if choices == self.choices:
             return
         self.choices = choices
@@ -283,12 +282,12 @@ def _flag(value: object) -> bool | None:
 
 
 class Preferences:
-    """What a person chose and set up, kept where there is a memory, else for this session only."""
+    """A user's choices and views, stored if there is a memory, else kept for this session."""
 
     def __init__(
         self, memory: PreferencesFile | None, workspace: Path, tell: Callable[[str], None]
     ) -> None:
-        """`tell` shows what a person should know about the files."""
+        """`tell` shows problems with the files."""
         self._memory = memory
         self._workspace = workspace
         self._tell = tell
@@ -296,8 +295,8 @@ class Preferences:
         self._views: Views | None = None
 
     def draft(self, benchmark: str, name: str) -> Path:
-        """Where text from an editor is kept until it is accepted, so that it survives the end of
-        the terminal or the app. The folder exists."""
+        """The path where text from an editor is kept until accepted, so that it survives the end of
+        the terminal or the app. Its folder exists."""
         if self._memory is None:
             folder = Path(mkdtemp(prefix="crosswind-"))
         else:
@@ -308,7 +307,7 @@ class Preferences:
 
     @property
     def choices(self) -> UserSettings:
-        """What a person chose, here or the last time."""
+        """The user's choices."""
         return self._choices
 
     def choose(self, choices: UserSettings) -> None:
@@ -320,14 +319,14 @@ class Preferences:
 
     @cached_property
     def _view_memory(self) -> ViewMemory | None:
-        """Read when it is first asked for, which is seldom at the start."""
+        """The views' file, read on first use, which is rarely at start-up."""
         if self._memory is None:
             return None
         return ViewMemory.beside(self._memory.path, self._workspace)
 
     @property
     def views(self) -> Views:
-        """What a person set up for this workspace, here or the last time."""
+        """The user's views of this workspace."""
         if self._views is None:
             memory = self._view_memory
             self._views = Views() if memory is None else memory.views
@@ -335,14 +334,14 @@ class Preferences:
         return self._views
 
     def keep_views(self, views: Views) -> None:
-        """Keep these for the next time that it is opened."""
+        """Store the views of this workspace."""
         self._views = views
         if self._view_memory is not None:
             self._view_memory.keep(views)
             self._tell_notice(self._view_memory)
 
     def keep_place(self, place: str, *, at_work: bool) -> None:
-        """The place that was shown last; another one for workspaces whose engine is `at_work`."""
+        """Store the place shown last, kept apart for when an engine is `at_work`."""
         if self._memory is None:
             return
         self._memory.keep(replace(self._choices, place=place))
@@ -352,18 +351,18 @@ class Preferences:
             self.keep_views(replace(self.views, place=place))
 
     def turn_star(self, subject: Subject) -> bool:
-        """Give a conversation a star, or take it away; whether it has one now."""
+        """Give a conversation a star or remove it. Returns whether it has one now."""
         stars = self.views.with_star_turned(subject)
         self.keep_views(replace(self.views, stars=stars))
         return subject in stars
 
     def note_read(self, shown: TakeRef) -> None:
-        """A playing of a conversation was opened."""
+        """Note that a take was opened."""
         if shown not in self.views.read[:1]:
             self.keep_views(replace(self.views, read=self.views.with_read(shown)))
 
     def tell_notices(self) -> None:
-        """Tell what a person should know about the file that choices are kept in."""
+        """Report a problem with the file of choices."""
         self._tell_notice(self._memory)
 
     def _tell_notice(self, memory: PreferencesFile | ViewMemory | None) -> None:

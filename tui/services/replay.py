@@ -1,4 +1,4 @@
-"""Replays a conversation at the pace at which it was spoken."""
+"""Replay a conversation at the pace at which it was recorded."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from engine.link import Board, EngineState, Request, Response
 from engine.store.tables import MessageRow, StoredTake
 
 SPEEDS: Final = (1, 10)
-"""Times as fast as it was, one after the other."""
+"""The speeds in turn, as multiples of the original."""
 LONGEST: Final = 20.0
-"""Seconds that a message takes at most: long waits are not repeated."""
+"""The longest duration of a message in seconds: long waits are not repeated."""
 READING: Final = 80.0
-"""Characters a second, where nobody wrote down how long it took."""
+"""Characters per second for messages without a recorded duration."""
 SHORTEST: Final = 0.05
-"""Seconds; what took less, as messages of a file do that have all one time, was not timed."""
+"""The shortest measured duration in seconds; imported messages often share one time."""
 
 
 class Replay:
-    """An `EngineLink` of which only what is said counts. Times are of the watcher's clock."""
+    """An `EngineLink` that only provides messages. Times are on the watcher's clock."""
 
     def __init__(self, take: StoredTake, messages: Sequence[MessageRow], now: float) -> None:
         self._take = take
@@ -37,7 +37,7 @@ class Replay:
         return f"replay ×{self._speed}"
 
     def faster(self) -> bool:
-        """Whether it can be told faster still, and now is."""
+        """Switch to the next speed. Returns whether there was one."""
         place = SPEEDS.index(self._speed) + 1
         if place == len(SPEEDS):
             return False
@@ -45,8 +45,7 @@ class Replay:
         return True
 
     def look(self, now: float, *, held: bool = False) -> Sequence[MessageRow] | None:
-        """The messages completed by now; None where that is all. No time passes while it is
-        `held`."""
+        """The messages completed by now; None at the end. No time passes while it is `held`."""
         if not held:
             self._at += (now - self._looked) * self._speed
         self._looked = now
@@ -56,14 +55,14 @@ class Replay:
 
     @property
     def _place(self) -> int:
-        """The index of the message that is being told."""
+        """The index of the message in progress."""
         return sum(end <= self._at for end in self._ends[1:])
 
     # The link
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
-        """As `EngineLink.text`: what was said by now of the message that is being told; None when
-        all was told, and of any other conversation."""
+        """Like `EngineLink.text`: the text so far of the message in progress. None at the end and
+        for any other conversation."""
         place = self._place
         if (benchmark, key) != (self._take.benchmark, self._take.key) or place >= len(
             self._messages
@@ -91,11 +90,11 @@ class Replay:
         return Response(accepted=False, text="this is a replay")
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
 def _lengths(take: StoredTake, messages: Sequence[MessageRow]) -> list[float]:
-    """How many seconds each message takes."""
+    """The duration of each message in seconds."""
     times = [take.when, *(message.when for message in messages)]
     lengths = [(after - before).total_seconds() for before, after in pairwise(times)]
     return [

@@ -1,5 +1,5 @@
-"""The terminal around the app: its title and bell, its size and whether it is there, keys one after
-the other, a filter behind every widget for what could act on it; and lent to a pager or editor."""
+"""The terminal around the app: its title, bell and size, whether it still exists, keys one at a
+time, a filter for whatever could act on it, and lending it to a pager or editor."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from engine.watch import Watch
 from tui.services.plain_letters import in_ascii
 from tui.state.run_status import RunPhase, RunStatus, current_benchmark, status_of
 
-# xterm's: the title is put on a stack of the terminal's own, and taken from it again
+# xterm's: push the title on the terminal's stack, and pop it again
 KEEP_TITLE: Final = "\x1b[22;0t"
 GIVE_TITLE_BACK: Final = "\x1b[23;0t"
-# ConEmu's, which other terminals took over: 1 is running, 2 has failures, 4 is paused
+# ConEmu's, adopted by other terminals: 1 is running, 2 has failures, 4 is paused
 NO_PROGRESS: Final = "\x1b]9;4;0;\x1b\\"
 PROGRESS_VARIABLE: Final = "CROSSWIND_PROGRESS"
-"""In the environment: set to anything, the terminal is told how far the run is."""
+"""The environment variable that, if set, makes the app report progress to the terminal."""
 EVERY: Final = 1.0
 """Seconds between two titles."""
 
 
 class TerminalStatus:
-    """Looks at each tick, and speaks seldom."""
+    """Keeps the terminal's title and progress current; checks each tick but rarely writes."""
 
     def __init__(self, write: Callable[[str], None], environ: Mapping[str, str]) -> None:
-        """Where `PROGRESS_VARIABLE` is set, the terminal is told how far the run is, for its tab or
-        the task bar: some show what they do not know as text, so a person asks for it."""
+        """If `PROGRESS_VARIABLE` is set, progress is reported for the tab or task bar. Only on
+        request, as some terminals print sequences they do not know."""
         self._plain = wants_ascii(environ)
         self._write = write
-        """To the terminal, as it is."""
+        """Writes to the terminal without filtering."""
         self._progress = bool(environ.get(PROGRESS_VARIABLE))
         self._title = ""
         self._shown_progress = NO_PROGRESS
@@ -63,18 +63,18 @@ class TerminalStatus:
         self._was_on = False
 
     def begin(self) -> None:
-        """Has the terminal keep its title for `end`."""
+        """Make the terminal save its title for `end`."""
         self._write(KEEP_TITLE)
 
     def end(self) -> None:
-        """Gives the terminal its title back and takes the progress away."""
+        """Restore the terminal's title and remove the progress."""
         self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
 
     def look(self, watch: Watch, board: Board | None, seconds: float) -> RunStatus | None:
-        """Where the run stands, where it has ended since the last look."""
+        """Update title and progress. Returns the status of a run that has just ended."""
         where = status_of(watch.progress, board, current_benchmark(watch))
         ended = self._was_on and where.phase.over
-        # whoever holds the workspace for a moment, to store a label, seems to start a run
+        # a process that holds the workspace briefly, to store a label, looks like a run
         self._was_on = not where.phase.over and where.phase is not RunPhase.STARTING
         if ended or seconds - self._titled_at >= EVERY:
             self._titled_at = seconds
@@ -108,7 +108,7 @@ class TerminalStatus:
 
 
 def title(watch: Watch, where: RunStatus) -> str:
-    """`crosswind 41% ✗12`, with a word for what is not plain running."""
+    """`crosswind 41% ✗12`, with a word for states other than running."""
     part, failed = how_far(watch)
     words = ["crosswind"]
     if part is not None:
@@ -120,8 +120,8 @@ def title(watch: Watch, where: RunStatus) -> str:
 
 
 def how_far(watch: Watch) -> tuple[int | None, int]:
-    """Percent of all conversations, played and judged, None without any; and what failed, of
-    metrics and scenarios too."""
+    """The percentage of all conversations, played and judged, None without any; and the number of
+    failures, including those of metrics and scenarios."""
     tallies = [
         watch.progress.stage_tally(info.name, stage)
         for info in watch.benchmarks
@@ -138,8 +138,8 @@ def how_far(watch: Watch) -> tuple[int | None, int]:
 
 
 def is_cut() -> bool:
-    """Whether the terminal that this was started on is gone."""
-    # what Textual draws on; the others may be redirected
+    """Whether the terminal that the app was started on is gone."""
+    # the stream that Textual draws on; the others may be redirected
     stream = sys.__stderr__
     # a pseudo-terminal whose other end was closed is none any more: the system refuses to tell its
     # settings, which is what isatty asks for
@@ -147,22 +147,22 @@ def is_cut() -> bool:
 
 
 def terminal_size() -> Size:
-    """The size as it is now, asked in the way that Textual asks for it."""
+    """The current size of the terminal, queried as Textual does."""
     return Size(*shutil.get_terminal_size())
 
 
 def go_at_once() -> None:
-    """End this process. There is no terminal left to put in order, and what would try to waits for
-    a thread that writes to it and never comes back; whatever matters is in the engine's hands."""
+    """End this process at once. There is no terminal to restore, and a clean exit would wait for a
+    writer thread that never returns. The engine has everything that matters."""
     os._exit(0)
 
 
 def can_suspend() -> bool:
-    """Whether a shell with job control would notice that this process has stopped, and could bring
-    it back: it is in the same session, and has put us into a process group of our own. Without one,
-    as right under tmux, SSH or a container, nobody could."""
+    """Whether a shell with job control would notice a stop and could resume this process: it is in
+    the same session, and has put us into our own process group. Directly under tmux, SSH or a
+    container there is none."""
     group, session = os.getpgrp(), os.getsid(0)
-    # the leader of a session has no parent in it that could continue it
+    # the leader of a session has no parent in it that could resume it
     if group == session:
         return False
     if group != os.getpid():  # within a script or under another program, which stop with us
@@ -174,8 +174,8 @@ def can_suspend() -> bool:
 
 
 def suspend() -> None:
-    """Stop everything of this process group, as the terminal's own Ctrl-Z does: whoever started us
-    and waits for us would else sit before a terminal that nobody reads."""
+    """Stop the whole process group, like Ctrl-Z in the terminal: otherwise a parent waiting for us
+    would leave the terminal unread."""
     os.kill(0, signal.SIGTSTP)
 
 
@@ -183,14 +183,12 @@ _ACTIVE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Characters without width that some terminal acts on, or that nobody would see."""
+"""Characters without width that a terminal may act on, or that would be invisible."""
 
 
 class ControlCodeFilter(LineFilter):
-    """Takes out of every drawn line what could act on a terminal, links included.
-
-    What it removes has no width, so the line keeps its length.
-    """
+    """Removes from every drawn line what could act on a terminal, links included. It has no width,
+    so lines keep their length."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         del background
@@ -202,7 +200,7 @@ class ControlCodeFilter(LineFilter):
 def _acts(segment: Segment) -> bool:
     text, style, _ = segment
     return (style is not None and style.link is not None) or (
-        # the quick question first: nearly all that is drawn is printable
+        # the fast check first: nearly all drawn text is printable
         not text.isprintable() and _ACTIVE.search(text) is not None
     )
 
@@ -215,27 +213,27 @@ def _disarmed(segment: Segment) -> Segment:
 
 
 LONGEST: Final = 1.0
-"""Seconds after which a key is taken though nobody has said that the one before it is done: what
-was to say it may have gone from the screen."""
+"""Seconds after which a key is processed even if the previous one was not reported as done: what
+would report it may have left the screen."""
 
 
 class KeyQueue:
-    """Holds a key back until the one before it is done. Textual gives a key to whatever has the
-    focus when it arrives, though an earlier key of the same packet (a slow line, a paste) may be
-    about to open the dialog that it is meant for."""
+    """Holds a key back until the previous one is processed. Textual sends a key to the current
+    focus, even if an earlier key of the same packet (a slow line, a paste) is about to open the
+    dialog it is meant for."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
         self._waiting: deque[Key] = deque()
         self._next: Key | None = None
-        """The first that waited, on its way back to the app: none that comes in passes it."""
+        """The first waiting key, posted again; later keys must not pass it."""
         self._number = 0
-        """Of the key that is on its way, or was last."""
+        """The number of the key in progress, or of the last one."""
         self._is_free = True
         self._timer: Timer | None = None
 
     def must_wait(self, event: Key) -> bool:
-        """Whether it is kept for later, since another is on its way. It is posted anew then."""
+        """Whether the key must wait for another in progress; it is then posted again later."""
         if self._is_free or event is self._next:
             self._next = None
             return False
@@ -243,16 +241,16 @@ class KeyQueue:
         return True
 
     def follow(self, nodes: Sequence[DOMNode]) -> None:
-        """A key was handed to the first of these, from which it goes up to the app, the last."""
+        """Follow a key from the first node, to which it was given, up to the app, the last."""
         self._is_free = False
         self._number += 1
         self._timer = self._app.set_timer(LONGEST, partial(self._done, self._number))
         self._pass(self._number, nodes)
 
     def _pass(self, number: int, nodes: Sequence[MessagePump]) -> None:
-        """Behind the key through the same queues."""
+        """Follow the key through the same queues."""
         for place, node in enumerate(nodes):
-            # call_later is refused by a node that is closing: then the next one up is asked
+            # a closing node refuses call_later: then the next one up is asked
             if node.call_later(self._pass, number, nodes[place + 1 :]):
                 return
         # a screen that the key has opened takes keys once it is there, and what has the focus on
@@ -278,12 +276,12 @@ class PagerError(CrosswindError):
 
 
 def viewer(environ: Mapping[str, str]) -> list[str] | None:
-    """The words of the program that shows a file here; None where there is none."""
+    """The command that shows a file; None if there is none."""
     return _program(environ, ("PAGER", "VISUAL", "EDITOR"), ("less", "more", "vi"))
 
 
 def editor(environ: Mapping[str, str]) -> list[str] | None:
-    """The words of the program that changes a file here; None where there is none."""
+    """The command that edits a file; None if there is none."""
     return _program(environ, ("VISUAL", "EDITOR"), ("nano", "vi"))
 
 
@@ -292,7 +290,7 @@ def _program(
 ) -> list[str] | None:
     for variable in variables:
         try:
-            # as shells take it: `EDITOR="code --wait"` is a program and its option
+            # split as shells do: `EDITOR="code --wait"` is a program and its option
             words = shlex.split(environ.get(variable, ""))
         except ValueError:  # quotation marks that do not close
             continue
@@ -305,11 +303,11 @@ def _program(
 
 
 async def show_file(app: App[Any], path: Path, words: Sequence[str] | None) -> None:
-    """Hand the terminal over to the program of these words until it ends. Raises `PagerError`."""
+    """Lend the terminal to this command until it ends. Raises `PagerError`."""
     if words is None:
         raise PagerError(f"There is no pager or editor here; the text is in {path}")
     try:
-        # without the batch, a frame that is drawn meanwhile waits for a driver that is at rest
+        # without the batch, a frame drawn meanwhile would wait for a stopped driver
         with app.batch_update(), app.suspend(), _interrupts_are_not_ours():
             program = await asyncio.create_subprocess_exec(*words, str(path))
             await program.wait()
@@ -322,8 +320,8 @@ async def show_file(app: App[Any], path: Path, words: Sequence[str] | None) -> N
 
 @contextmanager
 def _interrupts_are_not_ours() -> Iterator[None]:
-    """Ctrl-C reaches every process of the terminal, and is meant for the one that is seen. A
-    handler of ours is not inherited, so that one has its own."""
+    """Ignore Ctrl-C meanwhile: it reaches every process of the terminal, but is meant for the
+    visible one, which does not inherit our handler."""
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         yield
