@@ -19,7 +19,7 @@ import tui
 ROOT = Path(tui.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 
-CLEANERS = {"clean", "drawn", "one_line"}
+CLEANERS = {"clean", "display_text", "one_line"}
 """What makes a text fit to be drawn."""
 HARMLESS = {
     "conversation_id",
@@ -445,7 +445,7 @@ def test_what_is_drawn_was_cleaned(path: Path) -> None:
         "app._driver.write(text)",
         "sys.stderr.write(text)",
         "print(text)",
-        "Hit(1, drawn(row.id), act, help=row.benchmark)",
+        "Hit(1, display_text(row.id), act, help=row.benchmark)",
         "Text.from_markup(text)",
         "from textual.widgets import Input, Static",
         "widget.border_title = 'x'",
@@ -460,9 +460,9 @@ def test_a_way_around_the_boundary_is_found(source: str) -> None:
     [
         "Piece(one_line(message.text))",
         "Piece(' ' + pad(one_line(unit.reason), 10))",
-        "Passage(('quote', row.text), 'quote', drawn(row.text), Ink.BAD)",
+        "Passage(('quote', row.text), 'quote', display_text(row.text), Ink.BAD)",
         "Piece('yes' if row.text == 'x' else 'no')",
-        "def f(row):\n    said = drawn(row.justification)\n    Piece(said)",
+        "def f(row):\n    said = display_text(row.justification)\n    Piece(said)",
         "app.notify(clean(text), markup=False)",
         "Piece(plural(len(row.text), 'word'))",
     ],
