@@ -196,7 +196,7 @@ def main() -> None:
         prepared = prepare_demo(argparse.Namespace(dir=Path(folder) / "demo"))
         with at_work(prepared.session, prepared.order) as (_, watch):
             asyncio.run(draw_running(watch))
-        session = prepared.session.paced("instant")
+        session = prepared.session.with_pace("instant")
         with at_work(session, prepared.order) as (engine, watch):
             engine.join()
             asyncio.run(draw_finished(session, watch))
@@ -225,8 +225,10 @@ def failing(folder: Path, server: ProtocolServer) -> Session:
 @contextmanager
 def at_work(session: Session, order: Order) -> Iterator[tuple[EngineThread, Watch]]:
     """An engine in this process, and a watch on it."""
-    with hosted_engine(session.place, linger=0.0) as served:
-        engine = EngineThread(served, partial(serve, served, session.place, order, _nothing))
+    with hosted_engine(session.engine_settings, linger=0.0) as served:
+        engine = EngineThread(
+            served, partial(serve, served, session.engine_settings, order, _nothing)
+        )
         watch = Watch.open(session.store_path, session.watched(), engine)
         engine.start()
         try:

@@ -197,7 +197,7 @@ class _MessageWords:
         return self._vocabulary
 
     @property
-    def threes(self) -> frozenset[tuple[str, ...]]:
+    def trigrams(self) -> frozenset[tuple[str, ...]]:
         if self._threes is None:
             self._threes = _sequences(self.words, 3)
         return self._threes
@@ -230,7 +230,7 @@ def _are_alike(left: _MessageWords, right: _MessageWords) -> bool:
     # a word that only one of them has is in a trigram that only this one has, of three words
     if len(left.vocabulary ^ right.vocabulary) > _OTHER_WORDS * (few + many):
         return False
-    one, other = left.threes, right.threes
+    one, other = left.trigrams, right.trigrams
     return len(one & other) >= ALIKE * len(one | other)
 
 

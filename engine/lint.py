@@ -42,7 +42,7 @@ class Rule(StrEnum):
         return _SENTENCES[self]
 
     @property
-    def mend(self) -> str:
+    def remedy(self) -> str:
         return _MEND[self]
 
 

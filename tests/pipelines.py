@@ -9,6 +9,6 @@ from engine.pipeline.run import Pipeline, RunResult
 async def run_once(pipeline: Pipeline, order: Order) -> RunResult:
     """Do one order and let go of every connection."""
     try:
-        return await pipeline.work(order)
+        return await pipeline.run_order(order)
     finally:
         await pipeline.close()

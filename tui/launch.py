@@ -128,7 +128,7 @@ def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
         return _look(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
     sample = opened_sample(arguments)
     code = _look(arguments, face=face, first=OpenedScreen("label", (sample,)))
-    for line in progress_lines(sample.now()):
+    for line in progress_lines(sample.progress()):
         tell(line)
     return code
 

@@ -98,7 +98,7 @@ class Orders:
 
     def describe(self, name: str) -> BenchmarkInfo:
         """Read a benchmark's file as it is now. Raises `InputError`."""
-        [found] = self.session.infos([name])
+        [found] = self.session.benchmark_infos([name])
         return found
 
     def is_template(self, name: str) -> bool:

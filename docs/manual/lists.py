@@ -27,7 +27,7 @@ def sources() -> str:
 
 def rules() -> str:
     """The rules of `crosswind lint`."""
-    rows = [(code(rule.value), rule.sentence, rule.mend) for rule in Rule]
+    rows = [(code(rule.value), rule.sentence, rule.remedy) for rule in Rule]
     return table(("rule", "what it finds", "how to mend it"), rows)
 
 

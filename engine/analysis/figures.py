@@ -176,7 +176,7 @@ class RepeatAgreement:
     """Fleiss' κ; only where everything was answered equally often."""
 
     @property
-    def divided(self) -> int:
+    def disagreeing(self) -> int:
         """How many things have answers that disagree."""
         return self.things - round(self.unanimous.value * self.things)
 
@@ -246,7 +246,7 @@ class MarkedDifference:
         """Whether it is marked: the interval excludes 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
-    def turned(self) -> Self:
+    def reversed_sides(self) -> Self:
         """The same difference with the sides exchanged."""
         return replace(
             self,
@@ -260,7 +260,7 @@ class MarkedDifference:
     @property
     def greater_first(self) -> Self:
         """The same difference with the side that passes more often on the left."""
-        return self.turned() if self.difference < 0 else self
+        return self.reversed_sides() if self.difference < 0 else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,14 +493,14 @@ class Overall(Analysis):
             if any(_is_scored(each, part_of(one, track)) for each in self.targets)
         ]
 
-    def lacks(self, target: TargetResult, track: Track) -> Sequence[str]:
+    def missing_benchmarks(self, target: TargetResult, track: Track) -> Sequence[str]:
         """Those among `benchmarks_on` in which this target was not scored."""
         every = self.benchmarks_on(track)
         return [one for one in every if not _is_scored(target, part_of(one, track))]
 
     def counted_in(self, target: TargetResult, track: Track) -> int:
         """The number of `benchmarks_on` in which this target was scored."""
-        return len(self.benchmarks_on(track)) - len(self.lacks(target, track))
+        return len(self.benchmarks_on(track)) - len(self.missing_benchmarks(target, track))
 
 
 def part_of(benchmark: str, track: Track) -> str:

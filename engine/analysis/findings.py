@@ -319,9 +319,9 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
 def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
     """Cautions where targets were not scored in the same benchmarks, or not compared on all."""
     lacking = {
-        one.target: analysis.lacks(one, track)
+        one.target: analysis.missing_benchmarks(one, track)
         for one in analysis.targets
-        if one.tracks[track].scored and analysis.lacks(one, track)
+        if one.tracks[track].scored and analysis.missing_benchmarks(one, track)
     }
     if lacking:
         said = [f"{name} not in {joined_names(lacks)}" for name, lacks in lacking.items()]
@@ -344,7 +344,9 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
 def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> bool:
     """Whether the pair is compared on fewer benchmarks than both were scored in."""
     both = (analysis.target(name) for name in (pair.left, pair.right))
-    lacks = {part for one in both if one is not None for part in analysis.lacks(one, track)}
+    lacks = {
+        part for one in both if one is not None for part in analysis.missing_benchmarks(one, track)
+    }
     return (pair.benchmarks or 0) < len(set(analysis.benchmarks_on(track)) - lacks)
 
 
@@ -520,7 +522,7 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
     split = {
         one.target: concord
         for one in analysis.targets
-        if (concord := one.agreement) is not None and concord.divided
+        if (concord := one.agreement) is not None and concord.disagreeing
     }
     if len(split) > _FEW:
         yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement))
@@ -556,14 +558,14 @@ def agreement_subject(concord: RepeatAgreement) -> str:
 
 
 def _share(concord: RepeatAgreement) -> str:
-    return f"{concord.divided:,} of {plural(concord.things, 'scenario')}"
+    return f"{concord.disagreeing:,} of {plural(concord.things, 'scenario')}"
 
 
 def _samples_of_many(
     split: Mapping[str, RepeatAgreement], together: Sequence[RepeatAgreement]
 ) -> str:
     def share(target: str) -> float:
-        return split[target].divided / split[target].things
+        return split[target].disagreeing / split[target].things
 
     least, most = min(split, key=share), max(split, key=share)
     pooled = next((one for one in together if one.between == "samples"), None)

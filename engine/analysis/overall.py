@@ -236,7 +236,7 @@ def _rankable_targets(found: Overall, track: Track) -> list[str]:
     """The scored targets; empty unless all were scored in the same benchmarks, as targets that were
     asked different questions cannot be ranked."""
     scored = [one for one in found.targets if one.tracks[track].scored]
-    if any(found.lacks(one, track) for one in scored):
+    if any(found.missing_benchmarks(one, track) for one in scored):
         return []
     return [one.target for one in scored]
 

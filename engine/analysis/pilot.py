@@ -53,7 +53,7 @@ class MetricDoubt:
     says: str
 
     @property
-    def mend(self) -> str:
+    def remedy(self) -> str:
         """What to do about it."""
         return _MEND[self.kind]
 

@@ -140,7 +140,7 @@ class Staleness:
         return cls(count, given, some, stale_takes, stale_verdicts, *whys)
 
     @property
-    def why(self) -> list[str]:
+    def reasons(self) -> list[str]:
         """The inputs that changed, for takes or verdicts."""
         return sorted({*self.takes_why, *self.verdicts_why})
 

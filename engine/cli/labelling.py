@@ -238,7 +238,7 @@ def adjudicate(arguments: argparse.Namespace) -> int:
     if arguments.id is None:
         _tell_disputed(found.found, as_json=arguments.json)
         return DONE
-    dispute = next((one for one in found.found if one.number == arguments.id), None)
+    dispute = next((one for one in found.found if one.short_id == arguments.id), None)
     if dispute is None:
         raise not_disputed(found.definition.name, arguments.id)
     if arguments.decide is None or not (arguments.reason or "").strip():
@@ -258,7 +258,7 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
         out_json(
             [
                 {
-                    "number": dispute.number,
+                    "number": dispute.short_id,
                     "definition": dispute.item.definition,
                     "messages": [
                         {"turn": row.turn, "speaker": row.speaker, "text": row.text}
@@ -282,7 +282,7 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
     if not found:
         out("there is nothing to decide: people agree wherever several have labelled")
     for dispute in found:
-        out(f"{dispute.number}: {one_line(dispute.item.definition)}")
+        out(f"{dispute.short_id}: {one_line(dispute.item.definition)}")
         for one in dispute.labels:
             replies = ", ".join(str(quote.turn) for quote in one.quotes)
             where = f" (reply {replies})" if replies else ""

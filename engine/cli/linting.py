@@ -42,7 +42,7 @@ class _LocatedFinding:
     def __str__(self) -> str:
         rule = self.finding.rule
         what = f"{rule}: {self.finding.says}"
-        return str(Problem(what, self.path, self.line, key=self.finding.id, hint=rule.mend))
+        return str(Problem(what, self.path, self.line, key=self.finding.id, hint=rule.remedy))
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class _LocatedFinding:
             "id": self.finding.id,
             "rule": self.finding.rule.value,
             "says": self.finding.says,
-            "mend": self.finding.rule.mend,
+            "mend": self.finding.rule.remedy,
             "reason": self.reason,
         }
 

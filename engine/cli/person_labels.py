@@ -69,7 +69,7 @@ class PersonSample:
         assert found is not None  # noqa: S101  (it was stored above)
         return cls(session, definition, found)
 
-    def now(self) -> LabellingProgress:
+    def progress(self) -> LabellingProgress:
         """The progress as it is stored now. Raises `StoreError`."""
         name, person = self.definition.name, self.labelling.sample.person
         with self.session.reader() as reader:

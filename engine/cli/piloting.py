@@ -55,8 +55,8 @@ def run_pilot(arguments: argparse.Namespace) -> int:
     if agreed is None:
         return STOPPED
     session.make_way()
-    infos = session.infos(agreed.benchmarks)
-    place, store = session.place, session.store_path
+    infos = session.benchmark_infos(agreed.benchmarks)
+    place, store = session.engine_settings, session.store_path
     result = run_headless(place, store, agreed, infos, plain=getattr(arguments, "plain", False))
     _report(session, agreed, as_json=arguments.json)
     if result.stopped:
@@ -196,7 +196,7 @@ def _lines(found: Pilot) -> Iterator[str]:
     for one in found.metrics:
         doubts = list(one.doubts())
         for doubt in doubts:
-            yield f"! {one.metric.id} {one.metric.name}: {doubt.says} ({doubt.mend})"
+            yield f"! {one.metric.id} {one.metric.name}: {doubt.says} ({doubt.remedy})"
         if one.conversations and not doubts:
             sound.append(one.metric.id)
     if sound:
@@ -253,7 +253,7 @@ def _json(found: Pilot) -> dict[str, Any]:
                 "ended_early": one.exposure.early,
                 "user_faults": dict(one.faults),
                 "doubts": [
-                    {"kind": each.kind, "says": each.says, "mend": each.mend}
+                    {"kind": each.kind, "says": each.says, "mend": each.remedy}
                     for each in one.doubts()
                 ],
             }

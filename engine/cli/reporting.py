@@ -261,7 +261,7 @@ def _write_csv_of_all(found: Overall) -> None:
                 continue
             row = [_without_formula(one.target), track.value, *_cells(cell), cell.of - cell.scored]
             row += [round(cell.effective_n, 3), cell.base_scenarios, found.counted_in(one, track)]
-            row += [_without_formula(" ".join(found.lacks(one, track))), stale]
+            row += [_without_formula(" ".join(found.missing_benchmarks(one, track))), stale]
             row += [None, None] if like is None else _cells(like)[1:3]
             row += [None, None] if rank is None else [rank.best, rank.worst]
             writer.writerow([*row, _without_formula(others), *_made_with(found, one.target)])

@@ -231,7 +231,7 @@ def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
             name,
             f"{one.stale_takes:,}/{one.conversations:,}",
             f"{one.stale_verdicts:,}/{one.verdicts:,}",
-            ", ".join(one.why),
+            ", ".join(one.reasons),
         ]
         for name, one in found.items()
     ]

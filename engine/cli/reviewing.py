@@ -97,9 +97,9 @@ def _generate(session: Session, arguments: argparse.Namespace) -> int:
     row = WorkRow(name, order.rewrite[name].unit)
     if session.holder() is None:
         session.make_way()
-        infos = session.infos([name])
+        infos = session.benchmark_infos([name])
         result: RunResult | None = run_headless(
-            session.place, session.store_path, order, infos, plain=True
+            session.engine_settings, session.store_path, order, infos, plain=True
         )
     else:
         request = Request(Command.RUN, rows=(row,), order=order)
@@ -158,7 +158,7 @@ def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = T
             await mirror_benchmark(pipeline, asked.benchmark)
         else:
             path = session.workspace.definition_path(asked.benchmark)
-            await write_files(pipeline.bench(load_definition(path)), only=REVIEWED_FILES)
+            await write_files(pipeline.context_of(load_definition(path)), only=REVIEWED_FILES)
         return said
 
     def here() -> str:
@@ -253,11 +253,11 @@ def rejected_of(session: Session, order: Order) -> list[str]:
 
 def _held_ids(bench: BenchmarkContext, order: Order, stored: StoredConversations) -> set[str]:
     found: set[str] = set()
-    if Stage.GEN_SCENARIOS in order.stages and order.generates(bench.name):
+    if Stage.GEN_SCENARIOS in order.stages and order.includes_generation(bench.name):
         found |= set(plan_scenarios(bench, order).waiting)
     if Stage.SIMULATE in order.stages:
         talk = ConversationPlanner(bench, order, stored)
-        found |= talk.held(asked_conversations(bench, order))
+        found |= talk.awaiting_approval(asked_conversations(bench, order))
     return found
 
 

@@ -160,7 +160,7 @@ def demo(arguments: argparse.Namespace) -> int:
         "which are not language models"
     )
     # a detached engine may be watched, so its scripts speak at their usual pace
-    session = prepared.session if arguments.detach else prepared.session.paced("instant")
+    session = prepared.session if arguments.detach else prepared.session.with_pace("instant")
     return run_here(session, checked(session, prepared.order).order, arguments)
 
 
@@ -311,10 +311,10 @@ def run_here(
     session.make_way()
     if getattr(arguments, "detach", False):
         return detach(session, order)
-    infos = session.infos(order.benchmarks)
+    infos = session.benchmark_infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
     result = run_headless(
-        session.place,
+        session.engine_settings,
         session.store_path,
         order,
         infos,
@@ -351,7 +351,7 @@ def _report_again(session: Session, keys: Keys) -> None:
 def start(session: Session, order: Order | None) -> int:
     """Start a detached engine and return its process id. Without an order it waits for requests.
     Raises `EngineStartError`."""
-    return spawn(EngineJob(session.place, order, LINGER_SECONDS))
+    return spawn(EngineJob(session.engine_settings, order, LINGER_SECONDS))
 
 
 def detach(session: Session, order: Order) -> int:

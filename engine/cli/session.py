@@ -58,7 +58,7 @@ class Session:
     """The local worker processes that were started already."""
 
     @property
-    def place(self) -> EngineSettings:
+    def engine_settings(self) -> EngineSettings:
         """The settings of an engine for this workspace."""
         return EngineSettings(self.workspace.root, self.config.path, self.pace, self.agents)
 
@@ -88,7 +88,7 @@ class Session:
             # a file lock can be polled, but not awaited with a time limit
             time.sleep(0.02)
 
-    def paced(self, pace: Pace) -> Session:
+    def with_pace(self, pace: Pace) -> Session:
         return replace(self, config=self.config.at_pace(pace), pace=pace)
 
     @property
@@ -121,7 +121,7 @@ class Session:
 
     def is_scripted(self, order: Order) -> bool:
         """Whether every model that may take part is a script."""
-        roles = self.config.helpers
+        roles = self.config.models_beside_targets
         named = [] if order.evaluator is None else [self.config.model_named(order.evaluator)]
         swapped = self.config.models.values()  # as validation runs do
         return all(spec.is_offline for spec in (*roles, *named, *swapped, *self.config.targets))
@@ -162,14 +162,14 @@ class Session:
         """The named benchmarks, or all. Raises `InputError` for one that does not exist."""
         return self.workspace.require_benchmarks(names)
 
-    def infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
+    def benchmark_infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
         return describe_benchmarks(self.workspace, self.config, names)
 
     def watched(self) -> list[BenchmarkInfo]:
         """The benchmarks that a watcher sees: all, and any validation run at work."""
         names: Sequence[str] = self.workspace.benchmark_names()
         if not self.store_path.exists():
-            return self.infos(names)
+            return self.benchmark_infos(names)
         with self.reader() as reader:
             run = None if self.holder() is None else reader.last_run()
             if run is not None:

@@ -243,7 +243,7 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
 def _unpriced(status: Status) -> int:
     """The calls of real models whose price is not known."""
     calls, config = status.watch.reader.unpriced_calls(), status.session.config
-    specs = (*config.helpers, *config.targets)
+    specs = (*config.models_beside_targets, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
     return sum(count for label, count in calls.items() if label in real)
 

@@ -124,9 +124,9 @@ def _run_validation(
     place_branch(asked)
     with session.reader() as reader:
         state_bound(asked, reader)
-    infos = session.infos(order.benchmarks)
+    infos = session.benchmark_infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
-    result = run_headless(session.place, session.store_path, order, infos, plain=plain)
+    result = run_headless(session.engine_settings, session.store_path, order, infos, plain=plain)
     if result.stopped:
         tell("stopped before the end; the same command goes on from here")
         return STOPPED
@@ -202,7 +202,7 @@ def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json
 def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iterator[str]:
     plan = priced.plan
     once_more = " once more" if asked.is_replay else ""
-    yield f"{asked.played}: {asked.labels[1]} as {asked.swap.value}{once_more}"
+    yield f"{asked.played_benchmark}: {asked.labels[1]} as {asked.swap.value}{once_more}"
     yield from (f"  {sentence}" for sentence in plan.assumed)
     yield from stage_lines(priced)
     if not plan.calls:

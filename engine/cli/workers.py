@@ -68,7 +68,7 @@ def workers_begun(session: Session) -> Iterator[Session]:
 
 def _stays_here(config: Config) -> str | None:
     """A sentence about models that workers do not call; None where there are none."""
-    specs = [*config.helpers, *config.targets]
+    specs = [*config.models_beside_targets, *config.targets]
     here = sum(spec.is_offline or (isinstance(spec, Target) and bool(spec.call)) for spec in specs)
     if not here:
         return None

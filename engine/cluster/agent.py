@@ -116,7 +116,7 @@ class _ReportQueue:
         self._heard.pop(number, None)
         self._urgent.discard(number)
 
-    async def due(self, wait_s: float) -> None:
+    async def wait_until_due(self, wait_s: float) -> None:
         """Wait until there is something to report, at most `wait_s` seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait_s
@@ -126,7 +126,7 @@ class _ReportQueue:
                 async with asyncio.timeout(left):
                     await self._sooner.wait()
 
-    def taken(self) -> AgentReport:
+    def take_report(self) -> AgentReport:
         """Take what is due: everything, or only ended calls if text is not due yet."""
         now = asyncio.get_running_loop().time()
         if now >= self._text_due:
@@ -197,9 +197,9 @@ class Agent:
         self._asked_at = loop.time()
         if self._lapsed or self._outbox is None:
             return encoded(AgentReport(lapsed=True))
-        await self._outbox.due(wait_s)
+        await self._outbox.wait_until_due(wait_s)
         self._asked_at = loop.time()
-        return encoded(self._outbox.taken())
+        return encoded(self._outbox.take_report())
 
     async def close(self) -> None:
         """Cancel all calls, and wait until every connection is closed."""

@@ -134,7 +134,7 @@ class _PooledAgent:
     ended: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_COUNTED))
 
     @property
-    def free(self) -> int:
+    def free_slots(self) -> int:
         return self.hello.capacity - self.taken
 
     def status(self, now: float) -> AgentStatus:
@@ -161,7 +161,7 @@ class _PooledAgent:
             if probe is not None and not probe.done():
                 probe.set_result(answers)
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Tell everybody who waits for this agent that it was lost."""
         for sent in self.calls.values():
             if not sent.over.done():
@@ -176,7 +176,7 @@ def _pass_on(heard: CallNews, sent: _SentRequest) -> None:
     if heard.accepted:
         sent.accepted()
     if heard.voided:
-        reply.void()
+        reply.discard()
     if heard.text:
         reply.pass_on(heard.text)
     if heard.outcome is not None and not sent.over.done():
@@ -289,7 +289,7 @@ class AgentPool:
             self._arrivals.cancel()
         agents, self._agents = self._agents, []
         for agent in agents:
-            agent.lose()
+            agent.mark_lost()
         await asyncio.gather(*(self._let_go(agent.handle) for agent in agents))
         await self._source.close()
 
@@ -322,7 +322,7 @@ class AgentPool:
         """As `Agents`."""
         if not self._agents:
             return False
-        agent, number = max(self._agents, key=lambda one: one.free), self.next_number()
+        agent, number = max(self._agents, key=lambda one: one.free_slots), self.next_number()
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         agent.probes[number], agent.ask[number] = answer, host_port
         agent.to_send.set()
@@ -366,8 +366,8 @@ class AgentPool:
         if self._agents and not fit and not self._may_arrive:
             lacking = {one.lacks[name] for one in self._agents for name in names & one.lacks.keys()}
             raise NoVariableError("; ".join(sorted(lacking)[:3]))
-        best = max(fit, key=lambda one: one.free, default=None)
-        return best if best is not None and best.free > 0 else None
+        best = max(fit, key=lambda one: one.free_slots, default=None)
+        return best if best is not None and best.free_slots > 0 else None
 
     @property
     def _may_arrive(self) -> bool:
@@ -384,7 +384,7 @@ class AgentPool:
     def _hand_out(self) -> None:
         """Give free slots to those that have waited longest."""
         for names, chosen in list(self._waiting):
-            if all(one.free <= 0 for one in self._agents):
+            if all(one.free_slots <= 0 for one in self._agents):
                 return  # otherwise each call that ends would scan the whole queue
             if chosen.done():
                 continue
@@ -452,7 +452,7 @@ class AgentPool:
             self._notes += 1
             calls = plural(len(agent.calls), "call")
             self._on_note(f"the worker {agent.handle.name} was lost, with {calls} to make again")
-        agent.lose()
+        agent.mark_lost()
         self._look_whether_any()
 
     async def _hello_of(self, handle: AgentHandle) -> AgentHello:

@@ -547,7 +547,7 @@ class Config(Shape):
         return self.judges[0] if name is None else self.model_named(name)
 
     @property
-    def helpers(self) -> tuple[ModelSpec, ...]:
+    def models_beside_targets(self) -> tuple[ModelSpec, ...]:
         """Every model that a run calls, except the targets."""
         others = (self.user_model, *self.judges, self.generator)
         return (*others, self.checker) if self.checks.kinds else others

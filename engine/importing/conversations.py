@@ -410,7 +410,7 @@ class Conversations:
         """Return the calls of a row of work for which the store has none."""
         known = self.context.known
         calls = history.calls or ()
-        return self.work.made(call for call in calls if not known.called(call.stage, call.unit))
+        return self.work.made(call for call in calls if not known.has_call(call.stage, call.unit))
 
     def _states(
         self, key: ConversationKey, takes: list[FileTake], history: RowHistory

@@ -168,7 +168,7 @@ def _own_sample(
     sample: InspectSample, metric: Mapping[str, Any], benchmark: LoggedBenchmark
 ) -> dict[str, Any]:
     """Convert a sample of our own export: its scenario and verdicts as they were."""
-    name = benchmark.metrics.ours(metric)
+    name = benchmark.metrics.own_id(metric)
     told = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
     scenario: dict[str, Any] = {one: sample.metadata.get(one) for one in told.split()}
     judged = []
@@ -213,7 +213,7 @@ def _foreign_sample(
             benchmark.notes["scores that were not asked for, left out"] += 1
             continue
         measured.taken = True
-        measured.see(one.value)
+        measured.observe(one.value)
         scores.append({"metric": measured.id, "value": one.value, "said": one.said})
     system = None if AUDITOR in (about.model_roles or {}) else said.system
     if not scores:

@@ -122,7 +122,7 @@ class LoggedMetric:
     def name(self) -> str:
         return self.scorer if self.part is None else self.part
 
-    def see(self, value: object) -> None:
+    def observe(self, value: object) -> None:
         if (number := _as_number(value)) is not None:
             self.low, self.high = min(self.low, number), max(self.high, number)
 
@@ -167,7 +167,7 @@ class LoggedMetrics:
         """The metrics that are imported, by id."""
         return {one.id: one for one in self.by_key.values() if one.taken}
 
-    def ours(self, metric: Mapping[str, Any]) -> str:
+    def own_id(self, metric: Mapping[str, Any]) -> str:
         """Add a metric that our own export defines, and return its id."""
         told: dict[str, Any] = {
             name: one for name in _TOLD if isinstance(one := metric.get(name), str) and one

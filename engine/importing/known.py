@@ -301,7 +301,7 @@ class KnownRows:
             self._units[stage] = {name: found.state for name, found in units.items()}
         return self._units[stage].get(unit)
 
-    def called(self, stage: Stage, unit: str) -> bool:
+    def has_call(self, stage: Stage, unit: str) -> bool:
         """Whether the store has a call for this row of work."""
         if stage not in self._called:
             used = {} if self.reader is None else self.reader.usage_by_unit(self.benchmark, stage)

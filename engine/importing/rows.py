@@ -84,7 +84,7 @@ class CacheImport:
             return
         metric = str(value.get("id") or path.stem).removesuffix(_EXPANDED)
         usage = fields.usage(value)
-        if usage is not None and not self.context.known.called(Stage.GEN_SCENARIOS, metric):
+        if usage is not None and not self.context.known.has_call(Stage.GEN_SCENARIOS, metric):
             yield self.scenario_import.work.attempt(
                 Stage.GEN_SCENARIOS, metric, None, fields.UNKNOWN, usage
             )

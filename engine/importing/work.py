@@ -186,7 +186,9 @@ class WorkImport:
         known = self.context.known
         for history in histories.left():
             calls = history.calls or []
-            yield from self.made(call for call in calls if not known.called(call.stage, call.unit))
+            yield from self.made(
+                call for call in calls if not known.has_call(call.stage, call.unit)
+            )
             if "takes" not in history.row:
                 for state in history.work or ():
                     yield from self.told(state)

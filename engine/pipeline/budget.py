@@ -276,7 +276,7 @@ class Budget:
         likely = self.spent_usd + self.rest_usd * self._width
         return max(likely, (self.agreed_usd or self.spent_usd) * WIDER)
 
-    def refute(self) -> None:
+    def use_measured_costs(self) -> None:
         """From now on, estimate from the costs of this run: the earlier estimates were too low, and
         keeping them would ask again and again."""
         self._refuted = True

@@ -72,7 +72,7 @@ class LiveBoard:
         messages = list(self._messages.values())
         return sorted((message.speech for message in messages), key=lambda speech: speech.began)
 
-    def said(self) -> dict[str, int]:
+    def characters_spoken(self) -> dict[str, int]:
         """Characters spoken so far in these messages, by target."""
         found: dict[str, int] = {}
         for message in list(self._messages.values()):

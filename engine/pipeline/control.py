@@ -64,7 +64,7 @@ class Slots:
         return sum(rows.left for rows in self._orders) < 2 * self._number
 
     @contextmanager
-    def doing(self, rows: RemainingRows) -> Iterator[None]:
+    def counting_remaining(self, rows: RemainingRows) -> Iterator[None]:
         """Count the remaining rows of an order while the block lasts."""
         self._orders.append(rows)
         try:

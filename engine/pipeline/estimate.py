@@ -42,7 +42,7 @@ class CallUsage:
     reported: bool = False
     """Whether the provider reported the cost of every call, so that no price is needed."""
 
-    def stretched(self, less: float, more: float) -> CallUsage:
+    def scaled(self, less: float, more: float) -> CallUsage:
         """Scale the input, and with it the cost, for shorter or longer conversations."""
         if less == more:
             return self
@@ -294,7 +294,7 @@ class Estimator:
         seen = self.measured.calls(role, spec.label, asked.items)
         if seen is None:
             return self._assumed_call(asked)
-        used = seen.stretched(*self._length_factors(asked))
+        used = seen.scaled(*self._length_factors(asked))
         # a configured price may have changed since; a reported cost does not depend on it
         usd = used.usd if spec.price is None or used.reported else None
         if usd is None:

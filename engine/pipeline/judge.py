@@ -166,7 +166,7 @@ class JudgingPlanner:
                 yield one, self._counting[one.key][1]
 
     def _is_asked_for(self, key: ConversationKey) -> bool:
-        return self._order.asks(self._benchmark, key)
+        return self._order.includes(self._benchmark, key)
 
     def _judging(
         self, one: WantedConversation, take: int, verdicts: Sequence[Verdict]

@@ -46,7 +46,7 @@ async def store_labels(pipeline: Pipeline, request: LabelRequest) -> str:
 
 async def mirror_labels(pipeline: Pipeline, benchmark: str) -> None:
     """Write the benchmark's files, labels included. Raises `InputError` and `StoreError`."""
-    await write_files(pipeline.bench(_definition(pipeline, benchmark)))
+    await write_files(pipeline.context_of(_definition(pipeline, benchmark)))
 
 
 def _definition(pipeline: Pipeline, benchmark: str) -> Definition:

@@ -393,7 +393,7 @@ class Dispute:
     labels: Sequence[Verdict]
 
     @property
-    def number(self) -> str:
+    def short_id(self) -> str:
         """A short id for whoever decides: it reveals nothing, and does not change when other
         disputes are settled."""
         return digest([*self.conversation.item])[:8]
@@ -408,7 +408,7 @@ def disputes(
         Dispute(one, _blind(number, one.take, one.metric, reader), labels)
         for number, (one, labels) in enumerate(found, 1)
     ]
-    return sorted(numbered, key=lambda one: one.number)
+    return sorted(numbered, key=lambda one: one.short_id)
 
 
 def _definition_text(metric: Metric) -> str:

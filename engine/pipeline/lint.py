@@ -47,7 +47,7 @@ async def read_by_model(
         await run_together(
             work
             for one in benches
-            for work in _reading_jobs(reading, pipeline.bench(one.definition), spec)
+            for work in _reading_jobs(reading, pipeline.context_of(one.definition), spec)
         )
     finally:
         await pipeline.close()

@@ -166,7 +166,7 @@ def _application_of(
 
 def own_prices(config: Config) -> dict[str, Price]:
     """The prices in the configuration, by the model's name on the wire."""
-    named = config.helpers
+    named = config.models_beside_targets
     return {
         spec.model: Price(
             Decimal(str(spec.price.input)),

@@ -79,7 +79,7 @@ class Order:
     quote: PriceRange | None = field(default=None, compare=False)
     """None where nothing is paid for, or no price was shown."""
 
-    def asks(self, benchmark: str, key: ConversationKey) -> bool:
+    def includes(self, benchmark: str, key: ConversationKey) -> bool:
         """Whether the order includes this conversation."""
         if self.again:
             return key in self.again.get(benchmark, ())
@@ -89,7 +89,7 @@ class Order:
             return not names.isdisjoint(self.only.get(benchmark, ()))
         return self.targets is None or key.target_id in self.targets
 
-    def generates(self, benchmark: str) -> bool:
+    def includes_generation(self, benchmark: str) -> bool:
         """Whether the order includes metrics and scenarios."""
         if self.again:
             return False

@@ -117,7 +117,7 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     use instead of the configured ones."""
     if order.rewrite:
         return _rewriting_plan(bench, order.rewrite.get(bench.name))
-    generates = order.generates(bench.name)
+    generates = order.includes_generation(bench.name)
     if generates:
         bench = with_edits(bench)
     writes_metrics = Stage.GEN_METRICS in order.stages and generates
@@ -173,7 +173,7 @@ def _following(
     stored: StoredConversations,
 ) -> _FollowingStages:
     stages = order.stages
-    writes = Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
+    writes = Stage.GEN_SCENARIOS in stages and order.includes_generation(bench.name)
     scenarios = plan_scenarios(bench, order) if writes else None
     unwritten = _UnwrittenWork() if scenarios is None else _unwritten(bench, order, scenarios)
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
@@ -184,7 +184,7 @@ def _following(
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
     waiting = set() if scenarios is None else set(scenarios.waiting)
-    waiting |= talk.held(wanted) if Stage.SIMULATE in stages else set()
+    waiting |= talk.awaiting_approval(wanted) if Stage.SIMULATE in stages else set()
     if is_required(bench.config, bench.name):
         # what is written now waits for approval
         unwritten = replace(unwritten, keys=frozenset())
@@ -268,7 +268,7 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
     return _UnwrittenWork(
         bases={metric: len(numbers) for metric, numbers in scenarios.bases.items()},
         variants=len(ids),
-        keys=frozenset(key for key in keys if order.asks(bench.name, key)),
+        keys=frozenset(key for key in keys if order.includes(bench.name, key)),
     )
 
 

@@ -86,7 +86,7 @@ class Planner:
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         for config in [one.config for one in found] or [self.config]:
-            roles = config.helpers
+            roles = config.models_beside_targets
             for spec in (*roles, *config.targets, *others):
                 self.models.open(spec)
             for key in self._budget_keys:
@@ -105,7 +105,7 @@ class Planner:
 
     def estimator(self, *others: ModelSpec) -> Estimator:
         """An estimator for the configured models and `others`."""
-        specs = (*self.config.helpers, *others)
+        specs = (*self.config.models_beside_targets, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
         addresses = {
             spec.model: endpoint_of(spec, self._environment).base_url
@@ -119,7 +119,7 @@ class Planner:
             measured=measured(self.reader) if real else MeasuredUsage(),
         )
 
-    def left(
+    def remaining_calls(
         self, context: BenchmarkContext, order: Order
     ) -> dict[tuple[Role, str], tuple[float, float]]:
         """The number of remaining calls and the expected US dollars of each, by role and label;
@@ -254,7 +254,7 @@ class RemainingWork:
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
         required = is_required(bench.config, bench.name)
-        held = reviews.held() if required else {}
+        held = reviews.awaiting_approval() if required else {}
         to_write = plan_scenarios(bench, Order((bench.name,)))
         fresh = [
             name

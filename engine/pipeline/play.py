@@ -157,7 +157,7 @@ def held_scenarios(bench: BenchmarkContext) -> Mapping[str, tuple[str, ...]]:
     """The scenarios that must wait, each with the ids that a person must approve first."""
     if not is_required(bench.config, bench.name):
         return {}
-    return Reviews.of(bench.definition, bench.reader).held()
+    return Reviews.of(bench.definition, bench.reader).awaiting_approval()
 
 
 class ConversationPlanner:
@@ -180,7 +180,7 @@ class ConversationPlanner:
         )
         return [playing for playing in found if playing is not None]
 
-    def held(self, wanted: Iterable[WantedConversation]) -> set[str]:
+    def awaiting_approval(self, wanted: Iterable[WantedConversation]) -> set[str]:
         """The ids that a person must approve before all conversations due can be played."""
         return {
             name
@@ -201,7 +201,7 @@ class ConversationPlanner:
         return found
 
     def _is_asked_for(self, key: ConversationKey) -> bool:
-        return self._order.asks(self._bench.name, key)
+        return self._order.includes(self._bench.name, key)
 
     def _work_item(
         self, key: ConversationKey, why: WorkReason, detail: str | None = None

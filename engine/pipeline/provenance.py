@@ -192,15 +192,17 @@ class StaleFinder:
         self._verdicts = VerdictInputs()
         self._judges = {judge.label: judge for judge in config.judges}
 
-    def of(self, one: WantedConversation, take: StoredTake, votes: Sequence[Verdict]) -> Stale:
+    def staleness_of(
+        self, one: WantedConversation, take: StoredTake, votes: Sequence[Verdict]
+    ) -> Stale:
         """Compare a take and its counting verdicts `votes`; without these, nothing is stale."""
         if not votes:
             return UP_TO_DATE
         changed = tuple(changed_inputs(take.depends, self._takes.depends(one)))
-        verdicts = tuple(why for vote in votes if (why := self.why(one, vote)))
+        verdicts = tuple(why for vote in votes if (why := self.reasons_of(one, vote)))
         return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
 
-    def why(self, one: WantedConversation, vote: Verdict) -> tuple[str, ...]:
+    def reasons_of(self, one: WantedConversation, vote: Verdict) -> tuple[str, ...]:
         """What has changed since a verdict was given; empty if nothing, or not known."""
         if vote.depends is None:
             return ()
@@ -220,7 +222,7 @@ def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[
     for one in wanted_conversations(definition, config, reader):
         take, verdicts = stored.counting.get(one.key, (None, ()))
         if take is not None and (
-            stale := finder.of(one, take, counting_votes(verdicts, config.jury))
+            stale := finder.staleness_of(one, take, counting_votes(verdicts, config.jury))
         ):
             found[take.seq] = stale
     return found

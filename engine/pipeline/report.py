@@ -125,6 +125,6 @@ def _validated(
         return
     for one in validations(workspace, config, benchmark):
         try:
-            yield ValidatedBenchmark(one.branch, one.played, report_of(one, reader), None)
+            yield ValidatedBenchmark(one.branch, one.played_benchmark, report_of(one, reader), None)
         except CrosswindError as error:
-            yield ValidatedBenchmark(one.branch, one.played, None, str(error))
+            yield ValidatedBenchmark(one.branch, one.played_benchmark, None, str(error))

@@ -158,10 +158,14 @@ def _outcome(
     stale, exposed, unscored = UP_TO_DATE, None, None
     if look is not None and take is not None:
         exposed = look.exposed(one, take)
-        stale = look.stale.of(one, take, votes)
+        stale = look.stale.staleness_of(one, take, votes)
         if stale and look.fresh:
             unscored = f"stale: {changed_words(stale.take or stale.verdicts[0])}"
-            kept = () if stale.take else (vote for vote in votes if not look.stale.why(one, vote))
+            kept = (
+                ()
+                if stale.take
+                else (vote for vote in votes if not look.stale.reasons_of(one, vote))
+            )
             votes, stale = list(kept), UP_TO_DATE
     passed = headline(vote.passed for vote in votes)
     if passed is not None:

@@ -209,7 +209,7 @@ def _rejected(
     if again := [one.id for one in entries if one.state is ReviewState.REJECTED]:
         verb = "is" if len(again) == 1 else "are"
         raise InputError(Problem(f"{', '.join(again)} {verb} rejected already"))
-    gone = {row.scenario.id: row for entry in entries for row in reviews.below(entry)}
+    gone = {row.scenario.id: row for entry in entries for row in reviews.dependents(entry)}
     lost = {entry.id for entry in entries if entry.kind is ReviewKind.METRIC}
     rows: list[StoredRow] = [*_metrics_to_keep(reviews, lost)]
     # facts never change, so the removal is a new row

@@ -194,7 +194,7 @@ class Reviews:
         """The newest action on a key that was not undone."""
         return self._newest_reviews().get(key)
 
-    def below(self, entry: ReviewEntry) -> list[ScenarioRow]:
+    def dependents(self, entry: ReviewEntry) -> list[ScenarioRow]:
         """The current scenarios that a rejection removes, the entry itself included."""
         if entry.kind is ReviewKind.METRIC:
             return [row for row in self.rows.values() if row.scenario.metric_id == entry.id]
@@ -213,7 +213,7 @@ class Reviews:
     def waiting(self) -> list[ReviewEntry]:
         return [one for one in self.entries() if one.state is ReviewState.WAITS]
 
-    def held(self) -> dict[str, tuple[str, ...]]:
+    def awaiting_approval(self) -> dict[str, tuple[str, ...]]:
         """Played scenarios that wait, each with the ids that must be approved first."""
         waiting = {one.id for one in self.waiting()}
         if not waiting:

@@ -198,7 +198,7 @@ class Pipeline:
         if self.control.draining:
             return False
         if self.question is None:
-            self.budget.refute()
+            self.budget.use_measured_costs()
             found = BudgetQuestion.of(self.budget)
             if not (self.attended() or self.awaits_somebody):
                 self._note(NoteKind.WARNING, "", found.stopped_words)
@@ -242,7 +242,7 @@ class Pipeline:
         before = [one.before_usd for one in self.budget.limits if one.key == WORKSPACE_BUDGET]
         return before[0] + self.budget.spent_usd if before else None
 
-    def bench(self, definition: Definition) -> RunContext:
+    def context_of(self, definition: Definition) -> RunContext:
         """The context for working on one benchmark, with its own configuration."""
         return self._bench(self.planner.context(definition))
 
@@ -273,7 +273,7 @@ class Pipeline:
         free = FirstCall(0.0, 0.0)
         if not self.budget.limits:
             return free
-        specs = self.config.helpers
+        specs = self.config.models_beside_targets
         every = (*specs, *self.config.targets, *self.config.models.values())
         spec = next((one for one in every if one.label == label), None)
         if spec is None:
@@ -286,7 +286,7 @@ class Pipeline:
         """Update the expected remaining cost of a benchmark, if the run was quoted."""
         if order.quote is None:
             return
-        kinds = await asyncio.to_thread(self.planner.left, bench, order)
+        kinds = await asyncio.to_thread(self.planner.remaining_calls, bench, order)
         if beside:
             self.budget.expect_more(bench.name, kinds)
         else:
@@ -314,7 +314,7 @@ class Pipeline:
             failed += await self._benchmark(bench, order, beside=True)
         return failed
 
-    async def work(self, order: Order) -> RunResult:
+    async def run_order(self, order: Order) -> RunResult:
         """Carry out one order, and stay open for more.
 
         Raises `CrosswindError`.
@@ -403,7 +403,7 @@ async def mirror_benchmark(
     pipeline: Pipeline, name: str, edits: EditPolicy = EditPolicy.LEAVE
 ) -> MirrorReport:
     """Write the files of one benchmark, after reading a person's edits."""
-    bench = pipeline.bench(load_definition(pipeline.workspace.definition_path(name)))
+    bench = pipeline.context_of(load_definition(pipeline.workspace.definition_path(name)))
     await take_in_edits(bench)
     return await write_files(bench, edits)
 
@@ -412,4 +412,4 @@ async def review_benchmark(pipeline: Pipeline, asked: ReviewRequest) -> str:
     """Carry out a review request and say what was done. Raises as `do_review`."""
     pipeline.workspace.require_benchmarks([asked.benchmark])
     path = pipeline.workspace.definition_path(asked.benchmark)
-    return await do_review(pipeline.bench(load_definition(path)), asked)
+    return await do_review(pipeline.context_of(load_definition(path)), asked)

@@ -123,7 +123,7 @@ class BenchmarkRun:
             if asked is not None and not await write_again(self.bench, asked):
                 self.failed += 1
             return self.failed
-        if not self.beside and self.order.generates(self.bench.name):
+        if not self.beside and self.order.includes_generation(self.bench.name):
             if await self._metrics():
                 await self._reestimate_without(Stage.GEN_METRICS)
             # first, because scenarios that a person wrote count before any are planned
@@ -292,10 +292,10 @@ class BenchmarkRun:
         """Play and judge concurrently; each complete conversation goes to the judges."""
         # all conversations are planned by now, while `verdicts` fills as they end
         await talks.close()
-        talker = _ConversationRunner(self, verdicts, talk, judging)
+        runner = _ConversationRunner(self, verdicts, talk, judging)
 
         async def talk_all() -> None:
-            await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
+            await self._hand_out(Stage.SIMULATE, talks, runner.play, runner.calls)
             # not in a `finally`: if playing fails, `together` cancels the judging too
             await verdicts.close()
 
@@ -323,7 +323,7 @@ class BenchmarkRun:
                 queue.done(lane)
                 slots.end()
 
-        with slots.doing(queue):
+        with slots.counting_remaining(queue):
             async with side_by_side() as group:
                 while (found := await queue.next()) is not None:
                     await slots.begin()
@@ -388,7 +388,7 @@ class _ConversationRunner:
         del playing
         return self.run.bench.config.generation.turns * 2
 
-    async def talk(self, lane: str, playing: PlannedConversation) -> None:
+    async def play(self, lane: str, playing: PlannedConversation) -> None:
         unit = str(playing.wanted.key)
         try:
             await self._play(lane, playing, unit)
@@ -409,7 +409,7 @@ class _ConversationRunner:
             self.run.failed += 1
             self._drop_judging(unit, lane)
             return
-        if not bench.reader.stands(bench.name, one.key.scenario_id):
+        if not bench.reader.has_scenario(bench.name, one.key.scenario_id):
             # a person has removed the scenario since this was planned
             bench.store.tell(bench.state_row(Stage.SIMULATE, unit, State.DROPPED, target=lane))
             self._drop_judging(unit, lane)

@@ -80,7 +80,7 @@ class Validation:
         return Branch(self.benchmark, self.swap, self.name, self.stance)
 
     @property
-    def played(self) -> str:
+    def played_benchmark(self) -> str:
         """The benchmark that receives its rows: the original for a judge, else the branch."""
         return self.benchmark if self.swap is Role.EVALUATOR else str(self.branch)
 
@@ -89,21 +89,21 @@ class Validation:
         return self.workspace.root / folder_of(str(self.branch))
 
     @property
-    def other(self) -> ModelSpec:
+    def replacement(self) -> ModelSpec:
         """The model that takes the role; in a replay, the first that has it. Raises
         `InputError`."""
-        return self.present[0] if self.name is None else self.config.model_named(self.name)
+        return self.current_models[0] if self.name is None else self.config.model_named(self.name)
 
     @property
     def labels(self) -> tuple[str, str]:
         """The labels for the role before and after the change. Raises `InputError`."""
-        present = " and ".join(spec.label for spec in self.present)
+        present = " and ".join(spec.label for spec in self.current_models)
         if self.stance is not None:
             return f"{present} ({self.config.user_model.stance})", f"{present} ({self.stance})"
-        return present, present if self.is_replay else self.other.label
+        return present, present if self.is_replay else self.replacement.label
 
     @property
-    def present(self) -> tuple[ModelSpec, ...]:
+    def current_models(self) -> tuple[ModelSpec, ...]:
         """The models that have the role now."""
         match self.swap:
             case Role.EVALUATOR:
@@ -158,11 +158,11 @@ def _same_model(asked: Validation) -> Iterator[Problem]:
             what = f"the user model is {asked.stance} already"
             yield Problem(what, path=asked.config.path, key="user_model.stance")
         return
-    other = asked.other
+    other = asked.replacement
     if asked.swap is Role.EVALUATOR:
         same = other.label in asked.config.jury.judges
     else:
-        same = model_digest(other) == model_digest(asked.present[0])
+        same = model_digest(other) == model_digest(asked.current_models[0])
     if same:
         yield Problem(
             f"`{asked.name}` is {other.label}, which is the {asked.swap.value} already",
@@ -215,7 +215,9 @@ def place_branch(asked: Validation) -> None:
     if asked.swap is Role.EVALUATOR:
         return
     original = asked.definition()
-    asked.workspace.definition_path(asked.played)  # raises for a path outside of the workspace
+    asked.workspace.definition_path(
+        asked.played_benchmark
+    )  # raises for a path outside of the workspace
     if asked.swap is Role.USER:
         scenarios = original.path.with_name(SCENARIOS_FILE)
         if not scenarios.exists():
@@ -306,16 +308,16 @@ def stated_bound(asked: Validation) -> float | None:
 def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> PricedPlan:
     """Plan and price it from the store and the files; writes nothing."""
     is_judge = asked.swap is Role.EVALUATOR and not asked.is_replay
-    evaluator = asked.other if is_judge else None
+    evaluator = asked.replacement if is_judge else None
     plan = _plan(asked, planner, evaluator, stale=stale)
-    return price_plan(plan, planner.estimator(asked.other))
+    return price_plan(plan, planner.estimator(asked.replacement))
 
 
 def _plan(
     asked: Validation, planner: Planner, evaluator: ModelSpec | None, *, stale: bool
 ) -> RunPlan:
-    begun = any(True for _ in planner.reader.scenarios(asked.played))
-    if begun and planner.workspace.definition_path(asked.played).exists():
+    begun = any(True for _ in planner.reader.scenarios(asked.played_benchmark))
+    if begun and planner.workspace.definition_path(asked.played_benchmark).exists():
         order = asked.order(stale=stale)
         [bench] = planner.check(order)
         return plan_run(bench, order, evaluator)
@@ -324,7 +326,7 @@ def _plan(
 
 def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
     """The plan for a branch that holds nothing yet."""
-    config, definition = config_of(asked.config, asked.played), asked.definition()
+    config, definition = config_of(asked.config, asked.played_benchmark), asked.definition()
     calls: list[StageCalls] = []
     assumed: list[str] = []
     if asked.swap is Role.GENERATOR:
@@ -351,7 +353,7 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
                 turns=config.generation.turns,
                 count=Range.exactly(count),
             )
-    return RunPlan(asked.played, (), (), calls, assumed)
+    return RunPlan(asked.played_benchmark, (), (), calls, assumed)
 
 
 def _generation_calls(
@@ -443,10 +445,10 @@ def _results_after(asked: Validation, reader: Reader) -> list[SideOutcome]:
     """The outcomes of the other side. Raises `InputError`."""
     config = asked.config
     if asked.swap is Role.EVALUATOR:
-        others = Jury((asked.other.label,), config.jury.passes)
+        others = Jury((asked.replacement.label,), config.jury.passes)
         jury = config.jury.replayed if asked.is_replay else others
         return list(results_of(asked.definition(), config, reader, jury, only=True))
-    branch = load_definition(asked.workspace.definition_path(asked.played))
+    branch = load_definition(asked.workspace.definition_path(asked.played_benchmark))
     return list(results_of(branch, config, reader, config.jury))
 
 
@@ -460,7 +462,7 @@ def _results_now(asked: Validation, reader: Reader) -> list[SideOutcome]:
 
 def _scripted(asked: Validation) -> Iterable[str]:
     config = asked.config
-    specs = [*config.helpers, *config.targets, asked.other]
+    specs = [*config.models_beside_targets, *config.targets, asked.replacement]
     return (spec.label for spec in specs if spec.is_offline)
 
 

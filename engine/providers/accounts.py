@@ -86,7 +86,7 @@ class Reachability:
         self._network_worked_at = -math.inf
         """When a host last answered that is not this machine."""
 
-    def worked(self, host_port: HostPort) -> None:
+    def mark_reached(self, host_port: HostPort) -> None:
         """Note any response from a host: the network is up, and the host exists."""
         known = self._host_state(host_port)
         known.worked_at, known.strikes, known.gone = self._clock(), 0, False
@@ -114,7 +114,7 @@ class Reachability:
     def has_worked(self, host_port: HostPort) -> bool:
         return self._host_state(host_port).has_worked
 
-    def trouble(self, host_port: HostPort) -> str | None:
+    def waiting_reason(self, host_port: HostPort) -> str | None:
         """Say why calls to this host wait; None if they do not."""
         if self._down is not None and not host_port.local:
             return "network down, probing"
@@ -127,7 +127,7 @@ class Reachability:
     async def wait(self, host_port: HostPort, *, longest_s: float) -> bool:
         """Wait until the host can be reached; return False if it cannot for `longest_s` seconds."""
         deadline = self._clock() + longest_s
-        while self.trouble(host_port) is not None:
+        while self.waiting_reason(host_port) is not None:
             # one probe for all that wait: a thousand calls would be a thousand probes. If the
             # network is down, the host that showed it is probed; a local host is probed itself
             witness = host_port if self._down is None or host_port.local else self._down
@@ -138,7 +138,7 @@ class Reachability:
 
     async def _probe_until(self, witness: HostPort, host_port: HostPort, deadline: float) -> bool:
         pause = 1.0
-        while self.trouble(host_port) is not None:
+        while self.waiting_reason(host_port) is not None:
             if self._clock() >= deadline:
                 return False
             await self._sleep(pause)

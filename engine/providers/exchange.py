@@ -83,10 +83,10 @@ class ReplyBuffer:
         if found is not None:
             thought, words = found
             self.splitter.thoughts.append(thought)
-            self.void()
+            self.discard()
             self._emit_text(words)
 
-    def void(self) -> None:
+    def discard(self) -> None:
         """Discard the text so far."""
         if self.spoken and self.on_text is not None:
             self.on_text(None)
@@ -132,7 +132,7 @@ class Deadlines:
         self._ending = False
         self.alarm = asyncio.timeout_at(min(began + retry_policy.first_token_s, self._whole_at))
 
-    def moved(self) -> None:
+    def progressed(self) -> None:
         """Note that text or reasoning has come."""
         now = self._now()
         # rescheduling costs as much as decoding a word, so it is done now and then
@@ -141,7 +141,7 @@ class Deadlines:
             self._moves_at = now + self._retry_policy.between_s / 16
             self.alarm.reschedule(min(now + self._retry_policy.between_s, self._whole_at))
 
-    def ends(self) -> None:
+    def finishing(self) -> None:
         """Note that the reply is complete, and only the end of the stream is missing."""
         if not self._ending:
             self._ending = True
@@ -391,11 +391,11 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
                 pieces.append(piece)
     finally:
         if pieces:
-            deadlines.moved()
+            deadlines.progressed()
             result.count_thoughts()
             result.reply.add("".join(pieces))
         if parser.whole:
-            deadlines.ends()
+            deadlines.finishing()
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:

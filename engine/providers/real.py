@@ -166,7 +166,7 @@ class RealModel:
     def held(self) -> HeldCalls | None:
         """Say what calls to it wait for; None if they do not."""
         accounts = self.sender.accounts
-        trouble = accounts.reachability.trouble(self.sender.host_port)
+        trouble = accounts.reachability.waiting_reason(self.sender.host_port)
         if trouble is not None:
             return HeldCalls(trouble, None)
         limiters = self._limiters()

@@ -85,7 +85,7 @@ class ModelWaits:
         del self._pending[number]
 
     @contextmanager
-    def held(self, words: str) -> Iterator[None]:
+    def holding(self, words: str) -> Iterator[None]:
         """Note that a call waits while the block runs, for an unknown time."""
         number = self.begin(math.inf, words)
         try:
@@ -247,7 +247,7 @@ class _Call:
         transport = self.account.transport
         if transport.can_send():
             return
-        with self.sender.waits.held(wait_words()):
+        with self.sender.waits.holding(wait_words()):
             while not transport.can_send():
                 await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
 
@@ -257,7 +257,7 @@ class _Call:
             await self._wait_for_files()
             return await self._send_with(self._exchange_here)
         try:
-            async with agents.slot(destination, self.sender.waits.held) as slot:
+            async with agents.slot(destination, self.sender.waits.holding) as slot:
                 return await self._send_with(partial(self._exchange_by_worker, slot, destination))
         except NoVariableError as error:
             words = f"{error} (parked)"
@@ -322,7 +322,7 @@ class _Call:
         reach, host_port = self.sender.accounts.reachability, self.sender.host_port
         # any status, even a refusal: the host was reached
         if result.status is not None:
-            reach.worked(host_port)
+            reach.mark_reached(host_port)
         if result.failure is None and result.finish is Finish.STOP and not result.text.strip():
             result.failure = Failure(Cause.EMPTY, _thought_only(result))
         if result.failure is None and self._ignored_schema(result):
@@ -334,7 +334,7 @@ class _Call:
         if self._limit_is_to_blame(result.failure):
             result.failure = replace(result.failure, cause=Cause.LIMIT)
         # watchers must not keep showing text that no message will contain
-        result.reply.void()
+        result.reply.discard()
         return classify(result.failure).outcome
 
     def _report(self, outcome: str, result: CallResult, began: float) -> None:
@@ -533,7 +533,9 @@ class _Call:
             case Retry() if self.sender.sends_once and not _is_undelivered(failure, kind):
                 words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
                 raise ModelError(f"{self.sender.label}: {words}", retryable=True)
-            case Retry() if kind is FailureKind.UNREACHABLE and reachability.trouble(host_port):
+            case Retry() if kind is FailureKind.UNREACHABLE and reachability.waiting_reason(
+                host_port
+            ):
                 # no try, as `_wait_until_reachable` waits for the network before the next request
                 retries.uncount()
             case Retry():

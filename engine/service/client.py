@@ -249,7 +249,7 @@ class SocketLink:
     def _take_in(self, said: EngineLine, now: float) -> None:
         if said.goodbye is not None:
             self._link_state.hear_goodbye(said.goodbye)
-            self._connection.part()
+            self._connection.say_goodbye()
             return
         pending = self._pending.pop(said.id, None)
         if pending is not None and pending.command is not None:
@@ -295,7 +295,7 @@ class SocketLink:
                 self._send(line, _PendingRequests(HelloAsked(), now))
                 return
             self._connection.find(holder, why, now)
-            hopeless = self._connection.hopeless(now)
+            hopeless = self._connection.why_nobody_answers(now)
             if hopeless is not None:
                 self._settled.set()
                 while self._commands:

@@ -192,7 +192,9 @@ class Engine:
         pipeline = self._open_pipeline()
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
-        self._now = work = _RunningOrder(pipeline, order, asyncio.create_task(pipeline.work(order)))
+        self._now = work = _RunningOrder(
+            pipeline, order, asyncio.create_task(pipeline.run_order(order))
+        )
         # a disk that filled up between two orders is still full for the next
         if self._troubles:
             pipeline.control.pause()
@@ -244,7 +246,7 @@ class Engine:
             between=dict(pipeline.control.slots[Stage.SIMULATE].between),
             notices=tuple(self._edited()),
             engine=self._identity,
-            said=pipeline.live.said(),
+            said=pipeline.live.characters_spoken(),
             spent_usd=pipeline.budget.spent_usd,
             budget_usd=pipeline.config.run.budget,
             quote=pipeline.quote,
@@ -444,7 +446,9 @@ class Engine:
             if pipeline.models.parked(target) is not None:
                 pipeline.models.unpark(target)
         order = retry_order(request, failed)
-        how = self._begin(order, can_be_beside=not any(map(order.generates, order.benchmarks)))
+        how = self._begin(
+            order, can_be_beside=not any(map(order.includes_generation, order.benchmarks))
+        )
         return f"{plural(len(asked), 'row')} once more: {how}"
 
     async def _evaluate(self, request: Request) -> str:

@@ -271,7 +271,7 @@ class ConnectionState:
         """Record that the engine was reached."""
         self.connected, self.looked, self.holder = True, True, holder
 
-    def part(self) -> None:
+    def say_goodbye(self) -> None:
         """Record its goodbye: later silence does not mean that it was lost."""
         self.parted = self.holder
 
@@ -288,7 +288,7 @@ class ConnectionState:
         self.looked, self.holder = True, holder
         self.why = why if holder is not None else None
 
-    def hopeless(self, now: float) -> str | None:
+    def why_nobody_answers(self, now: float) -> str | None:
         """Why nobody will answer; None while somebody does, or still may."""
         if self.silent_since is None or not self.looked:
             return None

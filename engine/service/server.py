@@ -153,7 +153,7 @@ class Server:
             task.cancel()
 
     @property
-    def listens(self) -> bool:
+    def is_listening(self) -> bool:
         """Whether new connections are accepted."""
         return self._listening is not None
 
@@ -229,7 +229,7 @@ class Server:
                     engine = self._engine.board().engine
                     watcher.say(encode_ok(number, Hello(VERSION, engine)))
                 case BoardAsked():
-                    watcher.say(encode_ok_of(number, self._board.beyond(asked.seen)))
+                    watcher.say(encode_ok_of(number, self._board.if_newer(asked.seen)))
                 case TextAsked():
                     heard = self._text(asked)
                     found = None if heard is None else SomeText.of(heard)
@@ -277,7 +277,7 @@ class _CurrentBoard:
         self._encoded = b""
         self._good_until = 0.0
 
-    def beyond(self, seen: int) -> bytes:
+    def if_newer(self, seen: int) -> bytes:
         """The numbered board as JSON; null in place of the board that was seen."""
         now = asyncio.get_running_loop().time()
         if now >= self._good_until:

@@ -361,7 +361,7 @@ def _family(family: ComparisonFamily) -> JsonObject:
 
 def _comparisons_with(comparisons: Iterable[Comparison], target: str) -> list[JsonObject]:
     return [
-        _comparison_json(pair.turned() if pair.right == target else pair)
+        _comparison_json(pair.reversed_sides() if pair.right == target else pair)
         for pair in comparisons
         if target in (pair.left, pair.right)
     ]

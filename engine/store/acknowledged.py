@@ -41,9 +41,9 @@ class Acknowledgements:
             # engine is never written to
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o600)
-        self.say(seq)
+        self.acknowledge(seq)
 
-    def say(self, seq: int) -> None:
+    def acknowledge(self, seq: int) -> None:
         """Record that everything up to this row is on disk."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):

@@ -287,7 +287,7 @@ class Browser:
         found: dict[int, BrowsedRow] = {}
         landmarks = self._landmarks(takes)
         for row in self._store.of_each(_BROWSED, takes):
-            with self._store.readable():
+            with self._store.reporting_damage():
                 found[row["take_seq"]] = BrowsedRow(
                     read(VerdictRow, row),
                     json.loads(row["who"] or "{}"),

@@ -93,7 +93,7 @@ class Connection:
         return int(self.all(sql, parameters)[0][0])
 
     @contextlib.contextmanager
-    def readable(self) -> Iterator[None]:
+    def reporting_damage(self) -> Iterator[None]:
         """Raise `StoreError` if the block cannot decode what rows hold."""
         try:
             yield

@@ -160,7 +160,7 @@ def snapshot(connection: Connection) -> Progress:
     """Return what folding every fact would give: the stored sums, the rows since then, and the
     present rates, notes and open takes."""
     # one transaction: a row that is added between two queries would be counted by one of them
-    with connection.read_transaction(), connection.readable():
+    with connection.read_transaction(), connection.reporting_damage():
         progress = progress_of_rows(connection)
         last, progress.seq = progress.seq, 0  # so that notes of any age are applied
         _add_notes(connection, progress)
@@ -199,7 +199,7 @@ def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
     """Store the sums of all rows. To be called in a transaction. Raises `StoreError` if a row
     cannot be read, and `sqlite3.Error`."""
     asked = Connection(connection, path)
-    with asked.readable():
+    with asked.reporting_damage():
         kept = summary_row(progress_of_rows(asked))
     connection.execute(KEEP, kept)
 

@@ -169,7 +169,7 @@ class Mirror:
         if only is None or "scenarios.json" in only:
             yield "scenarios.json", json_array(content.scenarios()), True
         if only is None or HISTORY in only:
-            yield HISTORY, json_lines(content.past()), False
+            yield HISTORY, json_lines(content.history()), False
         if only is not None:
             return
         yield "cost.json", json_object(content.generation_cost()), False

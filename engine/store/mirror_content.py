@@ -368,7 +368,7 @@ class MirrorContent:
                 scripted = self._is_scripted(self._scenario_of(take))
                 yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
 
-    def past(self) -> Iterator[JsonObject]:
+    def history(self) -> Iterator[JsonObject]:
         """Yield how metrics and scenarios came about: when each was written and from what inputs,
         what reviews said, and the calls and the state of each row of work."""
         self._refuse_lost()
@@ -428,7 +428,7 @@ class MirrorContent:
                     stage.value,
                     usage,
                     parts=parts,
-                    unmetered=self._reader.unmetered(self._benchmark, stage, target),
+                    unmetered=self._reader.attempts_without_usage(self._benchmark, stage, target),
                     origins=self._reader.cost_origins(self._benchmark, stage, target),
                 )
         return cost

@@ -232,7 +232,7 @@ class Reader:
         )
         return () if row is None else tuple(row)
 
-    def stands(self, benchmark: str, scenario_id: str) -> bool:
+    def has_scenario(self, benchmark: str, scenario_id: str) -> bool:
         """Whether this scenario is not removed. True for one that never was."""
         row = self.connection.first(
             "SELECT removed, max(seq) FROM scenario WHERE benchmark = ? AND scenario_id = ?",
@@ -580,11 +580,13 @@ class Reader:
             "WHERE benchmark = ? AND served IS NOT NULL AND outcome = 'answer'",
             (benchmark,),
         ):
-            with self.connection.readable():
+            with self.connection.reporting_damage():
                 found.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
         return found
 
-    def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
+    def attempts_without_usage(
+        self, benchmark: str, stage: Stage, target: str | None = None
+    ) -> int:
         """Count the failed attempts without reported usage, whose cost is in no sum."""
         return self.connection.number(
             "SELECT count(*) FROM attempt WHERE benchmark = ?1 AND stage = ?2 "
@@ -628,7 +630,7 @@ class Reader:
         """Return that cost by role."""
         spent = f"total({plausible_value('cost_usd')})"
         rows = self.connection.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
-        with self.connection.readable():
+        with self.connection.reporting_damage():
             return {Role(row["role"]): float(row["spent"]) for row in rows}
 
     def unpriced_calls(self) -> dict[str, int]:
@@ -657,7 +659,7 @@ class Reader:
         )
         found: dict[str, dict[tuple[Role, str], Usage]] = {}
         for row in rows:
-            with self.connection.readable():
+            with self.connection.reporting_damage():
                 key = Role(row["role"]), row["model"]
             found.setdefault(row["unit"], {})[key] = read(Usage, row)
         return found
@@ -679,7 +681,7 @@ class Reader:
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3)",
             (benchmark, stage.value, target),
         )
-        with self.connection.readable():
+        with self.connection.reporting_damage():
             return sorted((Role(row["role"]), row["model"]) for row in rows)
 
     def answered_by(self, benchmark: str, stage: Stage) -> dict[str, str]:

@@ -153,14 +153,14 @@ def salvage(
                 for table in TABLES:
                     saving.table(found, table, _columns_present(found, table), bounds[table])
                 for table, columns in _NO_FACTS.items():
-                    saving.plain(found, table, columns.split())
+                    saving.copy_small_table(found, table, columns.split())
             said = _not_all_there(found, damaged)
             hidden = log_fault(damaged) is not None or said is not None
             if found is None or saving.has_gaps or hidden or not _has_sound_pages(found):
                 # the rest of a log that lost its end may hide newer rows
-                saving.strays(rows_in_pages(damaged))
+                saving.add_stray_rows(rows_in_pages(damaged))
                 with _folded_copy(damaged, into, blindly=hidden) as pages:
-                    saving.strays(rows_in_pages(pages))
+                    saving.add_stray_rows(rows_in_pages(pages))
         report = saving.finish(said)
         new.execute("COMMIT")
         if not report.saved:
@@ -426,7 +426,7 @@ class _RebuiltStore:
     def has_gaps(self) -> bool:
         return any(self._gaps.values())
 
-    def strays(self, rows: Iterator[tuple[int, Sequence[object]]]) -> None:
+    def add_stray_rows(self, rows: Iterator[tuple[int, Sequence[object]]]) -> None:
         """Add missing rows of any table that were found by scanning pages."""
         shapes = _shapes(self._new)
         for seq, record in rows:
@@ -453,7 +453,7 @@ class _RebuiltStore:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 self._leave_out(name, row, _NO_PLACE)
 
-    def plain(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
+    def copy_small_table(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
         """Copy a small table that no other row refers to, all or nothing. Notes on what was made
         from which rows are left out, as the rows may have changed."""
         columns = ("path", *columns)

@@ -90,7 +90,7 @@ class Search:
             raise
 
     @property
-    def through(self) -> int:
+    def indexed_through(self) -> int:
         """The last `seq` that is indexed."""
         with self._reading.lock, _translated(self._index):
             return _indexed_through(self._reading.connection)

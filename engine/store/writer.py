@@ -340,7 +340,7 @@ class Writer:
             self._connection.execute("COMMIT")
             reached(KillPoint.COMMITTED)
             # after the commit and without a sync: the file never claims more than is on disk
-            self._acknowledged.say(self._seq)
+            self._acknowledged.acknowledge(self._seq)
         except sqlite3.Error as error:
             # nobody has seen these numbers, so they can be given again
             self._seq = committed

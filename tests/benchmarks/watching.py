@@ -82,7 +82,7 @@ class Talking:
             tuple(self.live.speaking()),
             concurrency={Stage.SIMULATE: len(self.live.speaking())},
             engine=Identity(os.getpid(), "here", since),
-            said=self.live.said(),
+            said=self.live.characters_spoken(),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:

@@ -254,7 +254,7 @@ def test_variants_of_one_base_are_no_duplicates_and_repeat_none_of_its_faults() 
 
 
 def test_every_rule_has_a_sentence_and_says_how_to_mend_it() -> None:
-    assert all(rule.sentence.endswith(".") and rule.mend for rule in Rule)
+    assert all(rule.sentence.endswith(".") and rule.remedy for rule in Rule)
 
 
 def test_of_a_text_that_never_ends_only_the_beginning_is_read() -> None:

@@ -23,7 +23,7 @@ POLL_SECONDS: Final = 0.1
 def main(root: Path) -> None:
     workspace = Workspace(root)
     session = Session(workspace, load_config(workspace.config_path))
-    infos = session.infos(workspace.benchmark_names())
+    infos = session.benchmark_infos(workspace.benchmark_names())
     watch = Watch.open(session.store_path, infos, session.link())
     _say("watching")
     going_on = True

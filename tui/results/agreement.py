@@ -89,8 +89,8 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
                 (_value(one.kappa), Ink.MUTED),
             )
         ]
-        divided = f"{one.divided:,} of {one.things:,}"
-        ink = Ink.WARN if one.divided else Ink.GOOD
+        divided = f"{one.disagreeing:,} of {one.things:,}"
+        ink = Ink.WARN if one.disagreeing else Ink.GOOD
         line.append(Piece(pad(divided, 12, right=True), ink))
         yield SheetRow(fitted(line, width), _details(one))
 

@@ -100,8 +100,8 @@ def _samples(one: TargetResult, width: int) -> Iterator[SheetRow]:
         estimate = Whiskers(tally.rate, ink=Ink.MUTED)
         said = f"{percent(tally.rate):>4} {tally.passed:,} of {tally.scored:,}"
         yield _row(f"sample {number}", estimate, said, width, None)
-    if agreement.divided:
-        words = f"{agreement.divided:,} of {agreement.things:,} scenarios divide them."
+    if agreement.disagreeing:
+        words = f"{agreement.disagreeing:,} of {agreement.things:,} scenarios divide them."
         yield from paragraph(words, width, Piece("!", Ink.WARN))
 
 

@@ -312,7 +312,7 @@ def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         text = (
             f"{name}: {one.stale_takes:,} of {plural(one.conversations, 'take')}, "
             f"{one.stale_verdicts:,} of {plural(one.verdicts, 'verdict')}; changed since: "
-            f"{', '.join(one.why)}"
+            f"{', '.join(one.reasons)}"
         )
         yield from paragraph(text, width, Piece("!", Ink.WARN))
 

@@ -191,7 +191,9 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             while not extending.done():
                 await asyncio.wait([extending], timeout=1.0)
                 if not extending.done():
-                    self._indexed = await asyncio.to_thread(lambda: search.through) * 100 // last
+                    self._indexed = (
+                        await asyncio.to_thread(lambda: search.indexed_through) * 100 // last
+                    )
             extending.result()
             self._indexed = None
             self._ask_again()

@@ -256,7 +256,7 @@ def _findings(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
     if found:
         yield Rule("lint", "what rules find", ink=Ink.WARN)
     for number, one in enumerate(found):
-        text = f"{one.rule}: {one.says}; {one.rule.mend}"
+        text = f"{one.rule}: {one.says}; {one.rule.remedy}"
         yield _said(("lint", number), "", text, ink=Ink.WARN)
 
 

@@ -248,7 +248,7 @@ async def _within_deadlines(
     deadlines = Deadlines(retry_policy)
 
     def hear(piece: str) -> None:
-        deadlines.moved()
+        deadlines.progressed()
         reply.add(piece)
 
     try:
@@ -303,7 +303,7 @@ class FunctionModel:
             self._report_attempt(outcome, detail, buffer, began, "".join(printed))
         if detail is not None:
             # watchers have seen it already
-            buffer.void()
+            buffer.discard()
             raise ModelError(f"{self.label}: {detail}", retryable=True)
         thoughts = "".join(buffer.splitter.thoughts).strip() or None
         return Reply("".join(buffer.spoken), Finish.STOP, self._usage, thoughts)

@@ -196,7 +196,10 @@ def test_labels_that_no_file_has_yet_are_in_them_after_the_next_run(
     sample = PersonSample.open(session, "giving-in", "Ann", 12, "7", new=False)
     absent = GivenLabel(LabelAnswer.ABSENT)
     sample.store([NumberedLabel(number, absent) for number in (1, 2, 3)])
-    assert len(PersonSample.open(session, "giving-in", "Ann", 12, "7", new=False).now().given) == 3
+    assert (
+        len(PersonSample.open(session, "giving-in", "Ann", 12, "7", new=False).progress().given)
+        == 3
+    )
     assert not any('"label":' in path.read_text() for path in place.folder.rglob("*.json"))
     assert crosswind("run", "--headless")[0] == 0
     found = (path.read_text() for path in place.folder.rglob("*.json"))

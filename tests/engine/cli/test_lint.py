@@ -49,7 +49,7 @@ def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(
     said = capsys.readouterr()
     first = said.out.splitlines()[0]
     assert first.startswith("benchmarks/giving-in/benchmark.yaml:9: m01: one-behaviour: the")
-    assert first.endswith(f"({Rule.ONE_BEHAVIOUR.mend})")
+    assert first.endswith(f"({Rule.ONE_BEHAVIOUR.remedy})")
     assert said.err == "3 found in 1 benchmark\n"
     assert linted(place, "--strict", "giving-in") == 1
 

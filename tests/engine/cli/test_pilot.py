@@ -156,7 +156,7 @@ def test_each_thing_that_stands_against_a_metric_is_said_with_its_count(
     found = doubts(outcome(1, **changed), outcome(2), outcome(3))
     assert found.keys() == {kind}
     assert found[kind].says == says
-    assert found[kind].mend
+    assert found[kind].remedy
     rare = doubts(outcome(1, **changed), *(outcome(number) for number in range(2, 9)))
     assert not rare
 

@@ -350,7 +350,7 @@ def test_what_is_being_said_is_seen_while_it_is_said(place: Workplace) -> None:
     place.server.settings = Settings(tokens_per_second=400)
 
     async def look(scene: Scene) -> None:
-        await scene.until(lambda: any(scene.pipeline.live.said().values()))
+        await scene.until(lambda: any(scene.pipeline.live.characters_spoken().values()))
 
     run_with(place, agent("one"), meanwhile=look)
     assert all_done(place)

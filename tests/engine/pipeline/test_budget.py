@@ -283,7 +283,7 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
     questions: list[float] = []
 
     async def yes() -> bool:
-        budget.refute()
+        budget.use_measured_costs()
         questions.append(budget.more_usd)
         budget.agree(budget.more_usd)
         return True

@@ -33,7 +33,7 @@ def act(place: Place, action: str, *ids: str, person: str = "ann", **more: Any) 
 
     async def done(pipeline: Pipeline) -> str:
         words = await review_benchmark(pipeline, asked)
-        await write_files(pipeline.bench(load_definition(place.benchmark)))
+        await write_files(pipeline.context_of(load_definition(place.benchmark)))
         return words
 
     with open_store(place.root / "crosswind.db") as store:

@@ -40,59 +40,59 @@ def test_no_way_from_a_host_that_worked_means_no_network_for_all_but_this_machin
     fake_time: FakeTime, cause: Cause | Fault
 ) -> None:
     known, _ = reach(fake_time)
-    known.worked(ONE)
+    known.mark_reached(ONE)
     fake_time.seconds += 1
     known.failed(ONE, cause)
-    assert known.trouble(ONE) is None
+    assert known.waiting_reason(ONE) is None
     known.failed(ONE, cause)
-    assert known.trouble(ONE) == known.trouble(TWO) == DOWN
-    assert known.trouble(HERE) is None
+    assert known.waiting_reason(ONE) == known.waiting_reason(TWO) == DOWN
+    assert known.waiting_reason(HERE) is None
 
 
 def test_a_host_that_nobody_knows_is_a_wrong_name_and_no_lost_network(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
     for strikes in (1, 2, 3, 4):
         assert known.failed(ONE, Fault.UNKNOWN_HOST) == strikes
-    assert known.trouble(ONE) is None
+    assert known.waiting_reason(ONE) is None
     assert not known.has_worked(ONE)
 
 
 def test_while_another_host_works_the_network_is_not_down(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
-    known.worked(ONE)
+    known.mark_reached(ONE)
     fake_time.seconds += 1
     for _ in range(3):
         known.failed(ONE, Fault.NETWORK)
         fake_time.seconds += 1
-        known.worked(TWO)
-    assert known.trouble(TWO) is None
-    assert known.trouble(ONE) == "one.example does not answer, probing"
+        known.mark_reached(TWO)
+    assert known.waiting_reason(TWO) is None
+    assert known.waiting_reason(ONE) == "one.example does not answer, probing"
 
 
 def test_a_model_on_this_machine_says_nothing_of_the_network(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
-    known.worked(ONE)
+    known.mark_reached(ONE)
     for _ in range(3):
         fake_time.seconds += 1
         known.failed(ONE, Fault.NETWORK)
         fake_time.seconds += 1
-        known.worked(HERE)
-    assert known.trouble(ONE) == known.trouble(TWO) == DOWN
-    assert known.trouble(HERE) is None
+        known.mark_reached(HERE)
+    assert known.waiting_reason(ONE) == known.waiting_reason(TWO) == DOWN
+    assert known.waiting_reason(HERE) is None
 
 
 def test_a_server_that_was_there_and_refuses_is_waited_for_alone(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
-    known.worked(HERE)
+    known.mark_reached(HERE)
     for _ in range(3):
         known.failed(HERE, Fault.NO_CONNECTION)
-    assert known.trouble(HERE) == "127.0.0.1 does not answer, probing"
-    assert known.trouble(ONE) is None
+    assert known.waiting_reason(HERE) == "127.0.0.1 does not answer, probing"
+    assert known.waiting_reason(ONE) is None
 
 
 def test_one_caller_knocks_for_all_who_wait_ever_more_slowly(fake_time: FakeTime) -> None:
     known, knocking = reach(fake_time, False, False, False, False, False, True)
-    known.worked(ONE)
+    known.mark_reached(ONE)
     for _ in range(2):
         known.failed(ONE, Fault.NETWORK)
 
@@ -103,12 +103,12 @@ def test_one_caller_knocks_for_all_who_wait_ever_more_slowly(fake_time: FakeTime
     assert asyncio.run(run()) == [True, True, True]
     assert knocking.knocked == ["one.example"] * 6
     assert fake_time.slept == [1, 2, 4, 8, 15, 15]
-    assert known.trouble(TWO) is None
+    assert known.waiting_reason(TWO) is None
 
 
 def test_another_takes_over_where_the_one_who_knocks_is_cancelled(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time, False, False, True)
-    known.worked(ONE)
+    known.mark_reached(ONE)
     for _ in range(2):
         known.failed(ONE, Fault.NETWORK)
 
@@ -123,7 +123,7 @@ def test_another_takes_over_where_the_one_who_knocks_is_cancelled(fake_time: Fak
 
 def test_waiting_has_an_end(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time, *[False] * 10)
-    known.worked(ONE)
+    known.mark_reached(ONE)
     for _ in range(2):
         known.failed(ONE, Fault.NETWORK)
     assert not asyncio.run(known.wait(ONE, longest_s=20))

@@ -304,8 +304,8 @@ def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_onc
     begun, ready, both = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     class EndingAtOnce(Pipeline):
-        async def work(self, order: Order) -> RunResult:
-            result = await super().work(order)
+        async def run_order(self, order: Order) -> RunResult:
+            result = await super().run_order(order)
             await begun.wait()
             ready.set()
             await both.wait()

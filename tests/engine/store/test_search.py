@@ -49,12 +49,12 @@ def test_only_what_was_taken_in_is_found_and_the_index_says_how_far_that_is(
 ) -> None:
     play(store, messages=["first words", "reply"])
     index.extend()
-    through = index.through
+    through = index.indexed_through
     play(store, key(sample=1), messages=["first things", "reply"])
-    assert index.through == through
+    assert index.indexed_through == through
     assert len(index.search("first")) == 1
     assert index.extend() == 2
-    assert index.through > through
+    assert index.indexed_through > through
     assert len(index.search("first")) == 2
     assert index.extend() == 0
 
@@ -78,7 +78,7 @@ def test_a_search_waits_for_nobody_who_is_indexing(store: Store, index: Search) 
         extending = threading.Thread(target=index.extend)
         extending.start()
         assert [hit.key.sample for hit in index.search("words")] == [0]
-        assert index.through > 0
+        assert index.indexed_through > 0
         assert extending.is_alive()
         somebody.rollback()
         extending.join()
@@ -181,7 +181,7 @@ def test_an_index_that_is_missing_or_damaged_is_made_anew(store: Store) -> None:
     ):
         spoil()
         with closing(open_search(store.path)) as index:
-            assert index.through == 0
+            assert index.indexed_through == 0
             index.extend()
             assert len(index.search("words")) == 1
 
@@ -195,7 +195,7 @@ def test_an_index_of_another_store_or_version_is_made_anew(tmp_path: Path) -> No
                 index.extend()
     (tmp_path / "a" / "search.db").replace(tmp_path / "b" / "search.db")
     with closing(open_search(tmp_path / "b" / "crosswind.db")) as index:
-        assert index.through == 0
+        assert index.indexed_through == 0
     with closing(sqlite3.connect(tmp_path / "b" / "search.db")) as connection:
         connection.execute("UPDATE progress SET made_from = '0 older'")
         connection.commit()
@@ -207,9 +207,9 @@ def test_an_index_is_kept_from_one_time_to_the_next(store: Store) -> None:
     play(store)
     with closing(open_search(store.path)) as first:
         first.extend()
-        through = first.through
+        through = first.indexed_through
     with closing(open_search(store.path)) as second:
-        assert second.through == through > 0
+        assert second.indexed_through == through > 0
     assert stat.S_IMODE(store.path.with_name("search.db").stat().st_mode) == 0o600
 
 
