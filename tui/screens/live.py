@@ -120,8 +120,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def hint(self, action: str) -> str | None:
         state = self._state
         match action:
-            # while the run goes on there is something to speak of in a moment: the footer, where
-            # keys are looked for, does not lose and find them again with each silence
+            # while the run is on, a message may begin at any moment: the keys stay in the footer,
+            # where users look for them
             case "open" | "next_conversation" | "previous_conversation" | "wall":
                 return None if state.is_spoken or (action == "open" and state.subject) else ""
             case "pin":
@@ -151,14 +151,14 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
         width, height = self.size
         self._header.show(*state.header(width, moment.at))
-        # the header goes on: it says how far behind the rest is
+        # the header keeps moving: it says how far behind the rest is
         if state.missed is not None:
             return
         feed = state.other_feed()
         if feed is not None:
             self._table.replace(feed)
         asks = state.asks(width)
-        # a class, as what is set by hand would win over what a tiny terminal has no room for
+        # a class: styles set directly would override the layout of a tiny terminal
         self._asks.set_class(not asks, "-nothing")
         self._asks.show(asks)
         self._strip.show(state.stages())
@@ -175,7 +175,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._draw_verdicts()
 
     def _read_scores(self, info: BenchmarkInfo) -> None:
-        """Where it is time to, beside the screen's loop."""
+        """Read the scores off the event loop, if due."""
         scores, seconds = self._state.scores, self._state.seconds
         if self.watched.described and self.is_mounted and scores.due(info.name, seconds):
             begin(self, partial(scores.read, info.name, seconds), "scores")
@@ -258,7 +258,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self.shell.engine.ask(Request(Command.UNPARK, target=target))
 
     def action_again(self) -> None:
-        """What failed of what the cursor is on: a target, or a conversation."""
+        """Retry what failed of the target or conversation under the cursor."""
         target = self._target_in_focus
         if target is not None:
             if self._state.failed_of(target):
@@ -278,7 +278,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _target_in_focus(self) -> str | None:
-        """The id of the target that the cursor is on, where the focus is on targets."""
+        """The id of the target under the cursor, if the targets have the focus."""
         place = self._targets.cursor if self._targets.has_focus else None
         return None if place is None else self._state.target_ids[place]
 

@@ -1,5 +1,4 @@
-"""What failed, grouped by kind, with what to do about each kind; failures are tried again from
-here."""
+"""The failures, grouped by kind with a remedy for each; failed work is retried from here."""
 
 from __future__ import annotations
 
@@ -33,19 +32,19 @@ from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
 
 FOLDED_FROM: Final = 12
-"""Rows from which on the groups are folded at first."""
+"""With this many rows or more, groups are folded at first."""
 MOST: Final = 4
-"""Targets that a group names, those with the most of its rows; and reasons."""
+"""The most targets that a group names, those with the most rows first; and the most reasons."""
 _NAME_CELLS: Final = 40
 _PLACE_CELLS: Final = 14
-"""Of a row's id and of its benchmark, at most."""
+"""The most cells of a row's id and of its benchmark."""
 _PLAYED: Final = frozenset({Stage.SIMULATE, Stage.EVALUATE})
 ANSWERED: Final = "answer"
 UnitKey = tuple[str, Stage, str]
 
 
 class ProblemsScreen(WatchingScreen, inherit_bindings=False):
-    """Reads the failed rows away from the loop, and again when a fact says that they changed."""
+    """The failures, read off the event loop, and again when a fact says that they changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("a", "again", "try again", "try again what is under the cursor, or all that is marked"),
@@ -61,17 +60,17 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._failed: dict[UnitKey, StateRow] = {}
         self._groups: dict[KnownFailure, Sequence[StateRow]] = {}
         self._open: set[KnownFailure] | None = None
-        """Groups whose rows are shown; None until there were any."""
+        """Unfolded groups; None until there were any rows."""
         self._parked: dict[str, str] = {}
         self._stale = True
         self._reading = False
         self._loaded = False
         self._attempts: Sequence[AttemptRow] | None = None
-        """How the calls went of the row that the cursor is on; None while that is read."""
+        """The calls of the row under the cursor; None while they are read."""
         self._attempts_of: int | None = None
-        """Which failure they are of."""
+        """The failure that the attempts belong to."""
         self._fault: str | None = None
-        """Why the store could not be read."""
+        """The reason why the store could not be read."""
 
     @property
     def subject(self) -> Subject | None:
@@ -242,7 +241,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         return [Passage("none", "", "Nothing has failed. When something does, it is here.")]
 
     def _chosen(self) -> Sequence[StateRow]:
-        """What is marked; else what the cursor is on, a group being all of its rows."""
+        """The marked rows, else those under the cursor; a group stands for all of its rows."""
         if self._list.marked:
             return [unit for key, unit in self._failed.items() if key in self._list.marked]
         cursor = self._list.cursor
@@ -282,7 +281,7 @@ def _parked_entry(target: str, why: str) -> Entry:
 def _group_entry(
     ailment: KnownFailure, units: Sequence[StateRow], marked: int, *, opened: bool
 ) -> Entry:
-    """`marked` of its rows are, and not seen to be."""
+    """The entry of a group, of which `marked` rows are marked and hidden."""
     left = [
         Piece("▾ " if opened else "▸ ", Ink.ACCENT),
         Piece(f"{len(units):,} ", Ink.BAD),
@@ -295,7 +294,7 @@ def _group_entry(
 
 
 def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
-    """Each with its benchmark where there are several, as they may have the same ids."""
+    """The rows' entries, with their benchmark if there are several, as ids may repeat."""
     names = [one_line(unit.unit) for unit in units]
     places = [one_line(unit.benchmark) for unit in units]
     several = len(set(places)) > 1
@@ -315,7 +314,7 @@ def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
 
 
 def _group_blocks(ailment: KnownFailure, units: Sequence[StateRow]) -> list[Block]:
-    """What to do about it, and its messages, the most frequent first."""
+    """The remedy of a group, and its messages, the most frequent first."""
     reasons = Counter(display_text(unit.reason or "") or "no reason was kept" for unit in units)
     told: list[Block] = [
         Passage(("why", place), "" if place else "because", f"{number:,}× {reason}", close=True)
@@ -339,7 +338,7 @@ def _unit_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[
 
 
 def _calls(attempts: Sequence[AttemptRow] | None) -> list[Block]:
-    """How the last ones went, the newest first; None where that is being read."""
+    """The last calls, the newest first; None while they are read."""
     if attempts is None:
         return []
     if not attempts:

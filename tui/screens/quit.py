@@ -1,4 +1,4 @@
-"""Asks what is to become of the run, before the app is left or when it is to be stopped."""
+"""Dialogs that ask what should happen to the run, on leaving or stopping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tui.widgets.lines import ChoiceList, Lines
 
 
 class LeaveOption(NamedTuple):
-    """One way to leave: the key for it, and what becomes of the run."""
+    """One way to leave: its key, and what happens to the run."""
 
     key: str
     meaning: str
@@ -34,11 +34,11 @@ _OFFERS: Final = {
 }
 _STOPPING: Final = frozenset({QuitChoice.AFTER_SPOKEN, QuitChoice.NOW})
 WORDS: Final = {"stop": QuitChoice.AFTER_SPOKEN, "stop now": QuitChoice.NOW}
-"""What stops a run that somebody else started, when it is typed."""
+"""The words that stop a run started elsewhere, when typed."""
 
 
 class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
-    """Ends with the decision. A run that somebody else started can only be left running."""
+    """Returns the decision. A run started elsewhere can only be left running."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,7 +57,7 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
         self._choices = [choice for choice in QuitChoice if self.offers(choice)]
 
     def offers(self, choice: QuitChoice) -> bool:
-        """Whether this choice is offered: only whoever started a run stops it with one key."""
+        """Whether this choice is offered: only a run started here can be stopped with one key."""
         return self._own or choice not in _STOPPING
 
     def compose(self) -> ComposeResult:
@@ -98,7 +98,7 @@ class StopScreen(QuitScreen, inherit_bindings=False):
 
 
 class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
-    """Ends with how to stop a run that somebody else started, for which a word must be typed."""
+    """Returns how to stop a run started elsewhere, for which a word must be typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 

@@ -1,5 +1,5 @@
-"""Judging conversations again: by whom and at what price, then old and new verdicts side by
-side."""
+"""Judge conversations again: choose the judge and see the price, then compare old and new
+verdicts."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from tui.widgets.side_by_side import SideBySide
 from tui.widgets.table import Headings, WideTable
 
 AGAIN_AFTER: Final = 0.5
-"""Seconds between two looks while verdicts come."""
+"""Seconds between two queries while verdicts arrive."""
 _WIDTH: Final = (20, 48)
 _UNSORTED: Final = "-"
 _OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 
 
 class _Pair(NamedTuple):
-    """The newest usable verdict before, and the newest since; and what counts, whoever gave it."""
+    """The newest usable verdicts before and since, and what counts, by any judge."""
 
     old: Verdict | None
     new: Verdict | None
     counted: bool | None
-    """What counted before."""
+    """The outcome that counted before."""
     counts: bool | None
-    """What counts now."""
+    """The outcome that counts now."""
     votes: frozenset[int]
-    """Seqs of the verdicts that count now."""
+    """The seqs of the verdicts that count now."""
 
     @property
     def changed(self) -> bool:
@@ -66,12 +66,12 @@ class _Pair(NamedTuple):
 
     @property
     def counts_otherwise(self) -> bool:
-        """Whether something else counts now than before."""
+        """Whether the outcome that counts has changed."""
         return self.new is not None and self.counts is not self.counted
 
 
 class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
-    """It can be left at any time: the verdicts still come, and stay in the store."""
+    """Old and new verdicts side by side. Leaving the screen does not stop the judging."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "sort", "sort", "show changed verdicts first, or the order they had"),
@@ -79,7 +79,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     ]
 
     def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:
-        """Verdicts that are in the store now are old, later ones are new. Raises `StoreError`."""
+        """Verdicts in the store at this time are old, later ones new. Raises `StoreError`."""
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
@@ -90,28 +90,28 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._after = shell.watch.reader.last_seq()
         takes = Browser(shell.watch.reader).takes_that_count(subjects)
         self._subjects = {takes[each]: each for each in subjects if each in takes}
-        """By the take that is judged."""
+        """The subjects, by the take that is judged."""
         self._targets = sorted({one_line(each.key.target_id) for each in self._subjects.values()})
         self._id_width = _WIDTH[1]
         self._pairs: dict[int, _Pair] = {}
-        """Of those that were judged since."""
+        """The pairs of takes judged since."""
         self._failed: dict[WorkRow, str] = {}
-        """Why one could not be judged."""
+        """Why takes could not be judged."""
         self._looked_through = self._after
         self._stale = False
         self._looking = False
         self._looked_at = float("-inf")
         self._changed_first = False
         self._missed: UnseenCounts | None = None
-        """None while the display moves."""
+        """Counts what arrived since the display was frozen; None while it is not."""
         self._fault: str | None = None
-        """Why the store could not be read."""
+        """The reason why the store could not be read."""
         self._refusal: str | None = None
-        """Why the engine does not do it."""
+        """The engine's reason for refusing."""
         self._accepted = False
-        """Whether the engine was asked and does it."""
+        """Whether the engine has accepted the request."""
         self._gone = False
-        """Whether the engine has ended, with some of it undone."""
+        """Whether the engine ended before finishing the request."""
 
     @property
     def subject(self) -> Subject | None:
@@ -164,7 +164,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                 self._table.renew_all()
 
     def answered(self, answer: Response) -> None:
-        """What the engine says to the request."""
+        """Handle the engine's answer to the request."""
         self._accepted = answer.accepted
         if answer.accepted:
             self.shell.tell(answer.text)
@@ -342,7 +342,7 @@ _NOTHING: Final = (
 
 
 def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Pair:
-    """Of the same judge and pass where it judged before, for like is compared with like."""
+    """The pair by the same judge and pass, if there is one: like is compared with like."""
     counted = what_counts([each for each in verdicts if each.seq <= after], jury)
     votes = frozenset(each.seq for each in counting_votes(verdicts, jury))
     new = next((each for each in reversed(verdicts) if each.seq > after), None)
@@ -367,7 +367,7 @@ def _side(pair: _Pair, name: str) -> list[Block]:
 
 
 def _beside(block: Block, place: int) -> Block:
-    """With a key that the other side has too, so that matching parts stand side by side."""
+    """A block with the same key on both sides, so that matching parts stand side by side."""
     if isinstance(block, Rule):
         return Passage("verdict", "verdict", block.title, Ink.MUTED, block.ink, close=True)
     return replace(block, key=(block.label, place))
@@ -377,16 +377,16 @@ FREE: Final = "free: only scripted models are called"
 
 
 class JudgeCandidate(NamedTuple):
-    """Somebody who can be asked to judge."""
+    """A judge who can be asked."""
 
     name: str | None
-    """None for those whose verdicts count anyway."""
+    """The judge's name; None for the judges whose verdicts count."""
     words: str
     note: str
 
 
 class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
-    """Ends with what is to be asked of the engine, or nothing."""
+    """Returns the request to the engine, or None."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
@@ -402,11 +402,11 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._list = ChoiceList(list(map(_line, self._candidates)), id="found")
         self._note = DialogFooter()
         self._prices: dict[str | None, Line] = {}
-        """What is said of each; what it costs, or why it cannot be done."""
+        """The text for each candidate: the price, or why it cannot be asked."""
         self._chosen: JudgeCandidate | None = None
-        """Who was chosen while the price was not known yet."""
+        """The candidate chosen before the price was known."""
         self._quotes: dict[str | None, PriceRange | None] = {}
-        """Of those that can be asked."""
+        """The quotes of candidates that can be asked."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -440,7 +440,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
 
     @property
     def _does(self) -> str:
-        """What is done when that is agreed to."""
+        """What happens on agreement."""
         deed = "judges" if self._command is Command.EVALUATE else "plays and judges"
         return f"{deed} {'it' if len(self._rows) == 1 else f'{len(self._rows):,}'}"
 
@@ -503,7 +503,7 @@ def _line(candidate: JudgeCandidate) -> Line:
 
 
 def judge_again(shell: Shell, subjects: Sequence[Subject]) -> None:
-    """Ask by whom; then show the old verdicts and the new ones as they come."""
+    """Ask for the judge; then show old and new verdicts as they arrive."""
 
     def decided(request: Request | None) -> None:
         if request is None:
@@ -520,7 +520,7 @@ def judge_again(shell: Shell, subjects: Sequence[Subject]) -> None:
 
 
 def play_again(shell: Shell, subjects: Sequence[Subject]) -> None:
-    """Ask whether to; the playings that are there stay."""
+    """Ask whether to play again. Existing takes are kept."""
 
     def decided(request: Request | None) -> None:
         if request is not None:

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
 AGAIN_AFTER: Final = 5.0
-"""Seconds at least between two sums while verdicts come."""
+"""The least number of seconds between two computations while verdicts arrive."""
 SHARE: Final = 4.0
-"""A sum that took a second is not made again for so many."""
+"""The least wait, as a multiple of the last computation's duration."""
 SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION, LABELS = SECTIONS = (
     "findings",
     "target",
@@ -63,7 +63,7 @@ SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION, LABELS = SE
 
 
 class ResultsScreen(WatchingScreen, inherit_bindings=False):
-    """Adds up away from the loop, and only while it is seen."""
+    """The results, computed off the event loop and only while visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("right_curly_bracket", "section(1)", "section", "the next section"),
@@ -85,15 +85,15 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._heat = HeatMap(id="heat")
         self._told = OneLine(id="told")
         self._name: str | None = None
-        """Of the benchmark that is shown; `ALL` for all of them together."""
+        """The name of the shown benchmark; `ALL` for all together."""
         self._before: str | None = None
-        """The benchmark that was shown before they were."""
+        """The benchmark shown before all were."""
         self._section = SAYS
         self._reports: dict[str, Report] = {}
         self._made: dict[str, float] = {}
-        """By benchmark: when what is shown was asked for."""
+        """By benchmark: when its shown results were requested."""
         self._changed: set[str] = set()
-        """Benchmarks of which something was judged since."""
+        """Benchmarks with new verdicts since."""
         self._asked_at = float("-inf")
         self._took = 0.0
         self._reading: str | None = None
@@ -101,9 +101,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._moment: Instant | None = None
         self._at_work = False
         self._could_be_put_together = False
-        """As the keys that are shown have it."""
+        """Whether the shown keys offer to combine benchmarks."""
         self._plots = False
-        """Whether what draws plots was asked for."""
+        """Whether loading the plotting library was requested."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -131,7 +131,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._show()
 
     def _first(self, remembered: str | None) -> str | None:
-        """The benchmark looked at last, unless it has no verdict and another one is being run."""
+        """The benchmark shown last, unless it has no verdict and another one is running."""
         progress = self.watched.progress
         at_work = progress.benchmark if self.shell.engine.at_work else None
         if remembered not in self._names:
@@ -170,7 +170,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if not self.is_running:
             return
         if self._name is None and self._names:
-            # not before: only now is it known what is worked on
+            # not before: only now is it known which benchmark is in progress
             self._name = self._first(self.shell.preferences.choices.benchmark)
             self._show()
         if self._name not in self._names and (self._name != ALL or not self._several):
@@ -197,7 +197,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._choose_benchmark()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One benchmark has nothing to be put together with."""
+        """Disable combining benchmarks if there is only one."""
         return action != "overall" or self._several
 
     def action_overall(self) -> None:
@@ -223,7 +223,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return
         line = self._line_of(behind._replace(failed=True))
         try:
-            # at once, so that the next key is for what is opened
+            # at once, so that the next key goes to the opened screen
             any_failed = Browser(self.watched.reader).finds_any(parse(line))
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
@@ -252,7 +252,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._open(behind)
 
     def _open_confusion(self, behind: Confusion) -> None:
-        """The conversation, at the reply that whoever calls it present has marked."""
+        """Open the conversation at the reply marked by whoever calls the behaviour present."""
         if self._report is None:
             return
         benchmark, key = self._report.analysis.benchmark, ConversationKey.parse(behind.conv_id)
@@ -287,7 +287,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _behind(self) -> VerdictScope | None:
-        """The verdicts behind what the cursor of the pane with the focus is on."""
+        """The verdicts behind the cursor of the focused pane."""
         report, pane = self._report, self.focused
         if report is None:
             return None
@@ -326,7 +326,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self.shell.navigator.open_verdicts(self._line_of(behind))
 
     def _line_of(self, behind: VerdictScope) -> str:
-        """The filter that finds these verdicts; everything while nothing was added up."""
+        """The filter line for these verdicts; empty before results are computed."""
         report = self._report
         if report is None:
             return ""
@@ -337,7 +337,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _sections(self) -> list[str]:
-        """What is said stands beside the others where there is room."""
+        """The sections; the findings stand beside the others if there is room."""
         says_beside = self.app.size.width >= WIDE
         known = SECTIONS if self._name != ALL else _OF_ALL
         report = self._report
@@ -479,18 +479,18 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
 
 def _scope(key: Hashable | None) -> VerdictScope | None:
-    """What a row of a sheet leads to: a target's own verdicts, or those that it names."""
+    """The verdicts that a row leads to: those of a target, or those it names."""
     if isinstance(key, str):
         return VerdictScope((key,))
     return key if isinstance(key, VerdictScope) else None
 
 
 _OF_ALL: Final = (SAYS, TARGET, METRICS, PAIRS)
-"""Sections that all benchmarks together have."""
+"""The sections for all benchmarks together."""
 _WRITTEN: Final = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
-"""Stages whose rows say what there is to score."""
+"""Stages whose rows determine what there is to score."""
 _ROOM_FOR_TWO_ENDS: Final = 40
-"""Cells of the header below which it has only a left end."""
+"""Below this many cells, the header has only a left end."""
 _NONE: Final = (
     "There is no benchmark in this workspace yet.",
     "1 leads to the benchmarks, where o makes one.",

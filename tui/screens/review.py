@@ -1,4 +1,4 @@
-"""A person approves, rejects or changes what a model wrote, before a conversation is paid for."""
+"""Review: approve, reject or change what a model wrote, before conversations cost money."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from engine.pipeline.reviews import ReviewEntry, ReviewPage
 
 READ_AGAIN_SECONDS: Final = 2.0
-"""At least, between two looks at what others did meanwhile."""
+"""The least number of seconds between two checks for reviews by others."""
 _LONGEST_REASON: Final = 1_000
 
 
 class ReviewScreen(WatchingScreen, inherit_bindings=False):
-    """Reads everything away from the loop, and anew when something was written."""
+    """The review queue, read off the event loop, and again when something was written."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("a", "approve", "approve", "approve it: conversations are played from it"),
@@ -80,14 +80,14 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self._loaded = False
         self._reading = False
         self._written: tuple[object, ...] = ()
-        """Which version was read."""
+        """The version that was read."""
         self._read_at = float("-inf")
         self._last_in: str | None = None
-        """The benchmark in which something was done last."""
+        """The benchmark of the last action."""
         self._shown: tuple[QueueKey, str] | None = None
         self._acting = asyncio.Lock()
         self._unwritten: set[str] = set()
-        """Benchmarks of which not all files have what was done here."""
+        """Benchmarks whose files lack some of the actions taken here."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -106,7 +106,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self._write_files()
 
     def _write_files(self) -> None:
-        """All of them, which takes longer the more there is."""
+        """Write all files, which takes longer the more there are."""
         source, names = self._source, sorted(self._unwritten)
         self._unwritten.clear()
         if source is not None:
@@ -138,7 +138,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                 return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """What is reviewed is no fact of a run: it is looked for in the store."""
+        """Ignore facts: reviews are not part of a run, and are read from the store."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board
@@ -188,7 +188,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self.app.push_screen(ReasonScreen(*_NOTE.asked(entry.id)), noted)
 
     async def _generate(self, benchmark: str, entry: ReviewEntry, note: str) -> None:
-        """What it costs is asked before, as for any run; it shows when it is there."""
+        """Have an entry generated again, after asking about its price, as for any run."""
         if self._source is None:
             return
         self._last_in = benchmark
@@ -226,10 +226,10 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
     def _begin(
         self, action: ReviewAction, page: ReviewPage, entry: ReviewEntry, reason: str = ""
     ) -> None:
-        """The cursor is on the next one before it is done."""
+        """Begin an action; the cursor moves on before it is done."""
         self._review.under_way.add(QueueKey(page.benchmark, entry.id))
         self._show()
-        # by the app, which stays when this screen goes
+        # by the app, which stays when this screen closes
         work = partial(self._act, page.benchmark, action, (entry,), reason)
         begin(self.app, work, "review")
 
@@ -262,7 +262,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                     self._go_to_changed(benchmark, before)
 
     def _go_to_changed(self, benchmark: str, before: Mapping[str, object]) -> None:
-        """To the first row that is not as it was."""
+        """Move to the first row that has changed."""
         now = self._review.standing(benchmark)
         changed = (QueueKey(benchmark, name) for name in now if now[name] != before.get(name))
         if any(map(self._list.go_to, changed)):
@@ -289,8 +289,8 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
     async def _edited(
         self, source: ReviewSource, page: ReviewPage, entry: ReviewEntry, path: Path, before: str
     ) -> str | None:
-        """What was done; None where the person leaves it as it was. What cannot be taken is
-        offered again as they wrote it."""
+        """Edit an entry. Returns what was done; None if the user left it unchanged. Rejected text
+        is offered again as they wrote it."""
         while True:
             await show_file(self.app, path, editor(os.environ))
             text = await asyncio.to_thread(path.read_text, "utf-8", "replace")
@@ -393,8 +393,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
 
 def _is_begun(path: Path, text: str) -> bool:
-    """Whether something else than this stands there from an edit that did not come to its end.
-    Raises `OSError`."""
+    """Whether an unfinished edit left another text than this. Raises `OSError`."""
     try:
         return path.read_text("utf-8", "replace") != text
     except FileNotFoundError:
@@ -426,7 +425,7 @@ def _row(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
 
 
 class _Question(NamedTuple):
-    """What a person is asked for before something is done with a row."""
+    """A question asked before an action on a row."""
 
     question: str
     example: str
@@ -446,7 +445,7 @@ _NOTE: Final = _Question(
 
 
 class ReasonScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with some words, or nothing."""
+    """Returns the reason, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 

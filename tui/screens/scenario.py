@@ -1,4 +1,4 @@
-"""One scenario across everything that it was played with: targets, samples and its variants."""
+"""One scenario with all its targets, samples and variants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tui.widgets.transcript import TranscriptView
 
 
 class ScenarioScreen(WatchingScreen, inherit_bindings=False):
-    """Draws what the store has of a base scenario and of all its variants."""
+    """Shows a base scenario and all of its variants from the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("C", "compare", "compare", "read it side by side with another"),
@@ -47,7 +47,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         *,
         cursor: ConversationKey | None = None,
     ) -> None:
-        """The cursor begins on `cursor`, or on what there is of the scenario first."""
+        """The cursor starts on `cursor`, or on the first conversation of the scenario."""
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
@@ -60,7 +60,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._begin_at = cursor
         self._begun = False
         self._detailed: GridCell | None = None
-        """The cell that what stands below the grid is of."""
+        """The cell described below the grid."""
         self._metric: Metric | None = None
         self._scenarios: Sequence[Scenario] = ()
         self._targets: Sequence[str] = ()
@@ -267,7 +267,7 @@ def _variant(scenario: Scenario) -> str:
 
 
 def _setup(scenario: Scenario) -> list[Block]:
-    """Who the user plays and what they do, so that variants can be told apart."""
+    """The user's role and actions, which tell variants apart."""
     who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
     parts = [
         ("who", who),

@@ -1,4 +1,4 @@
-"""Finds words in everything that was ever said, and leads to the message."""
+"""Search all messages for words, and open the message found."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from tui.widgets.transcript import TranscriptView
 
 PAGE: Final = 50
 PAUSE: Final = 0.15
-"""Seconds without a key after which what is typed is looked for."""
+"""Seconds without a key press after which the search starts."""
 BEFORE: Final = 12
-"""Characters that are shown before what was found."""
+"""The number of characters shown before a match."""
 _SPEAKERS: Final = {"by:user": Speaker.USER, "by:target": Speaker.TARGET}
 _HELP: Final = 'words, "a phrase", begin*, by:user or by:target, in:benchmark'
 
 
 class SearchQuery(NamedTuple):
-    """What a line asks for; None where it does not say by whom or where."""
+    """The query of a line; speaker and scope are None if not given."""
 
     words: str
     speaker: Speaker | None
@@ -52,7 +52,7 @@ class SearchQuery(NamedTuple):
 
 
 def asked(typed: str) -> SearchQuery:
-    """`by:` and `in:` are about where, everything else is what was said."""
+    """Parse a line: `by:` and `in:` limit the search, everything else is searched for."""
     speaker, benchmark, words = None, None, []
     for word in typed.split(" "):
         if word.lower() in _SPEAKERS:
@@ -65,7 +65,7 @@ def asked(typed: str) -> SearchQuery:
 
 
 class SearchScreen(WatchingScreen, inherit_bindings=False):
-    """The index is updated in the background; what it holds already can be found at once."""
+    """The search screen. Its index is updated in the background, and can be searched at once."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -86,13 +86,13 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         self._search: Search | None = None
         self._hits: Sequence[Hit] = ()
         self._previewed: Hit | None = None
-        """The one whose transcript stands below the list."""
+        """The match whose transcript is shown below the list."""
         self._asked = SearchQuery("", None, None)
         self._limit = PAGE
         self._searched = False
         self._searching = False
         self._indexed: int | None = 0
-        """So many percent can be found; None when all can be."""
+        """The percentage indexed so far; None when complete."""
         self._fault: str | None = None
 
     @property
@@ -125,13 +125,13 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         begin(self, self._open, "index")
 
     def on_unmount(self) -> None:
-        """Closing waits for what is being asked, which ends at once."""
+        """Interrupt the current query, then close the index on a thread."""
         if self._search is not None:
             self._search.interrupt()
             asyncio.get_running_loop().run_in_executor(None, _put_away, self._search)
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """What was said while one searches is found the next time."""
+        """Ignore new messages: the next search finds them."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment
@@ -180,7 +180,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         return next((hit for hit in self._hits if hit.seq == cursor), None)
 
     async def _open(self) -> None:
-        """Open the index, and bring it up to date while one types."""
+        """Open the index, and update it while the user types."""
         try:
             search = await asyncio.to_thread(open_search, self.watched.reader.path)
             self._search = search
@@ -261,7 +261,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         return f"{plural(len(self._hits), 'message')}{more}, the newest first{leads}", Ink.GOOD
 
     def _draw_detail(self) -> None:
-        """The transcript around what was found; before anything is typed, what can be found."""
+        """Show the transcript around the match; before anything is typed, what can be found."""
         hit = self._hit
         self._where.set_class(hit is None, "-nothing")
         if hit is None:
@@ -295,13 +295,13 @@ def _put_away(search: Search) -> None:
 
 
 def _let_go(extending: asyncio.Task[int]) -> None:
-    """Where the screen has gone meanwhile, nobody else asks how it ended."""
+    """Retrieve an abandoned task's exception, as the screen that would check it is gone."""
     if not extending.cancelled():
         extending.exception()
 
 
 def _needle(hit: Hit) -> str:
-    """The words that were found, to be marked in the transcript."""
+    """The matched words, to be marked in the transcript."""
     return hit.snippet[slice(*hit.spans[0])] if hit.spans else ""
 
 
@@ -310,7 +310,7 @@ _PLACE_WIDTH: Final = 14
 
 
 def _entries(hits: Sequence[Hit]) -> list[Entry]:
-    """Each with its benchmark where there are several, as they may have the same ids."""
+    """The matches' entries, with their benchmark if there are several, as ids may repeat."""
     names = [one_line(str(hit.key)) for hit in hits]
     shown = told_apart(tuple(names), _ID_WIDTH)
     width = max(map(cell_len, shown.values()), default=0)
@@ -335,7 +335,7 @@ def _entry(hit: Hit, conv_id: str, place: str) -> Entry:
 
 
 def _snippet(hit: Hit) -> list[Piece]:
-    """The match, marked, with a little text before it; each piece is cleaned separately."""
+    """The marked match with some text before it; each piece is cleaned separately."""
     start = max(hit.spans[0][0] - BEFORE, 0) if hit.spans else 0
     if start:  # at the beginning of a word, where one begins
         start = hit.snippet.find(" ", start, hit.spans[0][0]) + 1 or start
@@ -347,12 +347,12 @@ def _snippet(hit: Hit) -> list[Piece]:
 
 
 def _flat(text: str) -> str:
-    """On one line, with the blanks at its ends kept."""
+    """The text on one line; blanks at its ends are kept."""
     return display_text(text).replace("\n", " ")
 
 
 def _marks(hit: Hit, messages: Sequence[MessageRow]) -> Marks:
-    """What was found, in its message."""
+    """The marks of the matches in the message."""
     for message in messages:
         if (message.turn, message.speaker) == (hit.turn, hit.speaker):
             start = message.text.find(hit.snippet)

@@ -1,4 +1,4 @@
-"""Every verdict: filtered, sorted, marked, and a key away from the conversation behind it."""
+"""The list of all verdicts: filter, sort and mark them, and open the conversations behind them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tui.widgets.transcript import TranscriptView
 
 
 class VerdictsScreen(WatchingScreen, inherit_bindings=False):
-    """Holds a number for each row; finds, sorts and counts away from the loop."""
+    """The verdicts screen: a number per row; queries, sorting and counts off the event loop."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("F", "filter", "filter", "choose which rows to show; it answers while you type"),
@@ -63,7 +63,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     ]
 
     def __init__(self, shell: Shell, typed: str = "") -> None:
-        """`typed` is a filter line to begin with."""
+        """`typed` is the initial filter line."""
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._told = OneLine(id="told")
@@ -73,31 +73,31 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._detail = TranscriptView(follow=False, id="detail")
         self._state = VerdictsState(typed)
         self._keeps_order = not typed
-        """Whether its order is kept for the next visit: not where it was opened on some rows."""
+        """Whether the order is remembered; not if the screen was opened with a filter."""
         self._browser = Browser(shell.watch.reader)
-        """For what is needed at once: a page."""
+        """For quick queries: a page of rows."""
         self._own: Browser | None = None
-        """For what takes longer, by a connection of its own: the watch does not wait for it."""
+        """For slow queries, on a separate connection, so that the watch does not wait."""
         self._among: RowCursor | None = None
-        """The rows paged through while reading, to come back to."""
+        """The rows paged through while reading, to return to."""
         self._begin_at: Subject | None = None
-        """What the cursor was on the last time, until it was put there."""
+        """The remembered cursor position, until the cursor is placed."""
         self._stale_due = True
-        """Whether it is time to find out what is stale."""
+        """Whether stale rows must be determined again."""
         self._from_top = False
-        """Whether the next rows that are found are shown from the first on."""
+        """Whether the next result is shown from its first row."""
         self._detailed: int | None = None
-        """The row that what stands below the table is of."""
+        """The row described below the table."""
         self._metric: Metric | None = None
-        """What the row under the cursor is judged by."""
+        """The metric of the row under the cursor."""
         self._asked_words: Sequence[str] = ()
-        """What there is to say beside the metric of the row under the cursor."""
+        """The text beside the metric of the row under the cursor."""
         self._stars: Sequence[Subject] = ()
-        """As they were drawn last."""
+        """The stars as last drawn."""
         self._read_before: Sequence[TakeRef] = ()
-        """What was read, as it was drawn last."""
+        """The read rows as last drawn."""
         self._goes_on = bool(typed)
-        """Whether the cursor is yet to go to the first that was not read."""
+        """Whether the cursor must still move to the first unread row."""
 
     @property
     def subject(self) -> Subject | None:
@@ -138,8 +138,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._own = None
 
     def on_screen_resume(self) -> None:
-        """Back from reading: the cursor goes to what was read last. Whoever comes from elsewhere
-        finds what was judged meanwhile where it belongs."""
+        """Move the cursor to what was read last, on return from reading. On return from elsewhere,
+        sort in new verdicts."""
         if self._among is not None:
             self._table.go_to(self._among.row)
             self._among = None
@@ -292,7 +292,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     # What is found
 
     def show_only(self, typed: str) -> None:
-        """What a filter line holds that is finished."""
+        """Show the rows of a complete filter line."""
         self._state.typed = typed
         if typed:
             views = self.shell.preferences.views
@@ -308,8 +308,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._find()
 
     def sort_by(self, column: Column, *, stay: bool = False) -> None:
-        """In the column's own order, which `action_reverse` turns round. With `stay`, the row under
-        the cursor stays in sight, wherever it moves to."""
+        """Sort by a column in its own order, which `action_reverse` reverses. With `stay`, the row
+        under the cursor stays visible."""
         self._order(Sorting(column), stay=stay)
 
     def _order(self, sorting: Sorting, *, stay: bool = False) -> None:
@@ -332,12 +332,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._state.mark_stale(found)
         if self._state.asks_for_stale:
             self._find()
-        # the mark may need room
+        # the mark may take up space
         self._table.renew_all()
         self._show_rows()
 
     async def _find_read(self) -> None:
-        """Which rows were read; on a screen opened for some rows the cursor goes on after them."""
+        """Find the rows that were read. With an initial filter, the cursor goes on after them."""
         known = self._read_before = self.shell.preferences.views.read
         try:
             takes = await asyncio.to_thread(self._own_browser().takes_of, known) if known else ()
@@ -380,8 +380,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         await self._find_read()
 
     async def _look(self, after: int) -> None:
-        """Look for new verdicts: rows on the screen are redrawn in place, others wait until they
-        are asked for."""
+        """Query new verdicts: visible rows are redrawn in place; new rows wait for the user."""
         state, browser = self._state, self._own_browser()
         try:
             judged, through = await asyncio.to_thread(browser.judged_since, (), after)
@@ -393,10 +392,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             state.fail(error)
             self._draw_lines()
             return
-        # those that fit the filter no more as well: they are read where they stand
+        # including rows that no longer match the filter, which stay where they are read
         shown = [take for take in judged if self._table.place_of(take) is not None]
         self._renew(state.end_look(fitting, shown, through, total))
-        # into an empty table they come unasked: nothing is read there that they could push away
+        # an empty table is filled unasked: there is nothing to push away
         if state.unseen and not self._table.rows:
             self._find()
         self._draw_lines()
@@ -410,7 +409,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._stale_due |= any(row in self._state.stale for row in rows)
 
     async def _recount(self) -> None:
-        """Count the outcomes of the rows again, after some were judged again."""
+        """Count outcomes again, after rows were judged again."""
         found = self._state.found
         if found is None:
             return
@@ -431,8 +430,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         return self._own
 
     def _chosen(self) -> list[Subject]:
-        """What is marked, in the order of the table where it is in it; else what the cursor is
-        on."""
+        """The marked rows, those in the table in its order; else the row under the cursor."""
         marked = self._table.marked
         if not marked:
             subject = self.subject
@@ -511,7 +509,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_metric()
 
     def _read_detail(self, row: int) -> list[Block]:
-        """What was said of a row by its judges. Raises `StoreError`."""
+        """Read the verdicts on a row. Raises `StoreError`."""
         verdicts, jury = self.watched.reader.verdicts(row), self.watched.jury
         found = self._browser.rows([row]).get(row)
         if found is not None:

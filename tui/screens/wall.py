@@ -1,4 +1,4 @@
-"""A wall of conversations that are being spoken: as many as there is room for, each in a pane."""
+"""A wall of live conversations: as many panes as fit."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from tui.widgets.transcript import TranscriptView
 
 MOST: Final = 9
 THREE_ACROSS: Final = 170
-"""Cells from which on three panes stand side by side."""
+"""In this many cells or more, three panes stand side by side."""
 HIGH: Final = 18
-"""Rows that a pane needs."""
+"""The least height of a pane in rows."""
 
 
 def panes_for(width: int, height: int) -> tuple[int, int]:
-    """How many panes stand side by side, and how many one below the other."""
+    """The number of panes side by side, and of rows of panes."""
     across = 3 if width >= THREE_ACROSS else 2 if width >= SIDE_BY_SIDE else 1
     return across, min(max((height - 2) // HIGH, 1 if across > 1 else 2), 3)
 
 
 class PaneTranscript(TranscriptView):
-    """The text of a pane; Enter reads it by itself."""
+    """The text of a pane; Enter opens its conversation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
 
     class Opened(Message):
-        """A person wants to read what is in the pane."""
+        """A user wants to read the pane's conversation."""
 
     def action_open(self) -> None:
         self.post_message(self.Opened())
 
 
 class Pane(Vertical):
-    """Stays with a conversation until it has ended, and a moment longer."""
+    """A pane that shows a conversation until a moment after its end."""
 
     def __init__(self) -> None:
         super().__init__(classes="pane")
@@ -66,7 +66,7 @@ class Pane(Vertical):
         self._talk = PaneTranscript(follow=True)
         self._dialogue: Dialogue | None = None
         self._above: Sequence[Block] = ()
-        """What stands above it, of the conversation before."""
+        """The end of the previous conversation, shown above."""
         self._stale = False
         self._fault: str | None = None
 
@@ -76,7 +76,7 @@ class Pane(Vertical):
 
     @property
     def shown(self) -> TakeRef | None:
-        """The conversation in it; None while there is none."""
+        """The shown conversation; None if there is none."""
         return self.follower.shown
 
     @property
@@ -93,7 +93,7 @@ class Pane(Vertical):
     def draw(
         self, watch: Watch, speaking: Sequence[Speech], seconds: float, *, first: bool
     ) -> None:
-        """`speaking` are those that no other pane shows."""
+        """Draw the pane. `speaking` are live conversations that no other pane shows."""
         if self._stale:
             self._load(watch)
         take = self._dialogue.take if self._dialogue else None
@@ -152,7 +152,7 @@ class Pane(Vertical):
 
 
 class WallScreen(WatchingScreen, inherit_bindings=False):
-    """Rebuilds its panes from what is being said."""
+    """Shows the live conversations in panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("space", "freeze", "freeze", "freeze the display; the run goes on"),
@@ -164,7 +164,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         self._wall = Container(id="wall")
         self._panes = [Pane() for _ in range(MOST)]
         self._missed: UnseenCounts | None = None
-        """None while the display moves."""
+        """Counts what arrived since the display was frozen; None while it is not."""
 
     @property
     def subject(self) -> Subject | None:
@@ -222,7 +222,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             pane.display = place < across * down
 
     def _draw_panes(self, speaking: Sequence[Speech], seconds: float) -> None:
-        """One that one pane shows is no other's."""
+        """Draw all panes; no conversation is in two of them."""
         seen, any_empty = [pane for pane in self._panes if pane.display], False
         taken = {(pane.shown.benchmark, pane.shown.key) for pane in seen if pane.shown}
         free = [speech for speech in speaking if (speech.benchmark, speech.key) not in taken]
