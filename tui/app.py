@@ -186,7 +186,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         workspace = watch.reader.path.parent
         self.preferences = Preferences(memory, workspace, partial(self.tell, bad=True))
         kept = self.preferences.choices
-        home = NO_PLACE if first is not None else place or _known(kept.place) or HOME
+        home = NO_PLACE if first is not None else place or _known_screen(kept.place) or HOME
         self.navigator = Navigator(self, home, lambda: self.shell, self.look, first)
         self.exporter = Exporter(self, watch, self.navigator, self.tell)
         self.engine = EngineControl(
@@ -208,9 +208,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)
         """Past notices, the newest first."""
-        self._dress(theme, kept)
+        self._apply_theme(theme, kept)
 
-    def _dress(self, theme: str | None, kept: UserSettings) -> None:
+    def _apply_theme(self, theme: str | None, kept: UserSettings) -> None:
         for known in (*THEMES, *self._themes.themes):
             self.register_theme(known)
         self.set_class(self._slow, THIN)
@@ -572,10 +572,10 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             # on the event loop: a plain signal handler would run between any two steps of a screen
-            loop.add_signal_handler(number, self._go)
+            loop.add_signal_handler(number, self._open_first_screen)
         self.set_interval(LINE_SECONDS, self._go_where_line_is_cut)
 
-    def _go(self) -> None:
+    def _open_first_screen(self) -> None:
         self._go_where_line_is_cut()
         self.exit(message=Text(clean(self._attach_line())) if self.engine.at_work else None)
 
@@ -602,7 +602,7 @@ def _in_two_lines(text: str, width: int) -> str:
     return shorten(seen, cell_len(seen) - len(_MORE)) + _MORE
 
 
-def _known(place: str | None) -> str | None:
+def _known_screen(place: str | None) -> str | None:
     return place if place in {each.name for each in MAIN_SCREENS} else None
 
 

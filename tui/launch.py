@@ -112,7 +112,7 @@ def open_app(arguments: argparse.Namespace) -> int:
     if arguments.command in {"label", "adjudicate"}:
         return _label(arguments, face=face)
     if arguments.command not in {"demo", "run"}:
-        return _look(arguments, face=face)
+        return _open_app(arguments, face=face)
     from tui.orders import prepare
 
     run = prepare(arguments)
@@ -125,9 +125,9 @@ def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
 
     if arguments.command == "adjudicate":
         found = opened_disputes(arguments)
-        return _look(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
+        return _open_app(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
     sample = opened_sample(arguments)
-    code = _look(arguments, face=face, first=OpenedScreen("label", (sample,)))
+    code = _open_app(arguments, face=face, first=OpenedScreen("label", (sample,)))
     for line in progress_lines(sample.progress()):
         tell(line)
     return code
@@ -137,14 +137,16 @@ def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
     """Start a run and open the app on it. The engine outlives the app."""
     session, started = run.session, run.start()
     with closing(_watch(session)) as watch:
-        _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
+        _run_app(
+            session.workspace, lambda: session, watch, place="Live", face=face, started=started
+        )
         watch.poll()
         code = _goodbye(session.handle, watch, run.next_steps)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (run.exit_code() if over else DONE)
 
 
-def _look(
+def _open_app(
     arguments: argparse.Namespace, *, face: DisplayOptions, first: OpenedScreen | None = None
 ) -> int:
     """Open the app on the store, and on a running engine if there is one. Returns 0 however the run
@@ -167,7 +169,7 @@ def _look(
         return open_session(arguments)
 
     reader = open_reader(handle.store_path) if stored else empty_reader(handle.store_path)
-    with closing(_named(handle, reader, at_work=at_work)) as watch:
+    with closing(_watch_of_names(handle, reader, at_work=at_work)) as watch:
 
         def describe() -> tuple[Sequence[BenchmarkInfo], EngineLink]:
             infos = session().watched()
@@ -177,15 +179,15 @@ def _look(
                 watch.reader.move_to(open_reader(handle.store_path))
             return infos, watch.link or handle.link()
 
-        place = _place(handle, at_work=at_work)
-        _show(workspace, session, watch, place=place, face=face, first=first, describe=describe)
+        place = _last_screen(handle, at_work=at_work)
+        _run_app(workspace, session, watch, place=place, face=face, first=first, describe=describe)
         watch.poll()
         if first is None and watch.progress.run_state is not None:
             _goodbye(handle, watch)
     return 0
 
 
-def _named(handle: EngineHandle, reader: Reader, *, at_work: bool) -> Watch:
+def _watch_of_names(handle: EngineHandle, reader: Reader, *, at_work: bool) -> Watch:
     """A watch that knows only the names of the benchmarks."""
     names = names_at_work(handle.workspace, reader.last_run() if at_work else None)
     return Watch(reader, named_only(names), handle.link() if at_work else None, described=False)
@@ -196,7 +198,7 @@ def _watch(session: Session) -> Watch:
     return Watch.open(session.store_path, infos, session.link())
 
 
-def _show(
+def _run_app(
     workspace: Workspace,
     session: Callable[[], Session],
     watch: Watch,
@@ -221,7 +223,7 @@ def _show(
         themes=_own_themes(),
         read_keys=_key_reader(),
         slow=face.slow,
-        attach=f"crosswind watch{_on(workspace)}",
+        attach=f"crosswind watch{_workspace_option(workspace)}",
     )
     collect_seldom()
     app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)
@@ -285,7 +287,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
     )
 
 
-def _place(handle: EngineHandle, *, at_work: bool) -> str:
+def _last_screen(handle: EngineHandle, *, at_work: bool) -> str:
     """The place shown last, which is kept apart for when a run is on and when none is."""
     kept = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
     place = kept.place_at_work if at_work else kept.place
@@ -294,7 +296,7 @@ def _place(handle: EngineHandle, *, at_work: bool) -> str:
     return "Live" if at_work else "Benchmarks"
 
 
-def _on(workspace: Workspace) -> str:
+def _workspace_option(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
@@ -303,7 +305,7 @@ def _goodbye(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None
     continues is not a failure."""
     for line in farewell(watch):
         tell(line)
-    on = _on(handle.workspace)
+    on = _workspace_option(handle.workspace)
     if handle.holder() is not None:
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         if not over:

@@ -161,9 +161,11 @@ class Navigator:
         self._trail: list[str] = []
         """The places to go back to, the latest last, each at most once."""
         for place in MAIN_SCREENS:
-            app.add_mode(self._mode(place.name), partial(self._make, place.screen))
+            app.add_mode(self._mode(place.name), partial(self._make_screen, place.screen))
         if first is not None:
-            app.add_mode(self._mode(home), partial(self._make, SCREENS[first.name], *first.given))
+            app.add_mode(
+                self._mode(home), partial(self._make_screen, SCREENS[first.name], *first.given)
+            )
 
     @property
     def place(self) -> str:
@@ -208,13 +210,13 @@ class Navigator:
         """Show a screen on top; `then` is called with its result."""
         self._app.push_screen(screen, then)
 
-    def _make(self, where: str, *given: object, **named: object) -> Screen[Any]:
+    def _make_screen(self, where: str, *given: object, **named: object) -> Screen[Any]:
         made = load(where)(self._shell(), *given, **named)
         assert isinstance(made, Screen)  # noqa: S101  (the registry names nothing else)
         return made
 
     def _open(self, name: str, *given: object, **named: object) -> None:
-        self._app.push_screen(self._make(SCREENS[name], *given, **named))
+        self._app.push_screen(self._make_screen(SCREENS[name], *given, **named))
 
     def _ask(self, name: str, then: Callable[[Any], None], *given: object, **named: object) -> None:
         """Show a dialog. It needs only its arguments, not the shell, unless that is among them."""
@@ -295,9 +297,9 @@ class Navigator:
     def ask_command(self) -> None:
         """Ask for a command by name, and run it."""
         known = load("tui.services.palette:commands")(self._app, self._app.screen)
-        self._ask("commands", self._do, self._shell(), known)
+        self._ask("commands", self._run_command, self._shell(), known)
 
-    def _do(self, chosen: PaletteCommand | None) -> None:
+    def _run_command(self, chosen: PaletteCommand | None) -> None:
         if chosen is not None:
             self._app.call_later(chosen.act)
 

@@ -69,7 +69,7 @@ def built_in() -> tuple[KeyRow, ...]:
     for kind in sorted(bound_classes(), key=_order):
         if not issubclass(kind, ModalScreen):
             for binding in bindings_of(kind):
-                row = KeyRow(_place(kind), binding.key, binding, name_of(binding))
+                row = KeyRow(_screen_name(kind), binding.key, binding, name_of(binding))
                 found.setdefault((row.place, row.key, binding.action), row)
     return tuple(found.values())
 
@@ -80,7 +80,7 @@ def _order(kind: type[DOMNode]) -> tuple[int, str]:
     )
 
 
-def _place(kind: type[DOMNode]) -> str:
+def _screen_name(kind: type[DOMNode]) -> str:
     if issubclass(kind, CrosswindApp):
         return EVERYWHERE
     if not issubclass(kind, Screen):
@@ -132,23 +132,25 @@ def _keys_of(
         if key is not None:
             yield key, at
         elif isinstance(text, str):
-            problems.append(document.problem(at, f"`{quotable(text)}` is no key", hint=_hint(text)))
+            problems.append(
+                document.problem(at, f"`{quotable(text)}` is no key", hint=_hint_text(text))
+            )
         else:
             what = f"expected a key, found {kind_of(found)}"
             problems.append(document.problem(at, what, hint="put it in quotes"))
 
 
-def _hint(text: str) -> str:
+def _hint_text(text: str) -> str:
     modifier, _, rest = text.casefold().rpartition("+")
     if modifier == "shift" and len(rest) == 1:
         return f"write `{rest.upper()}`"
-    known = [word for each in _named() for word in (key_name(each), each.capitalize())]
+    known = [word for each in _named_keys() for word in (key_name(each), each.capitalize())]
     meant = did_you_mean(rest or text, known)
     return meant if meant.startswith("did") else "write `f`, `F`, `F2`, `Ctrl+F`, `Alt+F`, `Space`"
 
 
 @cache
-def _named() -> frozenset[str]:
+def _named_keys() -> frozenset[str]:
     """Textual's names of keys without a modifier."""
     known = {each.value for each in Keys if each.value.isalnum() and len(each.value) > 1}
     return frozenset((known | set(KEY_NAMES)) - {"ignore", "scrollup", "scrolldown"})
@@ -172,7 +174,7 @@ def _unmodified(text: str) -> str | None:
         return text if text.isalnum() else _character(text)
     spoken = {name.casefold(): each for each, name in KEY_NAMES.items()}
     folded = text.casefold()
-    return folded if folded in _named() else spoken.get(folded)
+    return folded if folded in _named_keys() else spoken.get(folded)
 
 
 def _character(character: str) -> str:
@@ -209,11 +211,11 @@ def _clash(one: KeyRow, other: KeyRow) -> bool:
     screen's own, such as `find`, takes precedence over the app's, such as `search`."""
     if one.key != other.key or one.name == other.name or not one.meets(other):
         return False
-    return frozenset((one.name, other.name)) not in _shared()
+    return frozenset((one.name, other.name)) not in _shared_keys()
 
 
 @cache
-def _shared() -> frozenset[frozenset[str | None]]:
+def _shared_keys() -> frozenset[frozenset[str | None]]:
     rows = [row for row in built_in() if row.name is not None]
     return frozenset(
         frozenset((one.name, other.name))
@@ -285,7 +287,7 @@ def print_keys(arguments: argparse.Namespace) -> int:
         raise
     rows = all_keys(own)
     if arguments.json:
-        out_json([_plain(row) for row in rows])
+        out_json([_key_row_json(row) for row in rows])
         return 0
     out(_told_text(rows))
     out()
@@ -305,7 +307,7 @@ def _told_text(rows: Sequence[KeyRow]) -> str:
     return table(_HEAD, cells, right=frozenset())
 
 
-def _plain(row: KeyRow) -> dict[str, object]:
+def _key_row_json(row: KeyRow) -> dict[str, object]:
     return {
         "place": row.place,
         "key": key_name(row.key),

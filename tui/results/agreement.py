@@ -92,7 +92,7 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
         divided = f"{one.disagreeing:,} of {one.things:,}"
         ink = Ink.WARN if one.disagreeing else Ink.GOOD
         line.append(Piece(pad(divided, 12, right=True), ink))
-        yield SheetRow(fitted(line, width), _details(one))
+        yield SheetRow(fitted(line, width), _verdict_scope(one))
 
 
 def _name(one: RepeatAgreement) -> str:
@@ -101,7 +101,7 @@ def _name(one: RepeatAgreement) -> str:
     return one_line(agreement_subject(one))
 
 
-def _details(one: RepeatAgreement) -> VerdictScope:
+def _verdict_scope(one: RepeatAgreement) -> VerdictScope:
     if one.between == "samples":
         return VerdictScope((one.of,) if one.of else ())
     return VerdictScope(split=True)
@@ -138,7 +138,7 @@ def _judge(one: Calibration, width: int) -> Iterator[SheetRow]:
         yield from _agreement(one.agreement, width)
         yield from _rates(one, width)
         for part in (*one.by_metric, *one.by_target):
-            yield from _part(part, width)
+            yield from _part_rows(part, width)
     yield from _counts(one, width)
     yield from _confusions(one, width)
     yield SheetRow([])
@@ -195,7 +195,7 @@ def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
     return SheetRow(fitted(line, width))
 
 
-def _part(part: CalibrationPart, width: int) -> Iterator[SheetRow]:
+def _part_rows(part: CalibrationPart, width: int) -> Iterator[SheetRow]:
     if part.accuracy is not None:
         yield title(one_line(part.of), width, plural(part.labels, "label"))
         yield from _accuracy(part.accuracy, width)

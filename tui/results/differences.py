@@ -27,7 +27,7 @@ _NAMES_AT_MOST: Final = 44
 _WIDE: Final = 100
 
 
-class _Branch(NamedTuple):
+class _ForestLine(NamedTuple):
     """One line of a forest plot; the greater side is first, so that all lines reach right."""
 
     of: MarkedDifference
@@ -42,11 +42,11 @@ class _Branch(NamedTuple):
         return one_line(self.of.right)
 
 
-class _Block(NamedTuple):
+class _PairGroup(NamedTuple):
     """Pairs of one kind, under one title."""
 
     title: str
-    branches: Sequence[_Branch]
+    branches: Sequence[_ForestLine]
 
 
 def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
@@ -55,7 +55,7 @@ def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
         words = "A comparison takes two targets that were scored on the same scenarios."
         return list(paragraph(words, width, ink=Ink.MUTED))
     blocks = [
-        _Block(
+        _PairGroup(
             where,
             [_of_pair(one) for one in sorted(pairs, key=lambda one: -abs(one.difference))],
         )
@@ -72,7 +72,7 @@ def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Shee
     whose = list(dict.fromkeys(one.target for one in analysis.gaps))
     whose.sort(key=lambda one: (one is not None, one != target))
     blocks = [
-        _Block(
+        _PairGroup(
             "all targets together" if who is None else one_line(who),
             [_of_gap(one) for one in analysis.gaps if one.target == who],
         )
@@ -88,24 +88,24 @@ def _no_gaps(analysis: Analysis) -> str:
     return "This benchmark has no demographics: `demographics:` in config.yaml gives it some."
 
 
-def _of_pair(pair: Comparison) -> _Branch:
+def _of_pair(pair: Comparison) -> _ForestLine:
     pair = pair.greater_first
-    return _Branch(pair, VerdictScope((pair.left, pair.right), track=pair.track))
+    return _ForestLine(pair, VerdictScope((pair.left, pair.right), track=pair.track))
 
 
-def _of_gap(gap: Gap) -> _Branch:
+def _of_gap(gap: Gap) -> _ForestLine:
     gap = gap.greater_first
     targets = () if gap.target is None else (gap.target,)
-    return _Branch(gap, VerdictScope(targets, axis=gap.axis, people=(gap.left, gap.right)))
+    return _ForestLine(gap, VerdictScope(targets, axis=gap.axis, people=(gap.left, gap.right)))
 
 
-def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
+def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     """Draw all blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
     found = [one.of for one in branches]
     scale = scale_of(end for one in found for end in (one.low, one.high, one.difference))
     wide = width >= _WIDE
-    right = max(cell_len(_said(one, wide=wide)) for one in found)
+    right = max(cell_len(_difference_words(one, wide=wide)) for one in found)
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
@@ -123,12 +123,12 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
                 Piece(pad(_names(one, names, known), names), Ink.STRONG if of.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
-                Piece("  " + _said(of, wide=wide), Ink.TEXT if of.sure else Ink.MUTED),
+                Piece("  " + _difference_words(of, wide=wide), Ink.TEXT if of.sure else Ink.MUTED),
             ]
             yield SheetRow(fitted(line, width), one.behind)
 
 
-def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) -> str:
+def _names(one: _ForestLine, width: int | None = None, known: tuple[str, ...] = ()) -> str:
     """`a > b`, or `a = b`. Names that do not fit into `width` cells are cut as far as needed."""
     sign = f" {'>' if one.of.difference else '='} "
     greater, less = one.greater, one.less
@@ -140,7 +140,7 @@ def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) 
     return greater + sign + less
 
 
-def _said(one: MarkedDifference, *, wide: bool) -> str:
+def _difference_words(one: MarkedDifference, *, wide: bool) -> str:
     p = p_value_words(one.p_adjusted) or "no p"
     if not wide:
         over = f"{one.base_scenarios:,} ({one.rows:,})"

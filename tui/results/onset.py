@@ -59,7 +59,7 @@ def _track(
     yield SheetRow(fitted([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
     for one in courses:
         label = pad_apart(one_line(one.target), (one_line(each.target) for each in courses), names)
-        yield _course(one, shown, label, width, is_chosen=one.target == target)
+        yield _curve_row(one, shown, label, width, is_chosen=one.target == target)
     unplaced = sum(one.unplaced for one in courses)
     if unplaced:
         words = f"{unplaced:,} more have evidence in no turn, and are left out here."
@@ -68,7 +68,7 @@ def _track(
         yield SheetRow([Piece(" "), *line])
 
 
-def _course(
+def _curve_row(
     one: OnsetCurve, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
 ) -> SheetRow:
     ink = Ink.ACCENT if is_chosen else Ink.TEXT

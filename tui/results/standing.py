@@ -49,7 +49,7 @@ def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    said = max(cell_len(_worded(analysis, one, t)) for one in analysis.targets for t in Track)
+    said = max(cell_len(_rate_words(analysis, one, t)) for one in analysis.targets for t in Track)
     spans = _SPAN if width - name - said > 46 else 0
     bar = width - name - 5 - _RATE - spans - said - _RANK - 2
     if bar < _LEAST_BAR:
@@ -71,7 +71,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_worded(analysis, one, track), max(said, 0), right=True), Ink.MUTED),
+                Piece(pad(_rate_words(analysis, one, track), max(said, 0), right=True), Ink.MUTED),
             ]
             rows.append(SheetRow(line, one.target))
     return rows
@@ -79,7 +79,9 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    counts = max(cell_len(_counted(analysis, one, t)) for one in analysis.targets for t in Track)
+    counts = max(
+        cell_len(_count_words(analysis, one, t)) for one in analysis.targets for t in Track
+    )
     each = (width - name - 2) // len(analysis.tracks) - 2
     bar = each - 2 - _RATE - _SPAN - 2 - counts - _RANK
     over = "scen., bench." if isinstance(analysis, Overall) else "rows, scen."
@@ -98,7 +100,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
                 Piece(pad(span(estimate.low, estimate.high), _SPAN), Ink.MUTED),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_counted(analysis, one, track), counts) + "  ", Ink.MUTED),
+                Piece(pad(_count_words(analysis, one, track), counts) + "  ", Ink.MUTED),
             ]
         rows.append(SheetRow(fitted(line, width), one.target))
     return rows
@@ -137,7 +139,7 @@ def _unscored(one: TargetResult) -> str:
     return f"· {one.of - one.scored:,} unscored"
 
 
-def _worded(analysis: Analysis, one: TargetResult, track: Track) -> str:
+def _rate_words(analysis: Analysis, one: TargetResult, track: Track) -> str:
     estimate = one.tracks[track]
     if not estimate.scored:
         return "nothing scored yet"
@@ -150,7 +152,7 @@ def _worded(analysis: Analysis, one: TargetResult, track: Track) -> str:
     return f"{estimate.passed:,} of {rows}, {scenarios}"
 
 
-def _counted(analysis: Analysis, one: TargetResult, track: Track) -> str:
+def _count_words(analysis: Analysis, one: TargetResult, track: Track) -> str:
     estimate = one.tracks[track]
     if isinstance(analysis, Overall):
         return f"{estimate.base_scenarios:,}, {analysis.counted_in(one, track):,}"

@@ -79,15 +79,15 @@ def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str])
     metrics = () if behind.metric is None else (behind.metric,)
     own = analysis.benchmarks if isinstance(analysis, Overall) else [analysis.benchmark]
     words = [
-        *_named("benchmark", [behind.benchmark] if behind.benchmark else own, benchmarks),
-        *_named("target", behind.targets, [one.target for one in analysis.targets]),
-        *_named("metric", metrics, [one.id for one in analysis.metrics]),
-        *_named("who", behind.people, people, f"{_word(behind.axis or '')}="),
+        *_terms_for("benchmark", [behind.benchmark] if behind.benchmark else own, benchmarks),
+        *_terms_for("target", behind.targets, [one.target for one in analysis.targets]),
+        *_terms_for("metric", metrics, [one.id for one in analysis.metrics]),
+        *_terms_for("who", behind.people, people, f"{_quoted_term(behind.axis or '')}="),
     ]
     if behind.track is not None:
         words.append(f"type:{behind.track.value}")
     if behind.judge is not None:
-        words.append(f"judge:{_word(behind.judge)}")
+        words.append(f"judge:{_quoted_term(behind.judge)}")
     if behind.failed:
         words.append("outcome:fail")
     if behind.split:
@@ -95,22 +95,22 @@ def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str])
     return " ".join(words)
 
 
-def _named(
+def _terms_for(
     field: str, wanted: Sequence[str], known: Iterable[str], prefix: str = ""
 ) -> Iterable[str]:
     known = sorted(set(known))
     if not wanted or (known and set(known) <= set(wanted)):
         return
-    yield f"{field}:" + ",".join(prefix + _word(name) for name in wanted)
+    yield f"{field}:" + ",".join(prefix + _quoted_term(name) for name in wanted)
     others = [
         name
         for name in known
         if name not in wanted and any(one.lower() in name.lower() for one in wanted)
     ]
     if others:
-        yield f"-{field}:" + ",".join(prefix + _word(name) for name in others)
+        yield f"-{field}:" + ",".join(prefix + _quoted_term(name) for name in others)
 
 
-def _word(name: str) -> str:
+def _quoted_term(name: str) -> str:
     """Replace what would end a word by `*`, which matches anything."""
     return _BREAKS.sub("*", name)

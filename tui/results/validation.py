@@ -36,11 +36,11 @@ def validation_rows(
 ) -> list[SheetRow]:
     """What each validation run shows about the order of the targets, in `width` cells."""
     if not validations:
-        return list(_none(benchmark, width))
+        return list(_nothing_rows(benchmark, width))
     return [row for one in validations for row in (*_validated(one, width), SheetRow([]))]
 
 
-def _none(benchmark: str, width: int) -> Iterator[SheetRow]:
+def _nothing_rows(benchmark: str, width: int) -> Iterator[SheetRow]:
     texts = (
         "No validation run yet: does the order of the targets hold with another judge, another "
         "user model, or metrics that another model writes?",
@@ -98,12 +98,12 @@ def _track(one: ValidatedBenchmark, track: TrackReport, width: int) -> Iterator[
     known = [one_line(shift.target) for shift in shifts]
     for shift in shifts:
         label = pad_apart(one_line(shift.target), known, min(names, 24))
-        yield _shift(one, track, shift, label, width)
+        yield _shift_row(one, track, shift, label, width)
     for pair in track.changed:
         yield from paragraph(change_words(pair), width, Piece("·", Ink.WARN))
 
 
-def _shift(
+def _shift_row(
     one: ValidatedBenchmark, track: TrackReport, shift: RateShift, label: str, width: int
 ) -> SheetRow:
     known = shift.interval
@@ -117,10 +117,10 @@ def _shift(
         *moved(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]
-    return SheetRow(fitted(line, width), _behind(one, track, shift))
+    return SheetRow(fitted(line, width), _verdict_scope(one, track, shift))
 
 
-def _behind(one: ValidatedBenchmark, track: TrackReport, shift: RateShift) -> VerdictScope:
+def _verdict_scope(one: ValidatedBenchmark, track: TrackReport, shift: RateShift) -> VerdictScope:
     report = one.report
     judge = report.after if report and one.branch.swap is Role.EVALUATOR else None
     targets = () if shift.target == ALL_TARGETS else (shift.target,)

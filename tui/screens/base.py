@@ -125,7 +125,7 @@ _ZOOMED: Final = "-zoomed"
 """What a pane that is shown alone is, and what it stands in."""
 
 
-def _fitting(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
+def _class_for_size(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
     return next(name for least, name in reversed(breakpoints) if least <= size)
 
 
@@ -152,7 +152,7 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
         self.shell.ticker.listeners.add(self)
         # before it is laid out for the first time: Textual does it afterwards, and lays it out anew
         both = zip(self.app.size, (BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN), strict=True)
-        self.add_class(*(_fitting(size, breakpoints) for size, breakpoints in both))
+        self.add_class(*(_class_for_size(size, breakpoints) for size, breakpoints in both))
         self.shell.draw(self)  # so that the first frame is no empty one
 
     def on_unmount(self) -> None:

@@ -164,7 +164,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     def action_begin(self) -> None:
         info = self._info
         if info is not None:
-            self._run(info.name)
+            self._run_benchmarks(info.name)
 
     def action_pilot(self) -> None:
         info = self._info
@@ -172,13 +172,13 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self.shell.engine.pilot(info.name, self.shell.navigator.open_pilot)
 
     def action_begin_all(self) -> None:
-        self._run(*(info.name for info in self.watched.benchmarks))
+        self._run_benchmarks(*(info.name for info in self.watched.benchmarks))
 
     def action_new(self) -> None:
         taken = [info.name for info in self.watched.benchmarks]
-        self.app.push_screen(NameScreen(taken), self._make)
+        self.app.push_screen(NameScreen(taken), self._make_benchmark)
 
-    def _make(self, name: str | None) -> None:
+    def _make_benchmark(self, name: str | None) -> None:
         if name is not None:
             self.shell.engine.make_benchmark(name, partial(self._select, name))
 
@@ -205,7 +205,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
 
-    def _run(self, *names: str) -> None:
+    def _run_benchmarks(self, *names: str) -> None:
         if names:
             self.shell.engine.run(names)
 
@@ -302,7 +302,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         summary, targets = self._summary(info, width), self._target_lines(info, width)
         nothing = "nothing to do yet" if self.watched.described else "…"
         bars = (_stage(each, self._tally(info, each), nothing) for each in Stage)
-        stages = [*_where(info), *bars]
+        stages = [*_file_lines(info), *bars]
         for most in (6, 3, 2, 1):
             told = [title, *description_lines(info, width, most), *summary]
             yield [*told, [], *targets, [], *stages]
@@ -377,7 +377,7 @@ def _rule(title: str, note: str, width: int) -> Line:
     return spread(left, [Piece(f" {note}", Ink.MUTED)], width, Piece("─", Ink.RULE))
 
 
-def _where(info: BenchmarkInfo) -> list[Line]:
+def _file_lines(info: BenchmarkInfo) -> list[Line]:
     """The file that says what it measures."""
     if info.definition is None:
         return []

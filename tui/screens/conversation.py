@@ -393,7 +393,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         reader = self.watched.reader
         had = len(self._takes)
         self._takes = reader.takes(self._benchmark, self._key)
-        take = _wanted(self._takes, self._number)
+        take = _wanted_take(self._takes, self._number)
         if take is None:
             return
         shown = TakeRef(self._benchmark, self._key, take.number)
@@ -525,14 +525,14 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def _take_words(self) -> list[Piece]:
         if self._dialogue is None or len(self._takes) < 2:
             return []
-        counting = _wanted(self._takes, None)
+        counting = _wanted_take(self._takes, None)
         number = self._dialogue.shown.take
         counts = counting is not None and counting.number == number
         text = f"take {number + 1} of {len(self._takes)}, {'counts' if counts else 'superseded'}"
         return [Piece(text, Ink.MUTED if counts else Ink.WARN)]
 
 
-def _wanted(takes: Sequence[StoredTake], number: int | None) -> StoredTake | None:
+def _wanted_take(takes: Sequence[StoredTake], number: int | None) -> StoredTake | None:
     """The take with this number; without a number the newest finished one, else the newest."""
     if number is not None:
         return next((take for take in takes if take.number == number), None)

@@ -252,15 +252,15 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
             yield self._note
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        fault = self._fault(message.value) if message.value else None
+        fault = self._name_fault(message.value) if message.value else None
         words = fault or "Enter makes it"
         self._note.say([Piece(words, Ink.BAD if fault else Ink.MUTED)])
 
     def submit(self, typed: str) -> None:
-        if self._fault(typed) is None:
+        if self._name_fault(typed) is None:
             self.dismiss(typed)
 
-    def _fault(self, name: str) -> str | None:
+    def _name_fault(self, name: str) -> str | None:
         if name.casefold() in self._taken:
             return "there is one of that name"
         return name_fault(name)

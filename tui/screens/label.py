@@ -85,7 +85,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         """Nothing that was said is lost, however the screen is left."""
         if self._unstored.waiting:
             try:
-                self._settle(self._unstored.flush())
+                self._take_back_refused(self._unstored.flush())
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
         self._unstored.end()
@@ -133,13 +133,13 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._draw_lines()
 
     def action_present(self) -> None:
-        self._give(LabelAnswer.PRESENT)
+        self._give_answer(LabelAnswer.PRESENT)
 
     def action_absent(self) -> None:
-        self._give(LabelAnswer.ABSENT)
+        self._give_answer(LabelAnswer.ABSENT)
 
     def action_cannot_tell(self) -> None:
-        self._give(LabelAnswer.CANNOT_TELL)
+        self._give_answer(LabelAnswer.CANNOT_TELL)
 
     def action_confidence(self, sure: int) -> None:
         form = self._form()
@@ -166,7 +166,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self.shell.tell("Nothing is labelled yet.")
             return
         self._way.paused = False
-        self._put(taken)
+        self._put_label(taken)
         self._go_on()
 
     def action_pause_label(self) -> None:
@@ -180,7 +180,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         self._way.touch(self._seconds)
         return None if self._way.paused else self._way.form
 
-    def _give(self, answer: LabelAnswer) -> None:
+    def _give_answer(self, answer: LabelAnswer) -> None:
         form = self._form()
         if form is None:
             return
@@ -190,12 +190,12 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             return
         label = self._way.give(answer)
         if label is not None:
-            self._put(label)
+            self._put_label(label)
             self._go_on()
 
     # What is stored and read beside the screen
 
-    def _put(self, label: NumberedLabel) -> None:
+    def _put_label(self, label: NumberedLabel) -> None:
         self._unstored.put(label)
         self._flush()
 
@@ -211,9 +211,9 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
                 self.shell.tell(f"Not stored yet, tried again: {error}", bad=True)
             self._retry_at = self._seconds + RETRY_SECONDS
             return
-        self._settle(refused)
+        self._take_back_refused(refused)
 
-    def _settle(self, refused: Sequence[tuple[int, str]]) -> None:
+    def _take_back_refused(self, refused: Sequence[tuple[int, str]]) -> None:
         """A label that could not be stored is asked for again, unless nobody can give it any
         more."""
         for number, why in refused:
@@ -260,7 +260,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         if self._way.number is None:
             self._story.show_item(self._done_blocks(), ())
         elif self._way.paused:
-            self._story.show_item([_told("paused", "The clock stands. P goes on.")], ())
+            self._story.show_item([_passage_of("paused", "The clock stands. P goes on.")], ())
         elif form is not None:
             whole = self._asks_whole(form)
             self._story.show_item(form.blocks(with_definition=not whole), form.replies)
@@ -274,7 +274,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             f"`crosswind label {self._benchmark} --new` draws another sample.\n\n"
             "u takes the last label back, q leaves."
         )
-        return [_told("done", words)]
+        return [_passage_of("done", words)]
 
     def _draw_lines(self) -> None:
         form = self._way.form
@@ -321,7 +321,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         return []
 
 
-def _told(label: str, text: str) -> Passage:
+def _passage_of(label: str, text: str) -> Passage:
     return Passage(label, label, text, Ink.ACCENT, Ink.TEXT)
 
 

@@ -187,10 +187,10 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         self._found = found
         width = max(min(WIDTH, self.app.size.width) - 6, 1)
         self._list.show(_lines(found, typed.strip(), width))
-        self._say(_words(typed, len(found)))
+        self._say(_matches_words(typed, len(found)))
 
 
-def _words(typed: str, found: int) -> str:
+def _matches_words(typed: str, found: int) -> str:
     if not typed.strip():
         return "Type a part of an id, such as s002 or a target."
     if not found:

@@ -48,7 +48,7 @@ _UNSORTED: Final = "-"
 _OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 
 
-class _Pair(NamedTuple):
+class _VerdictChange(NamedTuple):
     """The newest usable verdicts before and since, and what counts, by any judge."""
 
     old: Verdict | None
@@ -93,7 +93,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         """The subjects, by the take that is judged."""
         self._targets = sorted({one_line(each.key.target_id) for each in self._subjects.values()})
         self._id_width = _WIDTH[1]
-        self._pairs: dict[int, _Pair] = {}
+        self._pairs: dict[int, _VerdictChange] = {}
         """The pairs of takes judged since."""
         self._failed: dict[WorkRow, str] = {}
         """Why takes could not be judged."""
@@ -217,7 +217,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             self._draw_sides()
         self._draw_lines()
 
-    def _newly_judged(self) -> dict[int, _Pair]:
+    def _newly_judged(self) -> dict[int, _VerdictChange]:
         reader = self.watched.reader
         judged = Browser(reader).judged_again(self._subjects.keys(), self._looked_through)
         self._looked_through = max([self._looked_through, *judged.values()])
@@ -327,10 +327,10 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                 [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)], []
             )
             return
-        self._sides.show(*(_side(pair, name) for name in ("before", "now")))
+        self._sides.show(*(_side_blocks(pair, name) for name in ("before", "now")))
 
 
-def _what_counts(pair: _Pair) -> Piece:
+def _what_counts(pair: _VerdictChange) -> Piece:
     """`✓ pass, as before`, `✗ fail, was ✓`."""
     was = f", was {verdict(pair.counted)[:1]}" if pair.counts_otherwise else ", as before"
     return Piece(verdict(pair.counts) + was, Ink.WARN if pair.counts_otherwise else Ink.MUTED)
@@ -341,7 +341,7 @@ _NOTHING: Final = (
 )
 
 
-def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Pair:
+def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _VerdictChange:
     """The pair by the same judge and pass, if there is one: like is compared with like."""
     counted = what_counts([each for each in verdicts if each.seq <= after], jury)
     votes = frozenset(each.seq for each in counting_votes(verdicts, jury))
@@ -352,10 +352,10 @@ def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Pair:
         before = same or before
     usable = [each for each in before if each.passed is not None] or before
     old = usable[-1] if usable else None
-    return _Pair(old, new, counted, what_counts(verdicts, jury), votes)
+    return _VerdictChange(old, new, counted, what_counts(verdicts, jury), votes)
 
 
-def _side(pair: _Pair, name: str) -> list[Block]:
+def _side_blocks(pair: _VerdictChange, name: str) -> list[Block]:
     given = pair.old if name == "before" else pair.new
     if given is None:
         none = "none yet" if name == "now" else "none"
@@ -363,10 +363,13 @@ def _side(pair: _Pair, name: str) -> list[Block]:
         return [title, Passage("none", "", none, ink=Ink.MUTED)]
     note = "counts" if given.seq in pair.votes else "does not count"
     title = Rule("side", name, note, ink=Ink.STRONG)
-    return [title, *(_beside(block, place) for place, block in enumerate(one_verdict(given)))]
+    return [
+        title,
+        *(_aligned_block(block, place) for place, block in enumerate(one_verdict(given))),
+    ]
 
 
-def _beside(block: Block, place: int) -> Block:
+def _aligned_block(block: Block, place: int) -> Block:
     """A block with the same key on both sides, so that matching parts stand side by side."""
     if isinstance(block, Rule):
         return Passage("verdict", "verdict", block.title, Ink.MUTED, block.ink, close=True)
@@ -439,7 +442,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         return f"Who is to judge {which} again?"
 
     @property
-    def _does(self) -> str:
+    def _effect_words(self) -> str:
         """What happens on agreement."""
         deed = "judges" if self._command is Command.EVALUATE else "plays and judges"
         return f"{deed} {'it' if len(self._rows) == 1 else f'{len(self._rows):,}'}"
@@ -470,7 +473,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         words = FREE if priced is None else one_line(priced.total[0])
         price = [
             Piece(words, Ink.GOOD if priced is None else Ink.WARN),
-            Piece(f"  Enter {self._does}"),
+            Piece(f"  Enter {self._effect_words}"),
         ]
         self._quotes[candidate.name] = None if priced is None else priced.order.quote
         self._prices[candidate.name] = price

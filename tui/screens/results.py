@@ -130,7 +130,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._standing.focus()
         self._show()
 
-    def _first(self, remembered: str | None) -> str | None:
+    def _first_benchmark(self, remembered: str | None) -> str | None:
         """The benchmark shown last, unless it has no verdict and another one is running."""
         progress = self.watched.progress
         at_work = progress.benchmark if self.shell.engine.at_work else None
@@ -152,7 +152,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             case "section":
                 return "" if self._report is None else None
             case "failures":
-                return "" if self._behind is None else None
+                return "" if self._verdict_scope is None else None
             case _:
                 return None
 
@@ -171,7 +171,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return
         if self._name is None and self._names:
             # not before: only now is it known which benchmark is in progress
-            self._name = self._first(self.shell.preferences.choices.benchmark)
+            self._name = self._first_benchmark(self.shell.preferences.choices.benchmark)
             self._show()
         if self._name not in self._names and (self._name != ALL or not self._several):
             self._name = next(iter(self._names), None)
@@ -218,7 +218,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._asked_at = float("-inf")
 
     def action_failures(self) -> None:
-        behind = self._behind
+        behind = self._verdict_scope
         if behind is None:
             return
         line = self._line_of(behind._replace(failed=True))
@@ -267,7 +267,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self.shell.navigator.open_conversation(benchmark, key, at=at)
 
     def on_heat_map_opened(self) -> None:
-        behind = self._behind
+        behind = self._verdict_scope
         if behind is not None:
             self._open(behind)
 
@@ -286,7 +286,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return self._reports.get(self._name or "")
 
     @property
-    def _behind(self) -> VerdictScope | None:
+    def _verdict_scope(self) -> VerdictScope | None:
         """The verdicts behind the cursor of the focused pane."""
         report, pane = self._report, self.focused
         if report is None:

@@ -277,7 +277,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             path = self.shell.preferences.draft(page.benchmark, entry.id)
             if await asyncio.to_thread(_is_begun, path, text):
                 self.shell.tell(f"{entry.id}: what you wrote before it was cut off is back")
-            said = await self._edited(source, page, entry, path, text)
+            said = await self._edit_in_editor(source, page, entry, path, text)
             path.unlink(missing_ok=True)
             if said is not None:
                 self._last_in = page.benchmark
@@ -286,7 +286,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             self.shell.tell(str(error), bad=True)
         await self._read()
 
-    async def _edited(
+    async def _edit_in_editor(
         self, source: ReviewSource, page: ReviewPage, entry: ReviewEntry, path: Path, before: str
     ) -> str | None:
         """Edit an entry. Returns what was done; None if the user left it unchanged. Rejected text
@@ -370,7 +370,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_detail(self) -> None:
         found = self._at_cursor
-        blocks = self._others() if found is None else detail_blocks(*found)
+        blocks = self._other_blocks() if found is None else detail_blocks(*found)
         cursor = self._list.cursor
         shown = None
         if found is not None and isinstance(cursor, QueueKey):
@@ -381,7 +381,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             self._detail.show_another(blocks, follow=False)
         self._shown = shown
 
-    def _others(self) -> list[Block]:
+    def _other_blocks(self) -> list[Block]:
         if self._fault is not None:
             return [Passage("fault", "", display_text(self._fault), Ink.BAD, Ink.BAD)]
         if not self._loaded or any(True for _ in self._review.rows()):

@@ -124,7 +124,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         if found is None:
             self.shell.tell("It has not been played yet.")
             return
-        played = [each for spot in self._spots() if (each := self._at(spot)) is not None]
+        played = [each for spot in self._grid_cells() if (each := self._at(spot)) is not None]
         rows = array("q", [each.take_seq for each in played])
         among = RowCursor(Browser(self.watched.reader), rows, played.index(found))
         self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
@@ -173,7 +173,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_grid(self) -> None:
         glyphs, signs = {}, dict[str, Ink]()
-        for spot in self._spots():
+        for spot in self._grid_cells():
             piece = standing(self._at(spot))
             glyphs[spot] = Piece(piece.text[:1], piece.ink)
             if piece.text[:1] not in "✓✗":
@@ -198,7 +198,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             return GridCell(0, group, 0)
         return GridCell(self._targets.index(where.target_id), group, where.sample)
 
-    def _spots(self) -> list[GridCell]:
+    def _grid_cells(self) -> list[GridCell]:
         return [
             GridCell(row, group, cell)
             for row in range(len(self._targets))

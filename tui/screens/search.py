@@ -97,7 +97,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def subject(self) -> Subject | None:
-        hit = self._hit
+        hit = self._current_hit
         return None if hit is None else Subject(hit.benchmark, hit.key)
 
     @property
@@ -160,7 +160,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         self._draw_note()
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
-        hit = self._hit
+        hit = self._current_hit
         if hit is None:
             return
         del message
@@ -169,13 +169,13 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
-        hit = self._hit
+        hit = self._current_hit
         more = len(self._hits) >= self._limit
         if more and hit is not None and hit == self._hits[-1] and not self._searching:
             self._ask(self._asked, self._limit + PAGE)
 
     @property
-    def _hit(self) -> Hit | None:
+    def _current_hit(self) -> Hit | None:
         cursor = self._list.cursor
         return next((hit for hit in self._hits if hit.seq == cursor), None)
 
@@ -262,7 +262,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_detail(self) -> None:
         """Show the transcript around the match; before anything is typed, what can be found."""
-        hit = self._hit
+        hit = self._current_hit
         self._where.set_class(hit is None, "-nothing")
         if hit is None:
             self._detail.show_another(() if self._searched else _GUIDE, follow=False)
@@ -343,10 +343,10 @@ def _snippet(hit: Hit) -> list[Piece]:
     pieces = painted(hit.snippet, start, len(hit.snippet), styles, Ink.TEXT)
     dots = [Piece("… ", Ink.FAINT)] if start or hit.cut_before else []
     rest = [Piece("…", Ink.FAINT)] if hit.cut_after else []
-    return [*dots, *(Piece(_flat(piece.text), piece.ink) for piece in pieces), *rest]
+    return [*dots, *(Piece(_on_one_line(piece.text), piece.ink) for piece in pieces), *rest]
 
 
-def _flat(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """The text on one line; blanks at its ends are kept."""
     return display_text(text).replace("\n", " ")
 

@@ -93,7 +93,7 @@ class Backend:
     """Builds the page on a pilot."""
 
 
-class _Piloting(NamedTuple):
+class _PilotRequest(NamedTuple):
     """A requested pilot."""
 
     benchmark: str
@@ -132,7 +132,7 @@ class EngineControl:
         self._started = started
         self._pause_asked: tuple[EngineState, float] | None = None
         """The state last requested of the engine, and when."""
-        self._piloting: _Piloting | None = None
+        self._piloting: _PilotRequest | None = None
         self._question_asked: str | None = None
         """The engine's question that was shown last."""
 
@@ -167,7 +167,7 @@ class EngineControl:
         """Send a request to the engine. Its answer is shown, or passed to `then` if given, which
         also gets a refusal if no engine could be asked. If none is running and the request is work,
         one is started."""
-        link, show = self._watch.link, then or self._show
+        link, show = self._watch.link, then or self._show_answer
         # the board may be a tick old; if the engine has gone meanwhile, the link refuses in words
         if link is None or not self.at_work:
             self._start_for(request, show)
@@ -180,7 +180,7 @@ class EngineControl:
 
     def start(self, order: Order, request: Request | None = None, then: Then | None = None) -> None:
         """Start an engine on an order if none is running; `request` is what led to it."""
-        show = then or self._show
+        show = then or self._show_answer
         if self._backend.start is None:
             names = " ".join(order.benchmarks)
             why = f"No engine is at work here: `crosswind run {names}` starts one."
@@ -194,9 +194,9 @@ class EngineControl:
         def ask(order: Order) -> None:
             self.ask(Request(Command.RUN, order=order))
 
-        self._begin(self._described(names, ask))
+        self._begin(self._order_described(names, ask))
 
-    async def _described(self, names: Sequence[str], act: Callable[[Order], None]) -> None:
+    async def _order_described(self, names: Sequence[str], act: Callable[[Order], None]) -> None:
         """Order those that are not templates any more, and name the others."""
         try:
             bare = await asyncio.to_thread(lambda: list(filter(self._backend.is_template, names)))
@@ -213,7 +213,9 @@ class EngineControl:
         """Pause or resume; if no engine is running, start one on the remaining work."""
         board = self._ticker.board
         if board is None or not self.at_work:
-            self._begin(self._described([info.name for info in self._watch.benchmarks], self.start))
+            self._begin(
+                self._order_described([info.name for info in self._watch.benchmarks], self.start)
+            )
             return
         # the engine's state changes a little after its answer, and a second press is meant to undo
         # the first
@@ -228,7 +230,7 @@ class EngineControl:
         def answered(answer: Response) -> None:
             if not answer.accepted:
                 self._pause_asked = None
-            self._show(answer)
+            self._show_answer(answer)
 
         self.ask(Request(Command.RESUME if paused else Command.PAUSE), answered)
 
@@ -294,16 +296,16 @@ class EngineControl:
     ) -> None:
         def asked(order: Order) -> None:
             last = self._watch.reader.last_run()
-            piloting = _Piloting(name, 0 if last is None else last.seq, then)
+            piloting = _PilotRequest(name, 0 if last is None else last.seq, then)
             request = Request(Command.RUN, order=replace(order, pilot=_PILOT_SCENARIOS))
             self.ask(request, partial(answered, piloting))
 
-        def answered(piloting: _Piloting, answer: Response) -> None:
+        def answered(piloting: _PilotRequest, answer: Response) -> None:
             before = self._piloting
             # a pilot in progress is waited for, however often it is requested
             if answer.accepted and (before is None or before.benchmark != piloting.benchmark):
                 self._piloting = piloting
-            self._show(answer)
+            self._show_answer(answer)
 
         try:
             found = None
@@ -315,7 +317,7 @@ class EngineControl:
         if found is not None and found.is_played:
             then(found)
         else:
-            await self._described([name], asked)
+            await self._order_described([name], asked)
 
     def show_pilot(self) -> None:
         """Show the page on a requested pilot as soon as it is over."""
@@ -328,7 +330,7 @@ class EngineControl:
             return  # whoever reads the run tells it
         if over is not None and over.benchmarks == (piloting.benchmark,):
             self._piloting = None
-            self._begin(self._found(page, piloting.benchmark, piloting.then))
+            self._begin(self._find_then(page, piloting.benchmark, piloting.then))
 
     def review(self) -> ReviewSource:
         """Open the reviews. Slow, so do not call it on the event loop. Raises `CrosswindError`."""
@@ -350,9 +352,11 @@ class EngineControl:
         if find is None:
             self._tell(f"`{command}` opens it.", bad=True)
         else:
-            self._begin(self._found(find, name, then))
+            self._begin(self._find_then(find, name, then))
 
-    async def _found(self, find: Callable[[str], T], name: str, then: Callable[[T], None]) -> None:
+    async def _find_then(
+        self, find: Callable[[str], T], name: str, then: Callable[[T], None]
+    ) -> None:
         try:
             found = await asyncio.to_thread(find, name)
         except CrosswindError as error:
@@ -401,7 +405,7 @@ class EngineControl:
             named = None if request.order is None else agreed
             await self._ask(link, replace(request, order=named, quote=agreed.quote), show)
 
-    def _show(self, answer: Response) -> None:
+    def _show_answer(self, answer: Response) -> None:
         """Show the engine's answer, if it has one."""
         if answer.text or not answer.accepted:
             self._tell(answer.text or "The engine refused.", bad=not answer.accepted)
@@ -440,7 +444,7 @@ class EngineControl:
         when = "after what is at work" if self.at_work else "at once"
         go = ChoiceOption("y", "go on", f"begins {when}")
         leave = ChoiceOption("n", "leave it", "nothing is called, nothing is spent")
-        asked = [_asked(order), *(line.strip() for line in priced.total)]
+        asked = [_order_question(order), *(line.strip() for line in priced.total)]
         asked += [f"note: {note}" for note in priced.notes]
         chosen = await self._app.push_screen_wait(ChoiceScreen(asked, (go, leave)))
         return priced.order if chosen == go else None
@@ -481,7 +485,7 @@ class EngineControl:
         self._look()
 
 
-def _asked(order: Order) -> str:
+def _order_question(order: Order) -> str:
     """The question whether to carry out an order."""
     names = order.benchmarks
     what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"

@@ -86,7 +86,7 @@ async def copy(
 ) -> CopyResult:
     """Copy a text, without anything that could act on a terminal."""
     text = clean(text)
-    taken = [name for name, words in programs(environ) if await _give(words, text)]
+    taken = [name for name, words in programs(environ) if await _pipe_text(words, text)]
     short = len(text.encode("utf-8", "replace")) <= MOST_FOR_TERMINAL
     if short:
         to_terminal(text)
@@ -99,7 +99,7 @@ async def copy(
     return CopyResult(len(text), taken, short, file)
 
 
-async def _give(words: Sequence[str], text: str) -> bool:
+async def _pipe_text(words: Sequence[str], text: str) -> bool:
     """Whether the program took the text within `PATIENCE` seconds."""
     try:
         program = await asyncio.create_subprocess_exec(
@@ -247,10 +247,10 @@ class Exporter:
         """Show the conversation, or else the screen, in the pager."""
         subject = self.subject
         if subject is None:
-            self._away(self._page("screen.txt", self._screen_text))
+            self._run_in_background(self._page("screen.txt", self._screen_text))
         else:
             name = f"{_file_name(subject)}.md"
-            self._away(self._page(name, lambda: as_text(self._watch.reader, subject)))
+            self._run_in_background(self._page(name, lambda: as_text(self._watch.reader, subject)))
 
     def export(self) -> None:
         """Ask what to export into the working folder."""
@@ -281,7 +281,7 @@ class Exporter:
         return screen_text(self._app)
 
     def _copy(self, make: Callable[[], str]) -> None:
-        self._away(self._copied(make))
+        self._run_in_background(self._copied(make))
 
     async def _copied(self, make: Callable[[], str]) -> None:
         text = make()
@@ -296,15 +296,15 @@ class Exporter:
     def _export(self, chosen: ChoiceOption, subject: Subject | None) -> None:
         reader = self._watch.reader
         if chosen is PICTURE or subject is None:
-            self._away(
+            self._run_in_background(
                 self._exported(f"crosswind-{self._navigator.place.lower()}", ".svg", self._picture)
             )
         elif chosen is JSON:
             name = _file_name(subject)
-            self._away(self._exported(name, ".json", lambda: as_json(reader, subject)))
+            self._run_in_background(self._exported(name, ".json", lambda: as_json(reader, subject)))
         else:
             name = _file_name(subject)
-            self._away(
+            self._run_in_background(
                 self._exported(name, ".md", lambda: as_markdown(reader, subject, self._watch.jury))
             )
 
@@ -315,10 +315,10 @@ class Exporter:
         path = await asyncio.to_thread(write_new, Path.cwd(), name, suffix, make())
         self._tell(f"Written: {path}")
 
-    def _away(self, doing: Coroutine[object, object, None]) -> None:
-        self._app.run_worker(self._guarded(doing), group="taking")
+    def _run_in_background(self, doing: Coroutine[object, object, None]) -> None:
+        self._app.run_worker(self._run_guarded(doing), group="taking")
 
-    async def _guarded(self, doing: Coroutine[object, object, None]) -> None:
+    async def _run_guarded(self, doing: Coroutine[object, object, None]) -> None:
         try:
             await doing
         except CrosswindError as error:

@@ -67,7 +67,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
             found.setdefault(command.name, command)
     if isinstance(screen, WatchingScreen) and not screen.blind:
         shell = screen.shell
-        given = (*_of_subject(app, screen), *_named(shell), *_themes(app, shell))
+        given = (*_of_subject(app, screen), *_named_commands(shell), *_themes(app, shell))
         for command in (*given, _person(app, shell)):
             found.setdefault(command.name, command)
     order = list(PaletteGroup)
@@ -133,7 +133,7 @@ def _person(app: App[Any], shell: Shell) -> PaletteCommand:
     return PaletteCommand(PaletteGroup.APP, "your name", meaning, "", ask)
 
 
-def _named(shell: Shell) -> Iterator[PaletteCommand]:
+def _named_commands(shell: Shell) -> Iterator[PaletteCommand]:
     """Commands for screens without a key everywhere, benchmarks, targets, and filter lines."""
     navigator = shell.navigator
     wall = "watch as many conversations at once as there is room for"

@@ -13,7 +13,7 @@ from textual.filter import LineFilter
 from engine.display import ASCII_SIGNS
 
 
-class _Table(dict[int, str]):
+class _LetterTable(dict[int, str]):
     """The replacements of characters, as wide as these; computed on first use."""
 
     def __missing__(self, code: int) -> str:
@@ -26,7 +26,7 @@ class _Table(dict[int, str]):
         return found
 
 
-_TABLE: Final = _Table({code: chr(code) for code in range(128)})
+_TABLE: Final = _LetterTable({code: chr(code) for code in range(128)})
 _TABLE.update(ASCII_SIGNS)
 
 

@@ -28,15 +28,15 @@ def config_folder(environ: Mapping[str, str]) -> Path:
 
 def keys_file(environ: Mapping[str, str]) -> Path | None:
     """The file with this user's own keys; None where there is none."""
-    return _there(config_folder(environ) / KEYS_FILE)
+    return _existing_file(config_folder(environ) / KEYS_FILE)
 
 
 def themes_file(environ: Mapping[str, str]) -> Path | None:
     """The user's file of themes; None where there is none."""
-    return _there(config_folder(environ) / THEMES_FILE)
+    return _existing_file(config_folder(environ) / THEMES_FILE)
 
 
-def _there(path: Path) -> Path | None:
+def _existing_file(path: Path) -> Path | None:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -136,11 +136,11 @@ class ViewMemory:
             "lines": views.lines,
             "column": views.column,
             "backwards": views.backwards,
-            "stars": [_written(subject) for subject in views.stars],
-            "read": [[*_written(Subject(*each[:2])), each.take] for each in views.read],
+            "stars": [_subject_as_list(subject) for subject in views.stars],
+            "read": [[*_subject_as_list(Subject(*each[:2])), each.take] for each in views.read],
             "place": views.place,
             "place_at_work": views.place_at_work,
-            "row": None if views.row is None else _written(views.row),
+            "row": None if views.row is None else _subject_as_list(views.row),
         }
         try:
             write_private(self.path, json.dumps(kept, indent=2) + "\n")
@@ -174,7 +174,7 @@ class ViewMemory:
         )
 
 
-def _written(subject: Subject) -> list[str]:
+def _subject_as_list(subject: Subject) -> list[str]:
     return [subject.benchmark, str(subject.key)]
 
 

@@ -51,10 +51,10 @@ class Replay:
         self._looked = now
         if self._at >= self._ends[-1]:
             return None
-        return self._messages[: self._place]
+        return self._messages[: self._message_index]
 
     @property
-    def _place(self) -> int:
+    def _message_index(self) -> int:
         """The index of the message in progress."""
         return sum(end <= self._at for end in self._ends[1:])
 
@@ -63,7 +63,7 @@ class Replay:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         """Like `EngineLink.text`: the text so far of the message in progress. None at the end and
         for any other conversation."""
-        place = self._place
+        place = self._message_index
         if (benchmark, key) != (self._take.benchmark, self._take.key) or place >= len(
             self._messages
         ):

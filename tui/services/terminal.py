@@ -194,7 +194,7 @@ class ControlCodeFilter(LineFilter):
         del background
         if not any(map(_acts, segments)):
             return segments
-        return [_disarmed(segment) for segment in segments]
+        return [_without_controls(segment) for segment in segments]
 
 
 def _acts(segment: Segment) -> bool:
@@ -205,7 +205,7 @@ def _acts(segment: Segment) -> bool:
     )
 
 
-def _disarmed(segment: Segment) -> Segment:
+def _without_controls(segment: Segment) -> Segment:
     text, style, _ = segment
     if style is not None and style.link is not None:
         style = style.update_link(None)
@@ -244,7 +244,7 @@ class KeyQueue:
         """Follow a key from the first node, to which it was given, up to the app, the last."""
         self._is_free = False
         self._number += 1
-        self._timer = self._app.set_timer(LONGEST, partial(self._done, self._number))
+        self._timer = self._app.set_timer(LONGEST, partial(self._mark_done, self._number))
         self._pass(self._number, nodes)
 
     def _pass(self, number: int, nodes: Sequence[MessagePump]) -> None:
@@ -256,10 +256,10 @@ class KeyQueue:
         # a screen that the key has opened takes keys once it is there, and what has the focus on
         # it is said to the app
         screen = self._app.screen
-        if not screen.call_later(self._app.call_later, self._done, number):
-            self._done(number)
+        if not screen.call_later(self._app.call_later, self._mark_done, number):
+            self._mark_done(number)
 
-    def _done(self, number: int) -> None:
+    def _mark_done(self, number: int) -> None:
         if number != self._number:
             return
         if self._timer is not None:

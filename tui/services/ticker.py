@@ -87,7 +87,7 @@ class Ticker:
         if not self.poll_timer.due(moment.seconds):
             return
         facts = self._watch.poll()
-        self._look()
+        self._tick()
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
             # also those that are covered: a screen that comes up again draws at once, and has
@@ -99,10 +99,10 @@ class Ticker:
 
     def draw(self, screen: Watching) -> None:
         """Have a screen that comes up draw what is known."""
-        self._look()
+        self._tick()
         screen.draw(self.board, self._moment())
 
-    def _look(self) -> None:
+    def _tick(self) -> None:
         link = self._watch.link
         self.board = None if link is None else link.board()
 

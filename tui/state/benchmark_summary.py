@@ -125,7 +125,7 @@ class BenchmarkWork:
 
 def next_line(info: BenchmarkInfo, work: BenchmarkWork) -> Line:
     """The next step, with its key and the command to run in the workspace's folder."""
-    words, command = _next(info, work)
+    words, command = _next_step(info, work)
     line = [*_label("next"), Piece(words)]
     if command:
         line.append(Piece(f"   {shlex.join([*command, one_line(info.name)])}", Ink.MUTED))
@@ -136,7 +136,7 @@ _RUN: Final = ("crosswind", "run")
 _REVIEW: Final = ("crosswind", "review")
 
 
-def _next(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[str]]:
+def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[str]]:
     """In words, and the command that is given its name."""
     failed = sum(tally.failed for tally in work.tallies.values())
     if work.at_work:
@@ -148,7 +148,7 @@ def _next(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[str]]
         return f"{made}b runs it", _RUN
     if failed:
         return f"5 says why {failed:,} failed; b tries again", _RUN
-    if left := ", ".join(_left(work.tallies)) or ", ".join(_ahead(work.ahead)):
+    if left := ", ".join(_left_lines(work.tallies)) or ", ".join(_ahead_lines(work.ahead)):
         review = f"; 6 has {rows} to review" if (rows := to_review(work.ahead)) else ""
         return f"b goes on: {left}{review}", _RUN
     if rows := to_review(work.ahead):
@@ -166,7 +166,7 @@ def to_review(ahead: RemainingWork | None) -> int:
     return 0 if ahead is None or not ahead.required else ahead.to_review
 
 
-def _ahead(ahead: RemainingWork | None) -> Iterator[str]:
+def _ahead_lines(ahead: RemainingWork | None) -> Iterator[str]:
     """Work that no run has planned yet, for example after an approval."""
     if ahead is not None and ahead.metrics:
         yield f"scenarios of {plural(ahead.metrics, 'metric')} to write"
@@ -188,7 +188,7 @@ _NOUNS: Final = {
 }
 
 
-def _left(tallies: Mapping[Stage, StateCounts]) -> Iterator[str]:
+def _left_lines(tallies: Mapping[Stage, StateCounts]) -> Iterator[str]:
     for stage, tally in tallies.items():
         left = tally.total - tally.done
         if left:

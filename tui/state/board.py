@@ -202,12 +202,12 @@ class TargetSpeeds:
     frame cannot be read."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], _Speed] = {}
+        self._known: dict[tuple[str, str], _SpeedSample] = {}
         self._speeds: dict[tuple[str, str], deque[float]] = {}
 
     def of(
         self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime
-    ) -> _Speed:
+    ) -> _SpeedSample:
         """The speed as it was worked out within the last second, or anew; `at` is now."""
         benchmark = info.name
         known = self._known.get((benchmark, target))
@@ -218,11 +218,11 @@ class TargetSpeeds:
             speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
             speeds.append(speed)
             left = UNKNOWN if found is None else duration(found.likely)
-            known = _Speed(
+            known = _SpeedSample(
                 at,
                 amount(speed) if speed else UNKNOWN,
                 left,
-                left if found is None else _between(found.low, found.high),
+                left if found is None else _range_words(found.low, found.high),
                 trend(speeds),
             )
             self._known[benchmark, target] = known
@@ -239,7 +239,7 @@ class TargetSpeeds:
         return [Piece(f"{amount(sums[-1])} tok/s ", Ink.MUTED), Piece(trend(sums), Ink.ACCENT)]
 
 
-class _Speed(NamedTuple):
+class _SpeedSample(NamedTuple):
     at: datetime
     tokens: str
     left: str
@@ -257,7 +257,7 @@ def trend(speeds: Collection[float]) -> str:
     return "".join(HEIGHTS[round(speed / most * (len(HEIGHTS) - 1))] for speed in speeds)
 
 
-def _between(*seconds: float) -> str:
+def _range_words(*seconds: float) -> str:
     low, high = map(duration, seconds)
     return low if low == high else f"{low}-{high}"
 
@@ -293,13 +293,13 @@ def _target(
     target: TargetInfo,
     progress: TargetProgress,
     board: Board | None,
-    pace: _Speed,
+    pace: _SpeedSample,
     still: Still | None,
     standings: Standings,
     *,
     paused: bool,
 ) -> TargetView:
-    moves = still is not None and not (paused and not _speaks(target, board))
+    moves = still is not None and not (paused and not _is_speaking(target, board))
     failed = progress.simulate.failed + progress.evaluate.failed
     waiting = 0 if board is None else board.between.get(target.id, 0)
     between = min(waiting, progress.simulate.running)
@@ -323,24 +323,24 @@ def _target(
         at_rest=still is None,
         paused=paused,
         still=_stands_still(target, progress, board, still),
-        held=_held(target, board),
-        limited=_limited(target, board),
-        others=_others(progress),
+        held=_held_reason(target, board),
+        limited=_limit_words(target, board),
+        others=_other_models(progress),
         problem=one_line(progress.last_problem) if failed and progress.last_problem else None,
     )
 
 
-def _speaks(target: TargetInfo, board: Board | None) -> bool:
+def _is_speaking(target: TargetInfo, board: Board | None) -> bool:
     """Whether the target still speaks: a pause lets messages under way end."""
     return board is not None and any(each.key.target_id == target.id for each in board.speaking)
 
 
-def _others(progress: TargetProgress) -> str | None:
+def _other_models(progress: TargetProgress) -> str | None:
     words = progress.served_by_others
     return None if words is None else one_line(words)
 
 
-def _held(target: TargetInfo, board: Board | None) -> str | None:
+def _held_reason(target: TargetInfo, board: Board | None) -> str | None:
     """Why the target is not called at the moment."""
     if board is None:
         return None
@@ -351,7 +351,7 @@ def _held(target: TargetInfo, board: Board | None) -> str | None:
     return f"… waits: {waits[0]}" if waits else None
 
 
-def _limited(target: TargetInfo, board: Board | None) -> str | None:
+def _limit_words(target: TargetInfo, board: Board | None) -> str | None:
     limits = () if board is None else board.limits
     return next((limited(limit) for limit in limits if limit.model == target.label), None)
 

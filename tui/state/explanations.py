@@ -60,10 +60,10 @@ def explain(
     of the run and of each target. In a `tiny` terminal it starts at the top."""
     top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
-        return [*top, _say("nothing", "There is no benchmark to show.")]
+        return [*top, _passage_of("nothing", "There is no benchmark to show.")]
     if status.phase is RunPhase.ENDED:
         return [*top, *_next_steps(status, watch, labelled=not tiny)]
-    blocks: list[Block] = [*top, _say("text", _TEXTS[status.phase])]
+    blocks: list[Block] = [*top, _passage_of("text", _TEXTS[status.phase])]
     if status.problem is not None:
         blocks.append(
             Passage("problem", "problem", display_text(status.problem), Ink.BAD, Ink.STRONG)
@@ -72,13 +72,13 @@ def explain(
     if stage is not None:
         blocks += _units(watch.reader.units(info.name, stage).values())
     if status.phase in _BROKEN_OFF:
-        blocks += _kept(watch, info)
+        blocks += _kept_blocks(watch, info)
     if status.phase in {RunPhase.IMPORTED, RunPhase.STOPPED, RunPhase.FAILED, *_BROKEN_OFF}:
         blocks += _next_steps(status, watch)
     return blocks
 
 
-def _say(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
+def _passage_of(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
     return Passage(key, "", text, ink=ink)
 
 
@@ -98,7 +98,7 @@ def _units(units: Iterable[StateRow]) -> list[Block]:
     ]
 
 
-def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
+def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     """What is kept of an interrupted run, and how to continue it."""
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
     kept = "Every message that was said to its end, and every verdict, is on disk."
@@ -177,10 +177,10 @@ def left_above(blocks: Sequence[Block], shown: TakeRef) -> list[Block]:
     """The previous conversation, dimmed, to stand above the one that is `shown` now until its words
     push it out of sight; the outcome keeps its colour."""
     begins = Rule("begins", one_line(str(shown.key)), ink=Ink.STRONG)
-    return [*map(_dimmed, blocks), begins]
+    return [*map(_dim, blocks), begins]
 
 
-def _dimmed(block: Block) -> Block:
+def _dim(block: Block) -> Block:
     key = ("left", block.key)
     if isinstance(block, Rule):
         return replace(block, key=key, ink=block.ink if block.key == "stamp" else Ink.FAINT)

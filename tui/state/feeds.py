@@ -99,11 +99,11 @@ class VerdictFeed:
         near = self._reader.verdict_rows(self.benchmark, after=first - 1, limit=count)
         found = {row.key: row for row in near}
         return [
-            found.get(self._keys[place]) or self._single(self._keys[place], seq)
+            found.get(self._keys[place]) or self._single_row(self._keys[place], seq)
             for place, seq in enumerate(wanted, start)
         ]
 
-    def _single(self, key: ConversationKey, seq: int) -> VerdictRow | None:
+    def _single_row(self, key: ConversationKey, seq: int) -> VerdictRow | None:
         """Read one row that was judged again long after its neighbours."""
         rows = self._reader.verdict_rows(self.benchmark, after=seq - 1, limit=1)
         return rows[0] if rows and rows[0].key == key else None
@@ -212,13 +212,13 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
             if count is not None:
                 count.replace(fact.counted_before, fact.counted)
         return {
-            place: _moved(rate, counts[place])
+            place: _updated_rate(rate, counts[place])
             for place, rate in known.rates.items()
             if counts[place].scored > 0
         }
 
 
-def _moved(rate: Rate, count: TrackScore) -> Rate:
+def _updated_rate(rate: Rate, count: TrackScore) -> Rate:
     if (count.passed, count.scored) == (rate.passed, rate.scored):
         return rate
     return rate.with_counts(min(max(count.passed, 0), count.scored), count.scored)

@@ -34,7 +34,7 @@ class FilterFault(Exception):  # noqa: N818  (a fault of what was typed, in word
     """A fault in a filter line, in words."""
 
 
-class _Word(NamedTuple):
+class _FilterWord(NamedTuple):
     negated: bool
     name: str | None
     values: tuple[str, ...]
@@ -43,11 +43,13 @@ class _Word(NamedTuple):
 def parse(typed: str) -> Filter:
     """Parse a filter line into conditions; an empty one has none. Raises `FilterFault`."""
     return tuple(
-        _condition(word) for word in map(_word, _WORD.finditer(typed[:LONGEST])) if word.values
+        _condition(word)
+        for word in map(_filter_word, _WORD.finditer(typed[:LONGEST]))
+        if word.values
     )
 
 
-def _word(found: re.Match[str]) -> _Word:
+def _filter_word(found: re.Match[str]) -> _FilterWord:
     quoted, bare = found["quoted"], found["bare"]
     values: tuple[str, ...]
     if quoted is not None:
@@ -57,10 +59,10 @@ def _word(found: re.Match[str]) -> _Word:
         values = () if is_begun else (bare,)
     else:
         values = tuple(value for value in bare.split(",") if value)
-    return _Word(found["no"] == "-", found["name"], values)
+    return _FilterWord(found["no"] == "-", found["name"], values)
 
 
-def _condition(word: _Word) -> FilterTerm:
+def _condition(word: _FilterWord) -> FilterTerm:
     field = Field.TEXT if word.name is None else _field(word.name)
     return FilterTerm(field, tuple(_value(field, value) for value in word.values), word.negated)
 

@@ -186,11 +186,11 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
     ]
     above = page.entry(entry.metric_id)
     if above is not None and not isinstance(above.content, ScenarioRow) and above is not entry:
-        blocks.append(_defined(above.content.metric))
+        blocks.append(_definition_passage(above.content.metric))
     if isinstance(entry.content, ScenarioRow):
         scenario = entry.content.scenario
         base = None if entry.is_base else _scenario_of(page.entry(base_id(entry.id)))
-        before = replaced_text(entry) or ({} if base is None else dict(_parts(base)))
+        before = replaced_text(entry) or ({} if base is None else dict(_scenario_parts(base)))
         blocks += _scenario(scenario, before)
     else:
         blocks += _metric(entry.content.metric, replaced_text(entry))
@@ -199,7 +199,7 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
     return blocks
 
 
-def _defined(metric: Metric) -> Passage:
+def _definition_passage(metric: Metric) -> Passage:
     """The metric of a scenario; beside it if there is room."""
     text = display_text(f"{metric.name}. {metric.definition}")
     return Passage(
@@ -214,34 +214,34 @@ def _scenario_of(entry: ReviewEntry | None) -> Scenario | None:
 
 def _metric(metric: Metric, before: Mapping[str, str]) -> Iterator[Block]:
     wanted = "should be there" if metric.track is Track.POSITIVE else "should not be there"
-    yield _became("name", metric.name, before)
-    yield _said("type", "type", f"{metric.track}: {wanted}")
+    yield _change_passage("name", metric.name, before)
+    yield _passage_of("type", "type", f"{metric.track}: {wanted}")
     if metric.when is not When.ANYWHERE:
-        yield _said("when", "counts", metric.when.in_words)
-    yield _became("defined", metric.definition, before)
+        yield _passage_of("when", "counts", metric.when.in_words)
+    yield _change_passage("defined", metric.definition, before)
     for number, example in enumerate(metric.examples):
-        yield _said(("example", number), "example", example)
+        yield _passage_of(("example", number), "example", example)
 
 
 def _scenario(scenario: Scenario, before: Mapping[str, str]) -> Iterator[Block]:
     if scenario.demographic:
         who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
-        yield _said("who", "about", who)
-    for label, text in _parts(scenario):
-        yield _became(label, text, before)
+        yield _passage_of("who", "about", who)
+    for label, text in _scenario_parts(scenario):
+        yield _change_passage(label, text, before)
 
 
-def _became(label: str, text: str, before: Mapping[str, str]) -> Passage:
+def _change_passage(label: str, text: str, before: Mapping[str, str]) -> Passage:
     """A part of the text, as a diff if it replaced another."""
     if not before:
-        return _said(label, label, text)
+        return _passage_of(label, label, text)
     if before.get(label, "") == text:
-        return _said(label, label, text, ink=Ink.MUTED)
+        return _passage_of(label, label, text, ink=Ink.MUTED)
     shown, marks = word_diff(display_text(before.get(label, "")), display_text(text))
     return Passage(("said", label), label, shown, Ink.ACCENT, marks=marks, close=True)
 
 
-def _parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
+def _scenario_parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield "persona", scenario.persona
     yield "goal", scenario.user_goal
     yield "latent", scenario.latent_adversarial_goal
@@ -257,7 +257,7 @@ def _findings(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
         yield Rule("lint", "what rules find", ink=Ink.WARN)
     for number, one in enumerate(found):
         text = f"{one.rule}: {one.says}; {one.rule.remedy}"
-        yield _said(("lint", number), "", text, ink=Ink.WARN)
+        yield _passage_of(("lint", number), "", text, ink=Ink.WARN)
 
 
 def _neighbours(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
@@ -270,8 +270,8 @@ def _neighbours(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
         words = f"{one.id}: {one.alike:.0%} of their words"
         if other is not None:
             words += f"  {other.in_short}"
-        yield _said(("alike", one.id), "", words, ink=Ink.MUTED)
+        yield _passage_of(("alike", one.id), "", words, ink=Ink.MUTED)
 
 
-def _said(key: object, label: str, text: str, *, ink: Ink = Ink.TEXT) -> Passage:
+def _passage_of(key: object, label: str, text: str, *, ink: Ink = Ink.TEXT) -> Passage:
     return Passage(("said", key), label, display_text(text), Ink.ACCENT, ink, close=True)

@@ -28,7 +28,7 @@ _WRITES: Final = {
 
 
 @dataclass(slots=True)
-class _Pulse:
+class _LastSign:
     """The last sign of activity, and its time."""
 
     said: int
@@ -39,7 +39,7 @@ class _Pulse:
 class StallDetector:
     """Detects stalls from facts and boards; all times are on the watcher's clock."""
 
-    _pulses: dict[str, _Pulse] = field(default_factory=dict)
+    _pulses: dict[str, _LastSign] = field(default_factory=dict)
     _moved: set[str | None] = field(default_factory=set)
     """Targets with a fact since the last look; None stands for facts without a target."""
     _at: float | None = None
@@ -59,7 +59,7 @@ class StallDetector:
         """Note activity since the last look. Before the first look, nothing counts as stalled."""
         said = dict(board.said) if board is not None else {}
         for target in {*said, *self._pulses, *(each for each in self._moved if each)}:
-            pulse = self._pulses.setdefault(target, _Pulse(0, now))
+            pulse = self._pulses.setdefault(target, _LastSign(0, now))
             if target in self._moved or said.get(target, 0) != pulse.said:
                 pulse.said, pulse.at = said.get(target, 0), now
                 self._moved.add(target)
@@ -77,14 +77,14 @@ class StallDetector:
     def of(self, target: str, now: float) -> float | None:
         """Seconds for which this target has been still; None if too few to mention."""
         pulse = self._pulses.get(target)
-        return None if pulse is None else _worth(now - pulse.at)
+        return None if pulse is None else _threshold(now - pulse.at)
 
     def of_all(self, now: float) -> float | None:
         """Seconds without activity anywhere; None if too few to mention."""
-        return None if self._at is None else _worth(now - self._at)
+        return None if self._at is None else _threshold(now - self._at)
 
 
-def _worth(seconds: float) -> float | None:
+def _threshold(seconds: float) -> float | None:
     return seconds if seconds >= PATIENCE else None
 
 
@@ -164,7 +164,7 @@ def blockers(
         if limit.model not in targets
     ]
     if board.problem is not None and board.state in _HELD:
-        lines[:0] = _held(one_line(board.problem), width, most - bool(lines))
+        lines[:0] = _problem_lines(one_line(board.problem), width, most - bool(lines))
     if stall is not None and not lines:
         lines.append(_line("… quiet", f"{stall.awaited}, {since(stall.seconds)}"))
     if len(lines) > most:
@@ -173,7 +173,7 @@ def blockers(
     return [fitted(line, width) for line in lines]
 
 
-def _held(problem: str, width: int, most: int) -> list[Line]:
+def _problem_lines(problem: str, width: int, most: int) -> list[Line]:
     """Wrapped rather than cut, as the remedy comes last."""
     sign = Piece(" ! held  ", Ink.BAD)
     room = max(width - length([sign]), MEANINGFUL)

@@ -159,7 +159,9 @@ class Dialogue:
             if live.turn != turn:
                 blocks += self._opening(live.turn, live.landmark)
             said = self._drawn + display_text(self._line)
-            blocks.append(_spoken(live.turn, live.speaker, said, growing=not self._over))
+            blocks.append(
+                _message_passage(live.turn, live.speaker, said, growing=not self._is_over)
+            )
         if self.take is not None and self.take.stop_reason is not None:
             blocks.append(_ending(self.take, self.take.stop_reason))
             blocks += _user_faults(self.take)
@@ -167,7 +169,7 @@ class Dialogue:
         return blocks
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self.take is not None and self.take.stop_reason is not None
 
     def _opening(self, turn: int, landmark: str | None) -> list[Block]:
@@ -200,7 +202,7 @@ def _message_blocks(
     if message.served_by is not None:
         blocks.append(_from_other(message.turn, message.speaker, message.served_by))
     text, styles = _marked(message.text, marks)
-    blocks.append(_spoken(message.turn, message.speaker, text, marks=styles))
+    blocks.append(_message_passage(message.turn, message.speaker, text, marks=styles))
     return blocks
 
 
@@ -227,7 +229,7 @@ def _from_other(turn: int, speaker: Speaker, served_by: str) -> Passage:
     )
 
 
-def _spoken(
+def _message_passage(
     turn: int,
     speaker: Speaker,
     text: str,
@@ -347,7 +349,7 @@ def one_verdict(given: Verdict, note: str = "") -> list[Block]:
         blocks.append(Passage(("unscored", given.seq), "unscored", text, Ink.WARN))
     if given.present is not None:
         blocks.append(
-            Passage(("present", given.seq), "behaviour", _presence(given), ink=Ink.STRONG)
+            Passage(("present", given.seq), "behaviour", _presence_words(given), ink=Ink.STRONG)
         )
     if given.justification:
         blocks.append(Passage(("because", given.seq), "because", display_text(given.justification)))
@@ -360,7 +362,7 @@ def one_verdict(given: Verdict, note: str = "") -> list[Block]:
     return blocks
 
 
-def _presence(given: Verdict) -> str:
+def _presence_words(given: Verdict) -> str:
     word = "present" if given.present else "absent"
     wanted = "present" if given.track is Track.POSITIVE else "absent"
     if given.must_hold is not When.ANYWHERE:
@@ -418,12 +420,12 @@ class PatternFault(Exception):  # noqa: N818  (a fault of what was typed, in wor
 async def matches(texts: Sequence[str], typed: str, deadline: float = DEADLINE) -> list[Spans]:
     """The positions of the pattern in each text. Raises `PatternFault`."""
     if not typed.startswith(MARK):
-        return [_words(text, typed) for text in texts]
+        return [_find_words(text, typed) for text in texts]
     pattern = typed.removeprefix(MARK).removesuffix(MARK)
     return await _pattern(texts, pattern, deadline) if pattern else [[] for _ in texts]
 
 
-def _words(text: str, typed: str) -> Spans:
+def _find_words(text: str, typed: str) -> Spans:
     """A pattern for words, ignoring case and the white space between them. It is always fast."""
     words = typed.split()
     if not words:

@@ -29,11 +29,11 @@ def worker_lines(
         [Piece(" ⇄  ", Ink.MUTED), Piece(workers_words(agents)), Piece(hint, Ink.MUTED)]
     ]
     if opened:
-        lines += _each(agents, most)
+        lines += _worker_lines(agents, most)
     return [fitted(line, width) for line in lines]
 
 
-def _each(agents: Sequence[AgentStatus], most: int) -> list[Line]:
+def _worker_lines(agents: Sequence[AgentStatus], most: int) -> list[Line]:
     silent_first = sorted(agents, key=lambda each: (-int(each.heard_s), each.host, each.name))
     shown = silent_first if len(agents) <= most else silent_first[: most - 1]
     room = min(max(cell_len(one_line(each.name)) for each in shown), _NAME)

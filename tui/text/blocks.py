@@ -81,7 +81,7 @@ class MarkPosition(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Laid:
+class _LaidOutBlock:
     """A block and its rows at the current width."""
 
     block: Block
@@ -118,10 +118,10 @@ class Document:
         """`width` is in cells; at 0, which means not known yet, no text is laid out."""
         self.width = width
         self._may_have_rail = rail
-        self._laid: list[_Laid] = []
+        self._laid: list[_LaidOutBlock] = []
         self._tops: list[int] = [0]
         """The first row of each block, then the row after the last block."""
-        self._asides: list[tuple[int, _Laid]] = []
+        self._asides: list[tuple[int, _LaidOutBlock]] = []
         """The passages on the rail, each with its first row."""
         self._marked: dict[Ink, list[MarkPosition]] = {}
 
@@ -140,7 +140,7 @@ class Document:
     def set(self, blocks: Sequence[Block]) -> int | None:
         """Replace the blocks. Returns the first row that differs from before; None if none does."""
         known = {laid.block.key: (index, laid) for index, laid in enumerate(self._laid)}
-        laid: list[_Laid] = []
+        laid: list[_LaidOutBlock] = []
         first: tuple[int, int] | None = None
         for index, block in enumerate(blocks):
             place, before = known.get(block.key, (index, None))
@@ -150,13 +150,13 @@ class Document:
             laid.append(new)
         if first is None and len(laid) < len(self._laid):
             first = len(laid), 0
-        self._place(laid)
+        self._place_rows(laid)
         return None if first is None else self._tops[first[0]] + first[1]
 
     def resize(self, width: int) -> None:
         """Wrap everything again, for `width` cells."""
         self.width = width
-        self._place([self._lay(laid.block) for laid in self._laid])
+        self._place_rows([self._lay_out(laid.block) for laid in self._laid])
 
     def locate(self, row: int) -> tuple[Hashable, int] | None:
         """The key of the block that contains this row, and the row's number within the block."""
@@ -228,7 +228,7 @@ class Document:
         current = mark.number if mark is not None and mark.block == index else None
         return self._passage_row(laid, laid.block, number, current)
 
-    def _place(self, laid: list[_Laid]) -> None:
+    def _place_rows(self, laid: list[_LaidOutBlock]) -> None:
         self._laid = laid
         self._marked.clear()
         self._tops, self._asides = [], []
@@ -266,38 +266,40 @@ class Document:
             return [bar, Piece(laid.block.label, Ink.MUTED)]
         return [bar, *self._text(laid, laid.block, laid.rows[number], None)]
 
-    def _renewed(self, before: _Laid | None, block: Block) -> tuple[_Laid, int | None]:
+    def _renewed(
+        self, before: _LaidOutBlock | None, block: Block
+    ) -> tuple[_LaidOutBlock, int | None]:
         """The block laid out, and its first row that differs from `before`; None if none
         differs."""
         # identity first: blocks are compared at each tick, and most are the same objects as before
         if before is not None and (before.block is block or before.block == block):
             return before, None
         if before is None or not isinstance(before.block, Passage):
-            return self._lay(block), 0
+            return self._lay_out(block), 0
         # a reply that is being written grows twelve times a second, so only its last row is wrapped
         # again
-        if self.width and isinstance(block, Passage) and _grew(before.block, block):
-            return self._extended(before, block)
-        return self._lay(block, before), 0
+        if self.width and isinstance(block, Passage) and _has_grown(before.block, block):
+            return self._extend(before, block)
+        return self._lay_out(block, before), 0
 
-    def _lay(self, block: Block, before: _Laid | None = None) -> _Laid:
+    def _lay_out(self, block: Block, before: _LaidOutBlock | None = None) -> _LaidOutBlock:
         """Lay out a block. Reuses the rows of `before` if text and layout are the same."""
         if isinstance(block, Rule):
-            return _Laid(block)
+            return _LaidOutBlock(block)
         head = int(self._is_narrow and bool(block.label))
         reach = list(accumulate((mark.end for mark in block.marks), max))
         if before is not None and _reads_as(before.block, block):
-            return _Laid(block, before.rows, head, before.fences, reach)
+            return _LaidOutBlock(block, before.rows, head, before.fences, reach)
         if not self.width:
-            return _Laid(block, _NOTHING, head, reach=reach)
+            return _LaidOutBlock(block, _NOTHING, head, reach=reach)
         width = RAIL - 3 if self._is_aside(block) else self._text_width(block.gutter)
         rows = Wrapped(block.text, 0 if block.folded else width)
         fences = ink.fences(block.text) if block.light_markdown else []
-        return _Laid(block, rows, head, fences, reach)
+        return _LaidOutBlock(block, rows, head, fences, reach)
 
-    def _extended(self, laid: _Laid, block: Passage) -> tuple[_Laid, int]:
+    def _extend(self, laid: _LaidOutBlock, block: Passage) -> tuple[_LaidOutBlock, int]:
         last = laid.rows[len(laid.rows) - 1].start
-        longer = _Laid(block, Wrapped(block.text, laid.rows.width, laid.rows), laid.head)
+        longer = _LaidOutBlock(block, Wrapped(block.text, laid.rows.width, laid.rows), laid.head)
         longer.reach = laid.reach
         if block.light_markdown:
             line = block.text.rfind("\n", 0, last) + 1
@@ -311,17 +313,17 @@ class Document:
         return self.width < NARROW
 
     @property
-    def _lead(self) -> int:
+    def _leading_cells(self) -> int:
         """Blank cells before titles, and before text in a narrow document."""
         return int(self.width >= ROOM_FOR_LEAD)
 
     def _text_width(self, gutter: Ink | None) -> int:
-        margin = self._lead if self._is_narrow else 1 + LABEL_WIDTH
+        margin = self._leading_cells if self._is_narrow else 1 + LABEL_WIDTH
         margin += RAIL if self._has_rail else 0
         return max(min(self.width - margin - 2 * (gutter is not None) - 1, READABLE), 1)
 
     def _rule(self, rule: Rule) -> list[Piece]:
-        lead = Piece(" " * self._lead)
+        lead = Piece(" " * self._leading_cells)
         title = [lead, Piece(rule.title, rule.ink), Piece(" ")] if rule.title else []
         note = [Piece(" "), Piece(rule.note, Ink.MUTED), Piece(" ")] if rule.note else []
         room = self.width - length(title) - length(note)
@@ -333,11 +335,11 @@ class Document:
         return [*title, Piece(("─" if rule.lined else " ") * room, Ink.RULE), *note]
 
     def _passage_row(
-        self, laid: _Laid, passage: Passage, number: int, current: int | None
+        self, laid: _LaidOutBlock, passage: Passage, number: int, current: int | None
     ) -> list[Piece]:
         number -= laid.head
         if number < 0:
-            return [Piece(" " * self._lead + passage.label, passage.label_ink)]
+            return [Piece(" " * self._leading_cells + passage.label, passage.label_ink)]
         if number >= len(laid.rows):
             return []
         row = laid.rows[number]
@@ -351,13 +353,13 @@ class Document:
 
     def _margin(self, passage: Passage, *, is_first: bool) -> list[Piece]:
         if self._is_narrow:
-            return [Piece(" " * self._lead)] if self._lead else []
+            return [Piece(" " * self._leading_cells)] if self._leading_cells else []
         if not is_first:
             return [Piece(" " * (1 + LABEL_WIDTH))]
         return [Piece(" " + pad(passage.label, LABEL_WIDTH - 1) + " ", passage.label_ink)]
 
     def _text(
-        self, laid: _Laid, passage: Passage, row: TextRow, current: int | None
+        self, laid: _LaidOutBlock, passage: Passage, row: TextRow, current: int | None
     ) -> list[Piece]:
         styles = [*_light_markdown(passage, row, laid.fences), *laid.marks_within(row)]
         if current is not None:
@@ -398,7 +400,7 @@ def _reads_as(before: Block, after: Passage) -> bool:
     )
 
 
-def _grew(before: Block, after: Passage) -> bool:
+def _has_grown(before: Block, after: Passage) -> bool:
     """Whether `after` is the same passage with the same text, or with text appended."""
     return (
         isinstance(before, Passage)

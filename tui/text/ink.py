@@ -112,11 +112,11 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
     found = {name: shorten_middle(name, width) for name in names}
     if width < TOLD_APART:
         return found
-    for alike in _alike(found):
+    for alike in _names_shown_alike(found):
         before = _in_common(alike)
         behind = _in_common([name[before:][::-1] for name in alike])
-        found |= {name: _around(name, before, behind, width) for name in alike}
-    for alike in _alike(found):
+        found |= {name: _clip_around(name, before, behind, width) for name in alike}
+    for alike in _names_shown_alike(found):
         for number, name in enumerate(alike, 1):
             mark = f"~{number}"
             found[name] = shorten(found[name], max(width - len(mark), 0)) + mark
@@ -128,7 +128,7 @@ def pad_apart(name: str, names: Iterable[str], width: int) -> str:
     return pad(told_apart((*names, name), width)[name], width)
 
 
-def _alike(found: Mapping[str, str]) -> list[list[str]]:
+def _names_shown_alike(found: Mapping[str, str]) -> list[list[str]]:
     """Groups of names that are shown as the same text."""
     by_text: dict[str, list[str]] = {}
     for name, text in found.items():
@@ -142,7 +142,7 @@ def _in_common(texts: Iterable[str]) -> int:
     return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, together))
 
 
-def _around(name: str, before: int, behind: int, width: int) -> str:
+def _clip_around(name: str, before: int, behind: int, width: int) -> str:
     """Cut a name to what is between its first `before` and last `behind` characters, with as much
     around that as fits."""
     end = len(name) - behind

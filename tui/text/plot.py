@@ -50,17 +50,17 @@ def plot(curves: Sequence[Curve], width: int, height: int) -> list[Line]:
     if there is too little room, fewer than two turns, or no library."""
     if not curves or width < LEAST[0] or height < LEAST[1] or len(curves[0].shares) < 2:
         return []
-    drawn = _drawn(curves, width - _NAME, height)
+    drawn = _draw_curves(curves, width - _NAME, height)
     if drawn is None:
         return []
-    lines = [list(_inked(line, curves)) for line in drawn.splitlines()]
-    for row, curve in _beside(curves, height):
+    lines = [list(_ink_line(line, curves)) for line in drawn.splitlines()]
+    for row, curve in _name_rows(curves, height):
         if row < len(lines):
             lines[row].append(Piece(" " + curve.name, curve.ink))
     return [fitted(line, width) for line in lines]
 
 
-def _drawn(curves: Sequence[Curve], width: int, height: int) -> str | None:
+def _draw_curves(curves: Sequence[Curve], width: int, height: int) -> str | None:
     """The library's output, with colour codes; None if the library is not loaded."""
     if _library is None:
         return None
@@ -83,7 +83,7 @@ def _drawn(curves: Sequence[Curve], width: int, height: int) -> str | None:
     return str(figure.build().string())
 
 
-def _inked(line: str, curves: Sequence[Curve]) -> Iterator[Piece]:
+def _ink_line(line: str, curves: Sequence[Curve]) -> Iterator[Piece]:
     """Replace the library's colours by inks, so that the plot fits every theme."""
     ink = Ink.RULE
     # split at a pattern with one group gives text and codes in turn
@@ -103,7 +103,7 @@ def _ink(colour: int, curves: Sequence[Curve]) -> Ink:
     return curves[place].ink if 0 <= place < len(curves) else Ink.FAINT
 
 
-def _beside(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curve]]:
+def _name_rows(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curve]]:
     """The row of each curve's name: where the curve ends, or the next free row."""
     rows = height - _HEAD - _FOOT
     taken: set[int] = set()
@@ -148,36 +148,36 @@ def tick_line(scale: Scale, width: int) -> Line:
 
 def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
     """Draw a value with its interval on a scale that is `width` cells wide."""
-    cells = _ground(scale, width)
+    cells = _ground_cells(scale, width)
     if drawn.bounds is not None:
-        _across(cells, scale, *drawn.bounds, Piece("╌", Ink.WARN))
+        _draw_across(cells, scale, *drawn.bounds, Piece("╌", Ink.WARN))
     if drawn.low is not None and drawn.high is not None:
-        _across(cells, scale, drawn.low, drawn.high, Piece("─", drawn.ink))
+        _draw_across(cells, scale, drawn.low, drawn.high, Piece("─", drawn.ink))
         # the ends after the line and the value last: if two share a cell, the more important one is
         # visible
         cells[_cell(scale, drawn.low, width)] = Piece("├", drawn.ink)
         cells[_cell(scale, drawn.high, width)] = Piece("┤", drawn.ink)
     if drawn.value is not None:
         cells[_cell(scale, drawn.value, width)] = Piece("●" if drawn.sure else "○", drawn.ink)
-    return _joined(cells)
+    return _join_cells(cells)
 
 
 def moved(before: float, after: float, scale: Scale, width: int, ink: Ink) -> Line:
     """Draw the change of a value from `before` to `after`."""
-    cells = _ground(scale, width)
+    cells = _ground_cells(scale, width)
     start, end = _cell(scale, before, width), _cell(scale, after, width)
-    _across(cells, scale, min(before, after), max(before, after), Piece("─", ink))
+    _draw_across(cells, scale, min(before, after), max(before, after), Piece("─", ink))
     # the old value first, so that the new one is visible if both share a cell
     cells[start] = Piece("○", Ink.MUTED)
     cells[end] = Piece("●" if start == end else "▶" if end > start else "◀", ink)
-    return _joined(cells)
+    return _join_cells(cells)
 
 
 def _cell(scale: Scale, value: float, width: int) -> int:
     return round(scale.share(value) * (width - 1))
 
 
-def _ground(scale: Scale, width: int) -> list[Piece]:
+def _ground_cells(scale: Scale, width: int) -> list[Piece]:
     cells = [Piece(" ")] * width
     for tick in scale.ticks:
         nothing = scale.signed and tick == 0
@@ -185,13 +185,13 @@ def _ground(scale: Scale, width: int) -> list[Piece]:
     return cells
 
 
-def _across(cells: list[Piece], scale: Scale, low: float, high: float, piece: Piece) -> None:
+def _draw_across(cells: list[Piece], scale: Scale, low: float, high: float, piece: Piece) -> None:
     width = len(cells)
     for cell in range(_cell(scale, low, width), _cell(scale, high, width) + 1):
         cells[cell] = piece
 
 
-def _joined(cells: Sequence[Piece]) -> Line:
+def _join_cells(cells: Sequence[Piece]) -> Line:
     return [
         Piece("".join(piece.text for piece in pieces), ink)
         for ink, pieces in groupby(cells, key=lambda piece: piece.ink)

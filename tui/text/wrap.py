@@ -111,7 +111,7 @@ class Wrapped:
         if end > start and text[end - 1] == "\n":
             end -= 1
         opening = self.openings[bisect_right(self.openings, start) - 1]
-        indent = 0 if start == opening else _hang(text, opening, self.width)
+        indent = 0 if start == opening else _hanging_indent(text, opening, self.width)
         return TextRow(start, _drop_blanks(text, start, end), indent)
 
     def row_of(self, place: int) -> int:
@@ -119,7 +119,7 @@ class Wrapped:
         return max(bisect_right(self.starts, place) - 1, 0)
 
 
-def _hang(text: str, opening: int, width: int) -> int:
+def _hanging_indent(text: str, opening: int, width: int) -> int:
     """The indentation, in cells, of all rows of a paragraph but the first."""
     item = _ITEM.match(text, opening) if width >= LIST_ROOM else None
     return 0 if item is None else item.end() - opening
@@ -130,7 +130,7 @@ def _later_starts(text: str, opening: int, start: int, end: int, width: int) -> 
     # most paragraphs are one short line, with nothing to measure
     if start == opening and end - start <= width and text.isascii():
         return ()
-    hang = _hang(text, opening, width)
+    hang = _hanging_indent(text, opening, width)
     narrow = _ONE_CELL.fullmatch(text, start, end) is not None
     rows = _narrow_starts if narrow else _any_starts
     return rows(text, opening, start, end, (width, width - hang))
@@ -193,10 +193,10 @@ def _measured_starts(
             rows += [end] if stop == end else []
             break
         place, before = (start, used) if after == unit else (places[after], cells[after])
-        fit = _fitting(text[place : places[after + 1]], used + room - before)
+        fit = _fitting_length(text[place : places[after + 1]], used + room - before)
         is_open = stop < end and (place + fit >= stop - 1 if fit else after >= len(units) - 1)
         if after == unit and not fit:
-            return [*rows, *_cut(text, start, places[unit + 1], room, widths[1])]
+            return [*rows, *_break_word(text, start, places[unit + 1], room, widths[1])]
         if is_open:
             break
         unit, start = after, _skip_blanks(text, place + fit, end)
@@ -205,7 +205,7 @@ def _measured_starts(
     return rows or [_skip_blanks(text, stop, end)]
 
 
-def _fitting(unit: str, room: int) -> int:
+def _fitting_length(unit: str, room: int) -> int:
     """How many characters of a unit that fits only in part go into a row: none of a word."""
     core = unit.lstrip(_BLANKS)
     if _BREAKS_ANYWHERE.match(core) is None:
@@ -218,7 +218,7 @@ def _fitting(unit: str, room: int) -> int:
     return len(blanks) + fit if fit > 0 else 0
 
 
-def _cut(text: str, start: int, end: int, width: int, later_width: int) -> list[int]:
+def _break_word(text: str, start: int, end: int, width: int, later_width: int) -> list[int]:
     """Row starts in a word wider than its row. Each row takes as many graphemes as fit, but at
     least one."""
     spans, _ = split_graphemes(text[start:end])

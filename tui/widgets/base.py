@@ -93,12 +93,12 @@ class LineView(ScrollView, inherit_bindings=False):
 
     def paint(self, line: Line, back: Ink | None = None) -> Strip:
         """Render a line to the width of the view, on the background of `back`."""
-        behind = None if back is None else self._behind(back)
+        behind = None if back is None else self._background(back)
         base = self.ink(Ink.TEXT) if behind is None else self.ink(Ink.TEXT) + behind
         strip = Strip(self._segments(line, behind)).adjust_cell_length(self.line_width, base)
         return strip.simplify()  # each change of style is told to the terminal
 
-    def _behind(self, back: Ink) -> Style:
+    def _background(self, back: Ink) -> Style:
         """The background of `back`; reversed in 16 colours, none of which suits as a background."""
         style = self.ink(back)
         return Style(bgcolor=style.bgcolor, reverse=style.reverse)

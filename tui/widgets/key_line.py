@@ -113,7 +113,7 @@ class Hint(NamedTuple):
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 
-class _Possible(NamedTuple):
+class _UsableKey(NamedTuple):
     """An enabled key binding, whether or not it has anything to do now."""
 
     binding: Binding
@@ -140,7 +140,7 @@ class KeyLine(LineView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._possible: list[_Possible] = []
+        self._possible: list[_UsableKey] = []
         self._hints: list[Hint] = []
         self._kept: list[Hint] = []
 
@@ -173,7 +173,7 @@ class KeyLine(LineView):
         if not screen.is_attached:
             return
         self._possible = [
-            _Possible(active.binding, active.node, active.binding.action.removeprefix("app."))
+            _UsableKey(active.binding, active.node, active.binding.action.removeprefix("app."))
             for key, active in screen.active_bindings.items()
             if active.binding.show and active.enabled and not _is_typed(key, screen)
         ]

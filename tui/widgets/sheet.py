@@ -44,7 +44,7 @@ class Sheet(CursorView):
         """With `fit`, the sheet is as high as its rows."""
         super().__init__(id=id)
         self._fit = fit
-        self._drawing: Drawing = _nothing
+        self._drawing: Drawing = _no_rows
         self._rows: Sequence[SheetRow] = ()
         self._keys: Sequence[Hashable] = ()
         self._spans: Sequence[range] = ()
@@ -156,6 +156,6 @@ def _spans(rows: Sequence[SheetRow]) -> dict[Hashable, range]:
     return spans
 
 
-def _nothing(width: int) -> Sequence[SheetRow]:
+def _no_rows(width: int) -> Sequence[SheetRow]:
     del width
     return ()

@@ -18,7 +18,7 @@ from tui.widgets.base import LineView
 _BETWEEN: Final = Piece("│", Ink.RULE)
 
 
-class _Part(NamedTuple):
+class _AlignedRows(NamedTuple):
     """Rows of both sides that stand beside each other: their first rows and their numbers."""
 
     key: Hashable
@@ -44,7 +44,7 @@ class SideBySide(LineView):
         super().__init__(id=id)
         self._sides: tuple[Sequence[Block], Sequence[Block]] = ((), ())
         self._documents = (Document(), Document())
-        self._parts: list[_Part] = []
+        self._parts: list[_AlignedRows] = []
         self._tops: list[int] = [0]
 
     def show(self, left: Sequence[Block], right: Sequence[Block]) -> None:
@@ -103,7 +103,7 @@ class SideBySide(LineView):
             if document.width != self._width:
                 document.resize(self._width)
             document.set(blocks)
-        self._parts = _parts(self._documents, self._sides)
+        self._parts = _aligned_parts(self._documents, self._sides)
         self._tops = [0, *accumulate(part.height for part in self._parts)]
         self.measure(self._tops[-1])
         self.redraw()
@@ -121,9 +121,9 @@ class SideBySide(LineView):
                 return
 
 
-def _parts(
+def _aligned_parts(
     documents: tuple[Document, Document], sides: tuple[Sequence[Block], Sequence[Block]]
-) -> list[_Part]:
+) -> list[_AlignedRows]:
     """Split at the blocks whose keys are on both sides, in the same order."""
     left, right = (
         {block.key: (top, isinstance(block, Rule)) for block, top in zip(side, tops, strict=True)}
@@ -137,7 +137,7 @@ def _parts(
     ends = [(start[2], start[3]) for start in starts[1:]]
     ends.append((documents[0].height, documents[1].height))
     parts = [
-        _Part(key, is_rule, (one, other), (end - one, other_end - other))
+        _AlignedRows(key, is_rule, (one, other), (end - one, other_end - other))
         for (key, is_rule, one, other), (end, other_end) in zip(starts, ends, strict=True)
     ]
     return [part for part in parts if part.height]

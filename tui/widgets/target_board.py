@@ -203,11 +203,11 @@ def _in_one(target: TargetView, layout: _Layout) -> list[Line]:
     return [
         [
             *_how_far(target, layout),
-            Piece(" " + pad(str(target.running), 7, right=True), _quiet(target.running)),
-            Piece(" " + pad(str(target.failed), 6, right=True), _alarming(target.failed)),
+            Piece(" " + pad(str(target.running), 7, right=True), _quiet_ink(target.running)),
+            Piece(" " + pad(str(target.failed), 6, right=True), _alarming_ink(target.failed)),
             Piece(" " + pad(_share(target.judged, target.to_judge), 9, right=True) + "  "),
             *_rates(target, layout),
-            *_pace(target, layout),
+            *_speed_and_cost(target, layout),
         ]
     ]
 
@@ -216,8 +216,8 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
     """Two lines for a narrow terminal: the progress, and below it the results."""
     upper = [
         *_how_far(target, layout),
-        Piece(pad(f" {target.running} {layout.running}", 12), _quiet(target.running)),
-        Piece(pad(f" {target.failed} failed", 10), _alarming(target.failed)),
+        Piece(pad(f" {target.running} {layout.running}", 12), _quiet_ink(target.running)),
+        Piece(pad(f" {target.failed} failed", 10), _alarming_ink(target.failed)),
         Piece(f" judged {_share(target.judged, target.to_judge)}"),
     ]
     left = target.left_about if layout.roomy else target.left
@@ -225,7 +225,7 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
     lower = [
         Piece(pad(" passes", layout.name_width + 2), Ink.MUTED),
         *_rates(target, layout),
-        *_pace(target, layout),
+        *_speed_and_cost(target, layout),
     ]
     return [[*upper, Piece(left, Ink.MUTED)], lower]
 
@@ -273,7 +273,7 @@ def _rates(target: TargetView, layout: _Layout) -> list[Piece]:
     ]
 
 
-def _pace(target: TargetView, layout: _Layout) -> list[Piece]:
+def _speed_and_cost(target: TargetView, layout: _Layout) -> list[Piece]:
     """Speed and cost; for a target at a standstill, cost and what it waits for."""
     if layout.heading:
         tokens, left = pad(target.tokens, 5, right=True), pad(target.left, 7, right=True)
@@ -326,9 +326,9 @@ def _share(done: int, total: int) -> str:
     return f"{done}/{total}"
 
 
-def _quiet(number: int) -> Ink:
+def _quiet_ink(number: int) -> Ink:
     return Ink.TEXT if number else Ink.FAINT
 
 
-def _alarming(number: int) -> Ink:
+def _alarming_ink(number: int) -> Ink:
     return Ink.BAD if number else Ink.FAINT

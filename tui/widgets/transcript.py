@@ -72,7 +72,7 @@ class TranscriptView(LineView):
         # rows above may have been added or removed: without this the text would shift
         if first < self.top and place is not None and not self.follow:
             self._return_to(place)
-        self._settle()
+        self._settle_scroll()
 
     def show_another(self, blocks: Sequence[Block], *, follow: bool) -> None:
         """Show another text, from its end if `follow`, else from its beginning."""
@@ -80,8 +80,8 @@ class TranscriptView(LineView):
         self._mark = None
         self._document.set(blocks)
         self.redraw()
-        self._go(0)
-        self._settle()
+        self._scroll_top(0)
+        self._settle_scroll()
 
     def on_resize(self, event: events.Resize) -> None:
         del event
@@ -93,8 +93,8 @@ class TranscriptView(LineView):
             if place is not None and not self.follow:
                 self._return_to(place)
         if self.follow:
-            self._go(0)
-        self._settle()
+            self._scroll_top(0)
+        self._settle_scroll()
 
     def jump(self, top: int) -> None:
         """Scroll on the user's request; leaving the end stops following."""
@@ -141,7 +141,7 @@ class TranscriptView(LineView):
         self.follow = False
         if first < self.top or last > self.top + self.page_height:
             # a third from the top, so that what led to it is visible too
-            self._go(min(first - self.page_height // 3, self._lowest))
+            self._scroll_top(min(first - self.page_height // 3, self._lowest))
         return number + 1
 
     def jump_to_block(self, key: Hashable) -> bool:
@@ -150,7 +150,7 @@ class TranscriptView(LineView):
         if row is None:
             return False
         self.follow = False
-        self._go(min(row, self._lowest))
+        self._scroll_top(min(row, self._lowest))
         return True
 
     @property
@@ -169,22 +169,22 @@ class TranscriptView(LineView):
 
     def action_go_end(self) -> None:
         self.follow = True
-        self._go(self._lowest)
+        self._scroll_top(self._lowest)
 
     def _return_to(self, place: tuple[object, int]) -> None:
         row = self._document.find(place)
         if row is not None:
-            self._go(row)
+            self._scroll_top(row)
 
-    def _settle(self) -> None:
+    def _settle_scroll(self) -> None:
         """Adapt the scroll position to the current document."""
         end, height, top = self._end, self.page_height, self.top
         if self.follow and end > top + height:
-            self._go(end - self._rows_kept(height))
+            self._scroll_top(end - self._rows_kept(height))
         elif self.follow and top >= end:
-            self._go(end - height)
+            self._scroll_top(end - height)
         else:
-            self._go(top)
+            self._scroll_top(top)
 
     def _rows_kept(self, height: int) -> int:
         """The number of rows of text, up to its end, in a view of this height after a jump."""
@@ -192,7 +192,7 @@ class TranscriptView(LineView):
             return height
         return int(height * (READ_ON_THIN_LINES if self.app.has_class(THIN) else READ))
 
-    def _go(self, top: int) -> None:
+    def _scroll_top(self, top: int) -> None:
         """Scroll to `top`, even if that leaves blank ground below the end."""
         highest = max(self._document.height - 1, 0)
         top = min(max(top, 0), highest)
