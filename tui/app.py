@@ -44,7 +44,7 @@ from tui.services.terminal import (
     terminal_size,
 )
 from tui.services.textual_internals import TextualApp
-from tui.services.ticker import Ticker, Watching, hertz, now
+from tui.services.ticker import Ticker, Watching, hertz, instant_now
 from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink, shorten
 from tui.text.wrap import wrap
@@ -169,7 +169,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         themes: OwnThemes = NO_OWN_THEMES,
         read_keys: Callable[[], Mapping[str, str]] | None = None,
         slow: bool = False,
-        moment: Callable[[], Instant] = now,
+        moment: Callable[[], Instant] = instant_now,
     ) -> None:
         """`attach` is the command that shows a run again after leaving it. `backend` does the work
         beside the app; `started` is the process id of an engine started for this app. `first` is
@@ -360,7 +360,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._sized = True
 
     def on_app_blur(self) -> None:
-        self._ticker.poll_timer.blurred_at = now().seconds
+        self._ticker.poll_timer.blurred_at = instant_now().seconds
 
     def on_app_focus(self) -> None:
         self._ticker.poll_timer.blurred_at = None

@@ -148,7 +148,7 @@ def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:
             yield from Binding.make_bindings(each.__dict__.get("BINDINGS", ()))
 
 
-def deeds(nodes: Iterable[DOMNode]) -> list[KeyAction]:
+def key_actions(nodes: Iterable[DOMNode]) -> list[KeyAction]:
     """The actions of these nodes' keys, each once."""
     found: dict[tuple[str, str], KeyAction] = {}
     for node in nodes:
@@ -173,9 +173,9 @@ def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]
     """The actions on a screen: its own, then its panes', then the app's."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
     places = [
-        ("On this screen", deeds([screen])),
-        ("In lists and texts", deeds(panes.values())),
-        ("Everywhere", deeds([screen.app])),
+        ("On this screen", key_actions([screen])),
+        ("In lists and texts", key_actions(panes.values())),
+        ("Everywhere", key_actions([screen.app])),
     ]
     return [(title, found) for title, found in places if found]
 

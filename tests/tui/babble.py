@@ -17,7 +17,7 @@ from engine.link import Board, EngineState
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.tui.theatre import BENCHMARK, TARGETS, ScriptedLink, a_scenario, screen_lines
 from tui.app import CrosswindApp
-from tui.services.ticker import now
+from tui.services.ticker import instant_now
 from tui.state.run_status import Instant
 
 CONVERSATIONS: Final = 200
@@ -74,14 +74,14 @@ class Metered(CrosswindApp):
         super().__init__(watch, moment=self._moment_of)
         self._babble = babble
         self._folder = folder
-        self._last = now()
+        self._last = instant_now()
         self.late: list[tuple[float, float]] = []
         self.gated: list[float] = []
 
     def _moment_of(self) -> Instant:
         """Stands still when nobody speaks any more, so that the screen does."""
         if not self._babble.is_over:
-            self._last = now()
+            self._last = instant_now()
         return self._last
 
     def on_mount(self) -> None:

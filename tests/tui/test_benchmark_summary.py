@@ -16,11 +16,11 @@ from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
     description_lines,
-    fitting,
+    first_that_fits,
     next_line,
     stale_line,
-    weakest,
     weakest_line,
+    weakest_metric,
 )
 from tui.text.ink import Line, Piece, length
 
@@ -54,7 +54,7 @@ def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> Non
         cell("one", FLATTERS): PassCount(5, 5),
         cell("two", FLATTERS): PassCount(2, 5),
     }
-    found = weakest(ScoreCounts({}, (), passes), INFO)
+    found = weakest_metric(ScoreCounts({}, (), passes), INFO)
     assert found is not None
     assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
     assert said(weakest_line(found, 100)) == (
@@ -76,22 +76,22 @@ def test_what_the_benchmark_no_longer_has_is_not_its_weakest() -> None:
         cell("three", HOLDS): PassCount(0, 9),
         cell("one", ("m09", Track.POSITIVE)): PassCount(0, 9),
     }
-    assert weakest(ScoreCounts({}, (), gone), INFO) is None
-    found = weakest(ScoreCounts({}, (), {**gone, cell("one", HOLDS): PassCount(4, 4)}), INFO)
+    assert weakest_metric(ScoreCounts({}, (), gone), INFO) is None
+    found = weakest_metric(ScoreCounts({}, (), {**gone, cell("one", HOLDS): PassCount(4, 4)}), INFO)
     assert found is not None
     assert said(weakest_line(found, 78)) == "weakest none: nothing failed in 4 rows"
 
 
 def test_metrics_that_a_run_wrote_since_are_known_from_the_store() -> None:
     scores = ScoreCounts({}, (), {cell("one", HOLDS): PassCount(1, 2)}, INFO.metrics)
-    found = weakest(scores, replace(INFO, metrics={}))
+    found = weakest_metric(scores, replace(INFO, metrics={}))
     assert found is not None
     assert found.metric.name == "Holds"
 
 
 def test_of_two_equally_weak_the_one_with_more_rows_is_named() -> None:
     few, many = {cell("one", HOLDS): PassCount(1, 2)}, {cell("one", FLATTERS): PassCount(3, 6)}
-    found = weakest(ScoreCounts({}, (), few | many), INFO)
+    found = weakest_metric(ScoreCounts({}, (), few | many), INFO)
     assert found is not None
     assert found.metric.id == "m02"
 
@@ -171,5 +171,5 @@ def test_a_description_takes_no_more_lines_than_it_is_given() -> None:
 def test_what_has_no_room_gives_way() -> None:
     choices: list[list[Line]] = [[[Piece("long")]] * size for size in (9, 5, 3)]
     for height, rows in [(20, 9), (6, 5), (3, 3), (1, 3)]:
-        assert len(fitting(iter(choices), height, 80)) == rows
-    assert said(fitting(iter(choices), 3, 3)[0]) == "lo…"
+        assert len(first_that_fits(iter(choices), height, 80)) == rows
+    assert said(first_that_fits(iter(choices), 3, 3)[0]) == "lo…"

@@ -9,7 +9,7 @@ import pytest
 from engine.jury import Jury
 from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
-from tui.state.explanations import end_words, stamp
+from tui.state.explanations import end_words, verdict_stamp
 from tui.state.related import TakeRef
 from tui.state.transcript import Dialogue
 from tui.text.blocks import Rule
@@ -60,7 +60,7 @@ def test_it_is_what_counts_and_what_shows_it(
 ) -> None:
     dialogue = asyncio.run(judged(theatre, *given))
     jury = Jury((JUDGE,))
-    blocks = stamp(dialogue, jury, None)
+    blocks = verdict_stamp(dialogue, jury, None)
     assert [
         f"{block.title}|{block.note}" if isinstance(block, Rule) else block.text for block in blocks
     ] == told

@@ -7,7 +7,7 @@ from engine.facts import Speech
 from engine.link import Board, EngineState
 from tui.state.follower import AWAITED, DWELL, GLANCE, ROUND, Follower, FollowMode
 from tui.state.related import TakeRef
-from tui.state.stalls import PATIENCE, StallDetector, awaited_of, blockers
+from tui.state.stalls import PATIENCE, StallDetector, awaited_of, blocker_lines
 
 
 def speech(name: str, turn: int = 1, speaker: Speaker = Speaker.TARGET, began: float = 1) -> Speech:
@@ -99,12 +99,14 @@ def test_what_is_waited_for_depends_on_who_is_to_speak() -> None:
 
 
 def test_what_holds_the_run_up_is_wrapped_and_cut_to_the_lines_that_it_may_have() -> None:
-    lines = blockers(board(problem="the disk is full " * 20), 40, most=3)
+    lines = blocker_lines(board(problem="the disk is full " * 20), 40, most=3)
     told = ["".join(piece.text for piece in line) for line in lines]
     assert told[0].startswith(" ! held  the disk is full")
     assert told[1].startswith("         ")
     assert all(len(line) <= 40 for line in told)
     assert (len(told), told[-1][-1]) == (3, "…")
     advice = "waiting for workers; start some with `crosswind cluster worker --cluster here`"
-    told = ["".join(p.text for p in line) for line in blockers(board(problem=advice), 60, most=2)]
+    told = [
+        "".join(p.text for p in line) for line in blocker_lines(board(problem=advice), 60, most=2)
+    ]
     assert " ".join(line[9:].strip() for line in told).startswith(advice)

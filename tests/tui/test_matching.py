@@ -8,7 +8,7 @@ import re
 import pytest
 
 from engine.store.browsing import Field, FilterTerm
-from tui.screens.search import asked
+from tui.screens.search import parse_query
 from tui.state.filters import FilterFault, parse
 from tui.state.transcript import PatternFault, Spans, matches
 
@@ -94,6 +94,6 @@ def test_a_line_that_means_nothing_says_why(line: str, said: str) -> None:
 
 
 def test_a_search_line_says_who_and_where() -> None:
-    line = asked('"you are" by:Target in:steadiness right*')
+    line = parse_query('"you are" by:Target in:steadiness right*')
     assert line.words == '"you are" right*'
     assert (line.speaker, line.benchmark) == ("assistant", "steadiness")

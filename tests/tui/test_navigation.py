@@ -12,7 +12,7 @@ from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, shell
 from tui.app import CrosswindApp
-from tui.bindings import PaletteCommand, deeds
+from tui.bindings import PaletteCommand, key_actions
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
@@ -288,7 +288,7 @@ def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(theatre: Theat
 def assert_keys_have_names(pilot: Pilot[None]) -> None:
     """Whatever a key of the screen does is found in the palette by a name of its own."""
     known = commands(pilot.app, pilot.app.screen)
-    for deed in deeds([pilot.app.screen, pilot.app]):
+    for deed in key_actions([pilot.app.screen, pilot.app]):
         action = deed.action.partition("(")[0]
         can = deed.node.check_action(action, ()) and deed.meaning != deed.description
         if can and action not in WITHOUT_A_NAME:

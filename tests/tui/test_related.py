@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.benchmark import ConversationKey, StopReason
 from engine.store.browsing import RelatedTake
-from tui.state.related import partners
+from tui.state.related import comparison_partners
 
 
 def playing(
@@ -23,7 +23,7 @@ def playing(
 
 
 def names(kin: list[RelatedTake], of: RelatedTake) -> list[str]:
-    return [str(each.key) for each in partners(kin, of.key, of.number)]
+    return [str(each.key) for each in comparison_partners(kin, of.key, of.number)]
 
 
 def test_a_target_that_held_comes_before_those_that_gave_in_too() -> None:

@@ -12,10 +12,10 @@ from engine.statistics.distributions import Interval
 from engine.statistics.rates import Rate
 from tui.format import amount, bar, conversation_id, duration, interval_rate, money, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, PollTimer, hertz
-from tui.state.board import trend
+from tui.state.board import sparkline
 from tui.state.follower import DWELL, SILENCE, Follower, FollowMode
 from tui.state.related import TakeRef
-from tui.text.ink import Ink, Piece, length, pad, shorten, spread
+from tui.text.ink import Ink, Piece, length, pad, shorten, spread_line
 from tui.themes import theme_for
 
 
@@ -72,9 +72,9 @@ def test_lines_are_measured_in_cells() -> None:
 def test_the_right_end_of_a_line_gives_way_only_when_the_left_says_too_little() -> None:
     left, right = [Piece("a long left end", Ink.TEXT)], [Piece("right")]
 
-    assert "".join(p.text for p in spread(left, right, 22)) == "a long left end  right"
-    assert "".join(p.text for p in spread(left, right, 18)) == "a long left… right"
-    assert "".join(p.text for p in spread(left, right, 12)) == "a long left…"
+    assert "".join(p.text for p in spread_line(left, right, 22)) == "a long left end  right"
+    assert "".join(p.text for p in spread_line(left, right, 18)) == "a long left… right"
+    assert "".join(p.text for p in spread_line(left, right, 12)) == "a long left…"
 
 
 def test_the_spotlight_goes_to_the_newest_and_stays_until_the_end_has_been_read() -> None:
@@ -136,7 +136,7 @@ def test_sixteen_colours_have_a_theme_of_their_own() -> None:
     ("speeds", "shown"), [([], ""), ([0, 0], ""), ([1, 2, 4], "▃▅█"), ([0, 100], "▁█"), ([5], "█")]
 )
 def test_a_trend_is_measured_by_its_highest(speeds: list[float], shown: str) -> None:
-    assert trend(speeds) == shown
+    assert sparkline(speeds) == shown
 
 
 def test_ids_in_little_room_keep_what_differs() -> None:

@@ -23,7 +23,7 @@ from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, Share
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad, pad_apart
+from tui.text.ink import Ink, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
@@ -72,7 +72,7 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
     for text in ("agree", "unan.", "AC1", "α", "κ"):
         head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
-    yield SheetRow(fitted(head, width))
+    yield SheetRow(fitted_line(head, width))
     known = [_name(one) for one in concords]
     for one in concords:
         line = [Piece(" " + pad_apart(_name(one), known, names) + "  ", Ink.STRONG)]
@@ -92,7 +92,7 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
         divided = f"{one.disagreeing:,} of {one.things:,}"
         ink = Ink.WARN if one.disagreeing else Ink.GOOD
         line.append(Piece(pad(divided, 12, right=True), ink))
-        yield SheetRow(fitted(line, width), _verdict_scope(one))
+        yield SheetRow(fitted_line(line, width), _verdict_scope(one))
 
 
 def _name(one: RepeatAgreement) -> str:
@@ -149,7 +149,7 @@ def _accuracy(found: Accuracy, width: int) -> Iterator[SheetRow]:
         if share is None:
             none = Piece(f"not known, 0 labels {among}")
             line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT), none]
-            yield SheetRow(fitted(line, width))
+            yield SheetRow(fitted_line(line, width))
         else:
             yield _share(name, share, width)
 
@@ -161,7 +161,7 @@ def _share(name: str, share: Share, width: int) -> SheetRow:
     line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT)]
     if bar >= _LEAST_BAR:
         line += whiskers(Whiskers(share.value, low, high), RATES, bar)
-    return SheetRow(fitted([*line, Piece(said, Ink.STRONG)], width))
+    return SheetRow(fitted_line([*line, Piece(said, Ink.STRONG)], width))
 
 
 def _agreement(found: Agreement | None, width: int) -> Iterator[SheetRow]:
@@ -183,7 +183,7 @@ def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
     line.append(Piece(f"{percent(rate.judged):>4}", Ink.STRONG))
     if rate.powered is None:
         line.append(Piece(f"     {uncorrected_words(rate)}", Ink.MUTED))
-        return SheetRow(fitted(line, width))
+        return SheetRow(fitted_line(line, width))
     known = rate.powered.interval
     line.append(Piece(f" → {percent(rate.powered.value):>4} {span(known.low, known.high):<9}"))
     gladen = rate.rogan_gladen
@@ -192,7 +192,7 @@ def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
         line.append(Piece(f"  Rogan-Gladen {percent(gladen.value)} {ends}", Ink.MUTED))
     elif gladen is not None:
         line.append(Piece("  Rogan-Gladen cannot correct", Ink.MUTED))
-    return SheetRow(fitted(line, width))
+    return SheetRow(fitted_line(line, width))
 
 
 def _part_rows(part: CalibrationPart, width: int) -> Iterator[SheetRow]:
@@ -219,4 +219,4 @@ def _confusions(one: Calibration, width: int) -> Iterator[SheetRow]:
         yield title("where they differ", width, "Enter reads it")
     for confusion in one.confusions:
         words = f"{one_line(confusion.conv_id)}: {confusion_words(confusion, one_line(one.judge))}"
-        yield SheetRow(fitted([Piece(f" {words}")], width), confusion)
+        yield SheetRow(fitted_line([Piece(f" {words}")], width), confusion)

@@ -18,7 +18,7 @@ from engine.analysis.findings import (
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad, told_apart
+from tui.text.ink import Ink, Piece, fitted_line, pad, told_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
@@ -109,7 +109,7 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
-    yield SheetRow(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
+    yield SheetRow(fitted_line([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
         sure = sum(one.of.sure for one in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} sure")
@@ -125,7 +125,7 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
                 *whiskers(drawn, scale, bar),
                 Piece("  " + _difference_words(of, wide=wide), Ink.TEXT if of.sure else Ink.MUTED),
             ]
-            yield SheetRow(fitted(line, width), one.behind)
+            yield SheetRow(fitted_line(line, width), one.behind)
 
 
 def _names(one: _ForestLine, width: int | None = None, known: tuple[str, ...] = ()) -> str:

@@ -13,7 +13,7 @@ from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted_line, pad
 from tui.text.plot import Whiskers, whiskers
 from tui.widgets.sheet import SheetRow
 
@@ -87,7 +87,7 @@ def _bounds(track: Track, estimate: Estimate, width: int) -> SheetRow:
         *whiskers(drawn, RATES, bar),
         Piece("  " + said, Ink.MUTED),
     ]
-    return SheetRow(fitted(line, width))
+    return SheetRow(fitted_line(line, width))
 
 
 def _samples(one: TargetResult, width: int) -> Iterator[SheetRow]:
@@ -131,7 +131,7 @@ def _row(
         *whiskers(drawn, RATES, _bar_width(width)),
         Piece("  " + said, Ink.TEXT if behind is not None else Ink.MUTED),
     ]
-    return SheetRow(fitted(line, width), behind)
+    return SheetRow(fitted_line(line, width), behind)
 
 
 def _bar_width(width: int) -> int:

@@ -12,7 +12,7 @@ from engine.benchmark import Track
 from engine.display import one_line, percent
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad, pad_apart
+from tui.text.ink import Ink, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import Curve, plot
 from tui.widgets.sheet import SheetRow
 
@@ -56,7 +56,7 @@ def _track(
     fit = max((width - names - 16) // _TURN, 2)
     shown = turns if len(turns) <= fit else [*turns[: fit - 1], turns[-1]]
     heads = "".join(pad(f"{turn + 1}", _TURN, right=True) for turn in shown)
-    yield SheetRow(fitted([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
+    yield SheetRow(fitted_line([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
     for one in courses:
         label = pad_apart(one_line(one.target), (one_line(each.target) for each in courses), names)
         yield _curve_row(one, shown, label, width, is_chosen=one.target == target)
@@ -80,7 +80,7 @@ def _curve_row(
         line.append(Piece(pad(percent(share), _TURN, right=True), Ink.FAINT if same else ink))
         before = share
     line.append(Piece(f"  of {one.of:,}", Ink.MUTED))
-    return SheetRow(fitted(line, width), VerdictScope((one.target,), track=one.track))
+    return SheetRow(fitted_line(line, width), VerdictScope((one.target,), track=one.track))
 
 
 def _curves(courses: Sequence[OnsetCurve], target: str | None) -> list[Curve]:

@@ -24,7 +24,7 @@ from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.grids import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
@@ -56,7 +56,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
         said += bar - _LEAST_BAR
         bar = _LEAST_BAR
     head = [Piece(" " * (name + 5 + _RATE + spans)), *tick_line(RATES, bar)]
-    rows = [SheetRow(fitted([*head, Piece("  rank", Ink.FAINT)], width))]
+    rows = [SheetRow(fitted_line([*head, Piece("  rank", Ink.FAINT)], width))]
     for one in analysis.targets:
         for number, track in enumerate(analysis.tracks):
             estimate = one.tracks[track]
@@ -90,7 +90,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
         words = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
         head += [Piece(words, Ink.MUTED), *tick_line(RATES, bar)]
         head.append(Piece("  " + pad("rank", _RANK) + pad(over, counts) + "  ", Ink.FAINT))
-    rows = [SheetRow(fitted(head, width))]
+    rows = [SheetRow(fitted_line(head, width))]
     for one in analysis.targets:
         line = [*_name(analysis, one, name, 0)]
         for track in analysis.tracks:
@@ -102,7 +102,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
                 Piece(pad(_count_words(analysis, one, track), counts) + "  ", Ink.MUTED),
             ]
-        rows.append(SheetRow(fitted(line, width), one.target))
+        rows.append(SheetRow(fitted_line(line, width), one.target))
     return rows
 
 
@@ -302,7 +302,7 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         )
         ink = Ink.FAINT if number == 0 else Ink.TEXT
         key = None if number == 0 else found[number - 1].target
-        yield SheetRow(fitted([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
+        yield SheetRow(fitted_line([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
 
 
 def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:

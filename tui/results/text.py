@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from engine.analysis.figures import Analysis, Overall
 from engine.benchmark import Track
 from engine.display import one_line
-from tui.text.ink import Ink, Piece, fitted
+from tui.text.ink import Ink, Piece, fitted_line
 from tui.text.wrap import wrap
 from tui.widgets.sheet import SheetRow
 
@@ -45,7 +45,7 @@ def title(words: str, width: int, note: str = "") -> SheetRow:
         Piece("─" * room, Ink.RULE),
         Piece(f" {note}" if note else "", Ink.MUTED),
     ]
-    return SheetRow(fitted(line, width))
+    return SheetRow(fitted_line(line, width))
 
 
 _BREAKS = re.compile(r'[\s,"]')

@@ -21,8 +21,8 @@ from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement, Flips
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad_apart
-from tui.text.plot import moved
+from tui.text.ink import Ink, Piece, fitted_line, pad_apart
+from tui.text.plot import change_line
 from tui.widgets.sheet import SheetRow
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _track(one: ValidatedBenchmark, track: TrackReport, width: int) -> Iterator[
         Piece(f"{words}  ", Ink.WARN if track.changed else Ink.GOOD),
         Piece("  ".join(figures) or "all level on a side", Ink.STRONG),
     ]
-    yield SheetRow(fitted(line, width))
+    yield SheetRow(fitted_line(line, width))
     shifts = [track.together, *track.shifts]
     names = max(cell_len(one_line(shift.target)) for shift in shifts)
     known = [one_line(shift.target) for shift in shifts]
@@ -114,10 +114,10 @@ def _shift_row(
     line = [
         Piece(" ! " if shift.sure else "   ", ink),
         Piece(label + "  ", Ink.TEXT),
-        *moved(shift.before, shift.after, RATES, bar, ink),
+        *change_line(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]
-    return SheetRow(fitted(line, width), _verdict_scope(one, track, shift))
+    return SheetRow(fitted_line(line, width), _verdict_scope(one, track, shift))
 
 
 def _verdict_scope(one: ValidatedBenchmark, track: TrackReport, shift: RateShift) -> VerdictScope:

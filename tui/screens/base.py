@@ -45,7 +45,7 @@ class ShellCommand(NamedTuple):
         return shlex.join(words)
 
 
-def showing(subject: Subject) -> ShellCommand:
+def show_command(subject: Subject) -> ShellCommand:
     """The command that prints this conversation."""
     words = ("show", str(subject.key), "--benchmark", subject.benchmark)
     return ShellCommand("c", words)
@@ -184,7 +184,7 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
     def commands(self) -> Sequence[ShellCommand]:
         """What does outside the app what is done here."""
         subject = self.subject
-        return [] if subject is None else [showing(subject), *judging_again([subject])]
+        return [] if subject is None else [show_command(subject), *judging_again([subject])]
 
     def zoom(self) -> None:
         """The pane with the focus alone, or all of them again."""

@@ -28,17 +28,17 @@ from tui.state.benchmark_summary import (
     MetricPasses,
     description_lines,
     failures_of,
-    fitting,
+    first_that_fits,
     next_line,
     rate_whiskers,
     stale_line,
     to_review,
-    weakest,
     weakest_line,
+    weakest_metric,
 )
 from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
 from tui.state.run_status import Instant, current_benchmark, status_of
-from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart, spread
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, spread_line
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, Lines, OneLine
 
@@ -226,7 +226,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _weakest(self, info: BenchmarkInfo) -> MetricPasses | None:
         found = self._scores.of(info.name)
-        return None if found is None else weakest(found, info)
+        return None if found is None else weakest_metric(found, info)
 
     def _ask_for_scores(self, seconds: float) -> None:
         """And for what is stale, once it is known that something counts."""
@@ -291,10 +291,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._height = self._detail.size.height
         info = self._info
         if info is None:
-            self._detail.show([fitted([Piece(text, Ink.MUTED)], width) for text in _NONE])
+            self._detail.show([fitted_line([Piece(text, Ink.MUTED)], width) for text in _NONE])
         else:
             height = self._height or self.size.height
-            self._detail.show(fitting(self._choices(info, width), height, width))
+            self._detail.show(first_that_fits(self._choices(info, width), height, width))
 
     def _choices(self, info: BenchmarkInfo, width: int) -> Iterator[list[Line]]:
         """Its detail, each time with less around what matters."""
@@ -374,7 +374,7 @@ _NONE: Final = (
 
 def _rule(title: str, note: str, width: int) -> Line:
     left = [Piece(f" {title} ", Ink.ACCENT)]
-    return spread(left, [Piece(f" {note}", Ink.MUTED)], width, Piece("─", Ink.RULE))
+    return spread_line(left, [Piece(f" {note}", Ink.MUTED)], width, Piece("─", Ink.RULE))
 
 
 def _file_lines(info: BenchmarkInfo) -> list[Line]:

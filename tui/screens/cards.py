@@ -22,7 +22,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import TextCard
 from tui.state.headline import metric_in
 from tui.text.blocks import Block, Document, Passage, Rule
-from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class PilotScreen(TextCard, inherit_bindings=False):
 def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
     head, *table = map(display_text, page.table)
     lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
-    lines += [fitted([Piece(row)], width) for row in table]
+    lines += [fitted_line([Piece(row)], width) for row in table]
     for sentence in (display_text(one).strip() for one in page.sentences):
         ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT
         rows = wrap(sentence, width)

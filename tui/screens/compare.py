@@ -17,7 +17,7 @@ from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
 from tui.state.headline import group_words, metric_in, metric_line
-from tui.state.related import Subject, TakeRef, partners, relation, standing
+from tui.state.related import Subject, TakeRef, comparison_partners, outcome_piece, relation
 from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
@@ -155,7 +155,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         left = self._left
         kin = Browser(self.watched.reader).related_takes(left.benchmark, left.key.scenario_id)
         self._kin = {self._shown(each): each for each in kin}
-        self._partners = partners(kin, left.key, left.take)
+        self._partners = comparison_partners(kin, left.key, left.take)
         if self._right is None and self._partners:
             self._right = self._shown(self._partners[0])
         self._metric = metric_in(self.watched, left.benchmark, left.key.scenario_id)
@@ -207,7 +207,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         return [
             Piece(one_line(str(shown.key)), Ink.STRONG),
             Piece("  "),
-            standing(self._kin.get(shown)),
+            outcome_piece(self._kin.get(shown)),
             Piece(" "),
         ]
 

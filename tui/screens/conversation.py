@@ -41,7 +41,7 @@ from tui.state.transcript import (
     Thoughts,
     evidence,
     matches,
-    together,
+    merged_marks,
     verdict_blocks,
 )
 from tui.text.blocks import Block, Passage, Rule
@@ -449,7 +449,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def _told(self) -> list[Block]:
         blocks: list[Block] = []
         if self._dialogue is not None:
-            marks = together(evidence(self._dialogue.messages, self._verdicts), self._found)
+            marks = merged_marks(evidence(self._dialogue.messages, self._verdicts), self._found)
             thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
             blocks += self._dialogue.blocks(thoughts=thoughts, marks=marks)
         if self._problem is not None:

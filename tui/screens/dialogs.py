@@ -18,7 +18,7 @@ from engine.benchmark import name_fault
 from engine.display import one_line
 from engine.pipeline.label_requests import LONGEST_PERSON
 from tui.state.related import Subject
-from tui.text.ink import Ink, Line, Piece, fitted, length, pad, spread
+from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, spread_line
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import ChoiceList, Lines, OneLine
 
@@ -54,8 +54,8 @@ class DialogFooter(OneLine):
     def row(self, index: int) -> Line:
         del index
         # how it is left is said whole, whatever else there is to say
-        left = fitted(self._left, max(self.line_width - length(_LEAVES) - 1, 0))
-        return spread(left, _LEAVES, self.line_width)
+        left = fitted_line(self._left, max(self.line_width - length(_LEAVES) - 1, 0))
+        return spread_line(left, _LEAVES, self.line_width)
 
 
 _LEAVES: Final[Line] = [Piece("Esc closes", Ink.MUTED)]

@@ -25,7 +25,7 @@ from tui.services.palette import matching, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
 from tui.state.transcript import PatternFault
-from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread, told_apart
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad, shorten_middle, spread_line, told_apart
 from tui.widgets.lines import ChoiceList
 
 
@@ -307,7 +307,7 @@ def _command_line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
         Piece("  " + command.meaning, Ink.MUTED),
     ]
     keys = [Piece(command.keys + " ", Ink.ACCENT)] if command.keys else []
-    return fitted(spread(left, keys, width), width)
+    return fitted_line(spread_line(left, keys, width), width)
 
 
 _HELP = "Words, or a regular expression behind a slash. Enter stays there, n and N go on."

@@ -18,7 +18,7 @@ from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading
 from tui.state.headline import group_words, metric_in, metric_line
-from tui.state.related import RowCursor, Subject, TakeRef, counting, standing
+from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
@@ -156,7 +156,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         except StoreError as error:
             self._fault = str(error)
             return
-        self._kin = counting(kin)
+        self._kin = counting_takes(kin)
         known = {each.scenario.id: each.scenario for each in stored}
         played = {each.scenario.id for each in stored if each.played}
         played |= {each.key.scenario_id for each in kin}
@@ -174,7 +174,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def _draw_grid(self) -> None:
         glyphs, signs = {}, dict[str, Ink]()
         for spot in self._grid_cells():
-            piece = standing(self._at(spot))
+            piece = outcome_piece(self._at(spot))
             glyphs[spot] = Piece(piece.text[:1], piece.ink)
             if piece.text[:1] not in "✓✗":
                 signs[piece.text] = piece.ink
@@ -250,7 +250,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         found = self._at(spot)
         blocks: list[Block] = []
         if found is not None:
-            state = standing(found)
+            state = outcome_piece(found)
             blocks.append(Rule("which", one_line(str(found.key)), state.text, ink=Ink.STRONG))
             try:
                 verdicts = self.watched.reader.verdicts(found.take_seq)

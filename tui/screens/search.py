@@ -51,7 +51,7 @@ class SearchQuery(NamedTuple):
     benchmark: str | None
 
 
-def asked(typed: str) -> SearchQuery:
+def parse_query(typed: str) -> SearchQuery:
     """Parse a line: `by:` and `in:` limit the search, everything else is searched for."""
     speaker, benchmark, words = None, None, []
     for word in typed.split(" "):
@@ -140,7 +140,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         self._draw_note()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        self._ask(asked(message.value), PAGE)
+        self._ask(parse_query(message.value), PAGE)
 
     def on_input_submitted(self) -> None:
         self.action_to_list()

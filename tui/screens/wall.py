@@ -18,7 +18,7 @@ from engine.watch import Watch
 from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.state.explanations import awaits_verdict, end_words, left_above, stamp
+from tui.state.explanations import awaits_verdict, end_words, left_above, verdict_stamp
 from tui.state.follower import Follower
 from tui.state.headline import info_of, metric_behind
 from tui.state.related import Subject, TakeRef
@@ -132,7 +132,7 @@ class Pane(Vertical):
     def _blocks(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.HIDDEN)
         metric = metric_behind(info_of(watch, dialogue.shown.benchmark), dialogue)
-        blocks += stamp(dialogue, watch.jury, metric)
+        blocks += verdict_stamp(dialogue, watch.jury, metric)
         if self._fault is not None:
             blocks.append(Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD))
         return blocks

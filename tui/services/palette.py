@@ -12,7 +12,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from engine.display import one_line
-from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, deeds
+from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import PersonScreen
 from tui.state.filters import FoundId
@@ -61,7 +61,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
     """All commands available on a screen, each name once, ordered by group."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
     found: dict[str, PaletteCommand] = {}
-    for deed in deeds([screen, *panes.values(), app]):
+    for deed in key_actions([screen, *panes.values(), app]):
         command = _of_deed(app, deed)
         if command is not None:
             found.setdefault(command.name, command)

@@ -27,7 +27,7 @@ UNSEEN_AFTER: Final = 30.0
 """Seconds without the focus after which we take it that nobody looks."""
 
 
-def now() -> Instant:
+def instant_now() -> Instant:
     return Instant(datetime.now(UTC), monotonic())
 
 
@@ -72,7 +72,7 @@ class Watching(Protocol):
 class Ticker:
     """Asks `watch` and hands on what it says."""
 
-    def __init__(self, watch: Watch, moment: Callable[[], Instant] = now) -> None:
+    def __init__(self, watch: Watch, moment: Callable[[], Instant] = instant_now) -> None:
         self.poll_timer = PollTimer()
         self.board: Board | None = None
         """As of the last look; None where no engine is known."""

@@ -17,7 +17,7 @@ from engine.progress import StateCounts
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
 from tui.format import TRACK_SIGNS
-from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, pad, shorten
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten
 from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
 
@@ -44,7 +44,7 @@ class MetricPasses(NamedTuple):
         return self.passed / self.scored
 
 
-def weakest(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
+def weakest_metric(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
     """The metric that passes least often, of those with the same rate the one with most rows.
     What the benchmark no longer has counts for nothing; None before anything else is scored."""
     # metrics written by a run after the benchmark was read are in the store only
@@ -92,7 +92,7 @@ def weakest_line(found: MetricPasses, width: int) -> Line:
     # the key is in the footer too, so it gives way to the name
     told = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
     room = max(width - length([*head, *told]), MEANINGFUL)
-    return fitted([*head, Piece(shorten(name, room), Ink.STRONG), *told], width)
+    return fitted_line([*head, Piece(shorten(name, room), Ink.STRONG), *told], width)
 
 
 def stale_line(stale: Mapping[int, str]) -> Line | None:
@@ -209,10 +209,10 @@ def _label(word: str) -> list[Piece]:
     return [Piece(" " + pad(word, LABEL), Ink.MUTED)]
 
 
-def fitting(choices: Iterator[list[Line]], height: int, width: int) -> list[Line]:
+def first_that_fits(choices: Iterator[list[Line]], height: int, width: int) -> list[Line]:
     """The first text that fits, else the last; each is shorter than the one before."""
     lines: list[Line] = []
     for lines in choices:
         if len(lines) <= height:
             break
-    return [fitted(line, width) for line in lines]
+    return [fitted_line(line, width) for line in lines]

@@ -18,7 +18,7 @@ from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
 from tui.state.run_status import HEIGHTS, RunPhase, RunStatus
-from tui.state.stalls import awaited_of, limited, reason, since
+from tui.state.stalls import awaited_of, elapsed_words, limit_words, reason
 from tui.text.ink import Ink, Line, Piece
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class TargetSpeeds:
                 amount(speed) if speed else UNKNOWN,
                 left,
                 left if found is None else _range_words(found.low, found.high),
-                trend(speeds),
+                sparkline(speeds),
             )
             self._known[benchmark, target] = known
         return known
@@ -236,7 +236,7 @@ class TargetSpeeds:
         sums = [sum(each) for each in zip_longest(*map(reversed, lately), fillvalue=0.0)][::-1]
         if not any(sums):
             return ()
-        return [Piece(f"{amount(sums[-1])} tok/s ", Ink.MUTED), Piece(trend(sums), Ink.ACCENT)]
+        return [Piece(f"{amount(sums[-1])} tok/s ", Ink.MUTED), Piece(sparkline(sums), Ink.ACCENT)]
 
 
 class _SpeedSample(NamedTuple):
@@ -249,7 +249,7 @@ class _SpeedSample(NamedTuple):
     """The speed of recent seconds, the latest at the right."""
 
 
-def trend(speeds: Collection[float]) -> str:
+def sparkline(speeds: Collection[float]) -> str:
     """`▁▃▅█`, scaled to the highest value."""
     most = max(speeds, default=0.0)
     if not most:
@@ -353,7 +353,7 @@ def _held_reason(target: TargetInfo, board: Board | None) -> str | None:
 
 def _limit_words(target: TargetInfo, board: Board | None) -> str | None:
     limits = () if board is None else board.limits
-    return next((limited(limit) for limit in limits if limit.model == target.label), None)
+    return next((limit_words(limit) for limit in limits if limit.model == target.label), None)
 
 
 def _stands_still(
@@ -366,7 +366,7 @@ def _stands_still(
     if seconds is None:
         return None
     awaited = awaited_of(target.id, board, judging=progress.evaluate.running)
-    return f"{awaited}, {since(seconds)}"
+    return f"{awaited}, {elapsed_words(seconds)}"
 
 
 def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Spending | None:

@@ -158,7 +158,7 @@ def end_words(dialogue: Dialogue, jury: Jury | None, *, awaited: bool) -> Line:
     return [Piece("ended  ", Ink.MUTED), Piece(verdict(passed), VERDICT_INKS[passed])]
 
 
-def stamp(dialogue: Dialogue, jury: Jury | None, metric: Metric | None) -> list[Block]:
+def verdict_stamp(dialogue: Dialogue, jury: Jury | None, metric: Metric | None) -> list[Block]:
     """What counts, by which metric, and the quote that shows it or else the reason; nothing before
     there is a verdict. `metric` names it, where that is known."""
     told = verdict_to_show(dialogue.verdicts, jury)

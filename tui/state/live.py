@@ -32,7 +32,7 @@ from tui.state.board import (
     stage_views,
     target_views,
 )
-from tui.state.explanations import awaits_verdict, end_words, explain, left_above, stamp
+from tui.state.explanations import awaits_verdict, end_words, explain, left_above, verdict_stamp
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.headline import info_of, measured, metric_behind
@@ -47,11 +47,19 @@ from tui.state.run_status import (
     turn_strip,
     turns_of,
 )
-from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
+from tui.state.stalls import (
+    AT_MOST,
+    PATIENCE,
+    Stall,
+    StallDetector,
+    awaited_words,
+    blocker_lines,
+    elapsed_words,
+)
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Line, Piece, fitted, length
+from tui.text.ink import Ink, Line, Piece, fitted_line, length
 
 ROOM_FOR_NAME: Final = 40
 """In this many cells or more, the header names the benchmark."""
@@ -229,13 +237,13 @@ class LiveState:
         board, info, stall = self.board, self.info, None
         still = self._stalls.of_all(self.seconds)
         if still is not None and board is not None and info is not None:
-            what = awaited(board, self._watch.progress, info, self.status)
+            what = awaited_words(board, self._watch.progress, info, self.status)
             stall = None if what is None else Stall(what, still)
         labels = [] if info is None else [target.label for target in info.targets]
         room = max(width - 1, 1)
         return [
             *worker_lines(self.agents, room, opened=self.workers_listed, most=height // 5),
-            *blockers(board, room, stall, FEW if height < LOW else AT_MOST, labels),
+            *blocker_lines(board, room, stall, FEW if height < LOW else AT_MOST, labels),
         ]
 
     @property
@@ -339,7 +347,7 @@ class LiveState:
         blocks = dialogue.blocks(thoughts=Thoughts.OPEN if self.thoughts else Thoughts.FOLDED)
         # it may belong to a benchmark no longer in progress, which has its own m01
         metric = metric_behind(info_of(self._watch, dialogue.shown.benchmark), dialogue)
-        blocks += stamp(dialogue, self._watch.jury, metric)
+        blocks += verdict_stamp(dialogue, self._watch.jury, metric)
         if self._fault is not None:
             blocks.append(Passage("problem", "problem", self._fault, Ink.BAD, Ink.BAD))
         return blocks
@@ -403,7 +411,7 @@ class LiveState:
                 said = " ".join(sentences[:count])
                 if said and cell_len(start) + cell_len(said) <= width - 2:
                     return [Piece(f" {start}", Ink.TEXT), Piece(said, Ink.MUTED)]
-        return fitted([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
+        return fitted_line([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
 
     def happening(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line that says what is going on: a sentence, and turns with speed."""
@@ -478,6 +486,6 @@ def _turn_words(dialogue: Dialogue, silent: float) -> list[Piece]:
     who = SPEAKER_NAMES[live.speaker]
     if silent >= PATIENCE:
         what = "no token yet" if dialogue.wordless else "silent"
-        return [*pieces, Piece(f"  {who}: {what}, {since(silent)}", Ink.WARN)]
+        return [*pieces, Piece(f"  {who}: {what}, {elapsed_words(silent)}", Ink.WARN)]
     ink = Ink.USER if live.speaker is Speaker.USER else Ink.TARGET
     return [*pieces, Piece(f"  {who} speaking", ink)]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from engine.store.browsing import Browser, RelatedTake
 
 
-def partners(kin: Sequence[RelatedTake], key: ConversationKey, take: int) -> list[RelatedTake]:
+def comparison_partners(
+    kin: Sequence[RelatedTake], key: ConversationKey, take: int
+) -> list[RelatedTake]:
     """Other takes of the conversation, then those of other targets, samples and variants. Of
     equally near ones, a different outcome comes first. Of other conversations, the take that
     counts, or else the newest."""
@@ -45,7 +47,7 @@ def relation(one: RelatedTake, key: ConversationKey) -> str:
     return "another " + " and ".join(differs)
 
 
-def standing(one: RelatedTake | None) -> Piece:
+def outcome_piece(one: RelatedTake | None) -> Piece:
     """A glyph and a word for the outcome, or for the progress so far."""
     if one is None:
         return Piece(f"{UNKNOWN} not played", Ink.FAINT)
@@ -60,7 +62,7 @@ def standing(one: RelatedTake | None) -> Piece:
     return Piece("! failed", Ink.WARN)
 
 
-def counting(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
+def counting_takes(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
     """The take of each conversation that counts; if none does, the newest."""
     return {each.key: each for each in _one_each(kin)}
 

@@ -14,7 +14,7 @@ from engine.progress import Progress
 from engine.watch import BenchmarkInfo
 from tui.format import duration
 from tui.state.run_status import RunPhase, RunStatus
-from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, shorten
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, shorten
 from tui.text.wrap import wrap
 
 PATIENCE: Final = 5.0
@@ -100,7 +100,9 @@ def awaited_of(target: str, board: Board, *, judging: int) -> str:
     return "no verdict yet" if judging else "no answer yet"
 
 
-def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: RunStatus) -> str | None:
+def awaited_words(
+    board: Board, progress: Progress, info: BenchmarkInfo, where: RunStatus
+) -> str | None:
     """What the whole run waits for when it is still; None if no activity is expected."""
     if where.phase in _WRITES:
         return _WRITES[where.phase]
@@ -140,7 +142,7 @@ class Stall(NamedTuple):
     """The length of the stall in seconds."""
 
 
-def blockers(
+def blocker_lines(
     board: Board | None,
     width: int,
     stall: Stall | None = None,
@@ -157,20 +159,20 @@ def blockers(
         for target, why in board.parked.items()
     ]
     lines += [_line("! note", one_line(notice)) for notice in board.notices]
-    lines += [_line("… waits", waiting(wait)) for wait in board.waits]
+    lines += [_line("… waits", wait_words(wait)) for wait in board.waits]
     lines += [
-        _line("· limit", f"{one_line(limit.model)}: {limited(limit)}", ink=Ink.MUTED)
+        _line("· limit", f"{one_line(limit.model)}: {limit_words(limit)}", ink=Ink.MUTED)
         for limit in board.limits
         if limit.model not in targets
     ]
     if board.problem is not None and board.state in _HELD:
         lines[:0] = _problem_lines(one_line(board.problem), width, most - bool(lines))
     if stall is not None and not lines:
-        lines.append(_line("… quiet", f"{stall.awaited}, {since(stall.seconds)}"))
+        lines.append(_line("… quiet", f"{stall.awaited}, {elapsed_words(stall.seconds)}"))
     if len(lines) > most:
         left = len(lines) - most + 1
         lines = [*lines[: most - 1], _line("…", f"and {left} more; 5 lists what is parked")]
-    return [fitted(line, width) for line in lines]
+    return [fitted_line(line, width) for line in lines]
 
 
 def _problem_lines(problem: str, width: int, most: int) -> list[Line]:
@@ -188,7 +190,7 @@ def _problem_lines(problem: str, width: int, most: int) -> list[Line]:
     return lines
 
 
-def waiting(wait: Wait) -> str:
+def wait_words(wait: Wait) -> str:
     """`gpt: 429, again in 12 s (3 calls)`."""
     return f"{one_line(wait.model)}: {reason(wait)}"
 
@@ -198,12 +200,12 @@ def reason(wait: Wait) -> str:
     return one_line(wait.words)
 
 
-def limited(limit: ModelLimit) -> str:
+def limit_words(limit: ModelLimit) -> str:
     """`8 calls let through at once, 42 wait`."""
     return f"{plural(limit.at_once, 'call')} let through at once, {limit.waiting} wait"
 
 
-def since(seconds: float) -> str:
+def elapsed_words(seconds: float) -> str:
     """`8 s`, `2:05`."""
     return f"{seconds:.0f} s" if seconds < MINUTE else duration(seconds)
 

@@ -301,7 +301,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
     return found
 
 
-def together(*several: Marks) -> Marks:
+def merged_marks(*several: Marks) -> Marks:
     """Merge these marks by message."""
     places = {place for marks in several for place in marks}
     return {

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from engine.display import one_line
 from engine.link import AgentStatus, workers_words
-from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad
 
 SILENT: Final = 5.0
 """Seconds of silence after which a worker is marked."""
@@ -30,7 +30,7 @@ def worker_lines(
     ]
     if opened:
         lines += _worker_lines(agents, most)
-    return [fitted(line, width) for line in lines]
+    return [fitted_line(line, width) for line in lines]
 
 
 def _worker_lines(agents: Sequence[AgentStatus], most: int) -> list[Line]:

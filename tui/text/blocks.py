@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from tui.text import ink
-from tui.text.ink import Ink, Piece, Styled, fitted, length, pad, painted
+from tui.text.ink import Ink, Piece, Styled, fitted_line, length, pad, painted
 from tui.text.wrap import TextRow, Wrapped
 
 LABEL_WIDTH: Final = 10
@@ -215,7 +215,7 @@ class Document:
         if beside is None:
             return self._main_row(row, mark)
         width = min(self.width - RAIL, 1 + LABEL_WIDTH + READABLE + 4)
-        main = fitted(self._main_row(row, mark), width)
+        main = fitted_line(self._main_row(row, mark), width)
         return [*main, Piece(" " * (width - length(main))), *beside]
 
     def _main_row(self, row: int, mark: MarkPosition | None) -> list[Piece]:
@@ -294,7 +294,7 @@ class Document:
             return _LaidOutBlock(block, _NOTHING, head, reach=reach)
         width = RAIL - 3 if self._is_aside(block) else self._text_width(block.gutter)
         rows = Wrapped(block.text, 0 if block.folded else width)
-        fences = ink.fences(block.text) if block.light_markdown else []
+        fences = ink.code_fences(block.text) if block.light_markdown else []
         return _LaidOutBlock(block, rows, head, fences, reach)
 
     def _extend(self, laid: _LaidOutBlock, block: Passage) -> tuple[_LaidOutBlock, int]:
@@ -305,7 +305,7 @@ class Document:
             line = block.text.rfind("\n", 0, last) + 1
             # from the beginning of the last line on: half a fence may have become a whole one
             longer.fences = [fence for fence in laid.fences if fence < line]
-            longer.fences += ink.fences(block.text, line)
+            longer.fences += ink.code_fences(block.text, line)
         return longer, laid.head + len(laid.rows) - 1
 
     @property
@@ -330,7 +330,7 @@ class Document:
         if room < 1:
             # the note may reverse the meaning of the title, so the title is cut first
             note = note if self.width - length(note) >= LEAST_TITLE else []
-            title = fitted(title, self.width - length(note))
+            title = fitted_line(title, self.width - length(note))
             room = self.width - length(title) - length(note)
         return [*title, Piece(("─" if rule.lined else " ") * room, Ink.RULE), *note]
 
@@ -349,7 +349,7 @@ class Document:
         line += self._text(laid, passage, row, current)
         if passage.growing and number == len(laid.rows) - 1:
             line.append(Piece("▍", Ink.ACCENT))
-        return fitted(line, self.width - 1) if passage.folded else line
+        return fitted_line(line, self.width - 1) if passage.folded else line
 
     def _margin(self, passage: Passage, *, is_first: bool) -> list[Piece]:
         if self._is_narrow:

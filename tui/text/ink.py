@@ -157,7 +157,7 @@ def _first_cells(text: str, cells: int) -> str:
     return text if cell_len(text) <= cells else set_cell_size(text, cells)
 
 
-def fitted(line: Line, width: int) -> list[Piece]:
+def fitted_line(line: Line, width: int) -> list[Piece]:
     """The line, cut to `width` cells if it is longer."""
     pieces: list[Piece] = []
     for piece in line:
@@ -170,13 +170,13 @@ def fitted(line: Line, width: int) -> list[Piece]:
     return pieces
 
 
-def spread(left: Line, right: Line, width: int, fill: Piece = _BLANK) -> list[Piece]:
+def spread_line(left: Line, right: Line, width: int, fill: Piece = _BLANK) -> list[Piece]:
     """Put `left` and `right` at the two ends of a line. If both do not fit, `left` is cut; if too
     little of `left` would remain, `right` is left out."""
     room = width - length(right) - 1
     if room < min(MEANINGFUL, length(left)):
         right, room = (), width
-    kept = fitted(left, room)
+    kept = fitted_line(left, room)
     between = width - length(kept) - length(right)
     return [*kept, Piece(fill.text * between, fill.ink), *right]
 
@@ -207,7 +207,7 @@ _INLINE: Final = re.compile(
 )
 
 
-def fences(text: str, start: int = 0) -> list[int]:
+def code_fences(text: str, start: int = 0) -> list[int]:
     """The starts of the lines that open or close a code block; `start` is a line's start."""
     if "```" not in text and "~~~" not in text:
         return []

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from engine.report.scale import Scale
-from tui.text.ink import Ink, Line, Piece, fitted, told_apart
+from tui.text.ink import Ink, Line, Piece, fitted_line, told_apart
 
 LEAST: Final = (44, 11)
 """The fewest cells and rows of a plot; a smaller one says less than its table."""
@@ -57,7 +57,7 @@ def plot(curves: Sequence[Curve], width: int, height: int) -> list[Line]:
     for row, curve in _name_rows(curves, height):
         if row < len(lines):
             lines[row].append(Piece(" " + curve.name, curve.ink))
-    return [fitted(line, width) for line in lines]
+    return [fitted_line(line, width) for line in lines]
 
 
 def _draw_curves(curves: Sequence[Curve], width: int, height: int) -> str | None:
@@ -162,7 +162,7 @@ def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
     return _join_cells(cells)
 
 
-def moved(before: float, after: float, scale: Scale, width: int, ink: Ink) -> Line:
+def change_line(before: float, after: float, scale: Scale, width: int, ink: Ink) -> Line:
     """Draw the change of a value from `before` to `after`."""
     cells = _ground_cells(scale, width)
     start, end = _cell(scale, before, width), _cell(scale, after, width)

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import UNKNOWN, bar
-from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart, shorten, told_apart
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, shorten, told_apart
 from tui.widgets.cursor import HEAD_ROWS, GridView
 
 COLUMN: Final = (11, 18)
@@ -101,7 +101,7 @@ class HeatMap(GridView):
         ]
         for column in seen:
             line += self._cell(HeatCell(number, column))
-        return fitted(line, self.line_width)
+        return fitted_line(line, self.line_width)
 
     def action_open(self) -> None:
         if self._rows and self._columns:
@@ -116,7 +116,7 @@ class HeatMap(GridView):
             ink = Ink.ACCENT if column == self.cursor.column else Ink.MUTED
             name = names[self._columns[column]]
             line.append(Piece(" " + pad(name, self._column_width - 1), ink))
-        return fitted(line, self.line_width)
+        return fitted_line(line, self.line_width)
 
     def _cell(self, spot: HeatCell) -> Line:
         heat = self._cells.get(spot, _NOTHING)
@@ -266,7 +266,7 @@ class OutcomeGrid(GridView):
                 Piece(pad(self._head(group), self._group_width - 1) + " ", self._head_ink(group))
                 for group in groups
             ]
-            return fitted([Piece(" " * (self._name_width + 1)), *heads], self.line_width)
+            return fitted_line([Piece(" " * (self._name_width + 1)), *heads], self.line_width)
         row = index - HEAD_ROWS
         ink = Ink.STRONG if row == self.cursor.row else Ink.TEXT
         line = [
@@ -276,7 +276,7 @@ class OutcomeGrid(GridView):
             for cell in range(self._cells):
                 line += self._cell(GridCell(row, group, cell))
             line.append(Piece(" " * (self._group_width - self._cells * CELL)))
-        return fitted(line, self.line_width)
+        return fitted_line(line, self.line_width)
 
     def action_open(self) -> None:
         self.post_message(self.Opened(self.cursor))

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.text.ink import Ink, Line, Piece, length, spread
+from tui.text.ink import Ink, Line, Piece, length, spread_line
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
 
@@ -124,12 +124,12 @@ class OneLine(LineView):
     def row(self, index: int) -> Line:
         del index
         if not self._fill:
-            return spread(self._left, self._right, self.line_width)
+            return spread_line(self._left, self._right, self.line_width)
         left = [*self._left, Piece(" ")]
         right = [Piece(" "), *self._right, Piece(" ")] if self._right else []
         if length(left) + length(right) > self.line_width:
             right = []
-        return spread(left, right, self.line_width, Piece("─", Ink.RULE))
+        return spread_line(left, right, self.line_width, Piece("─", Ink.RULE))
 
 
 class Blank(Widget):
@@ -259,7 +259,7 @@ class Entries(CursorView):
     def row(self, index: int) -> Line:
         entry = self._entries[index]
         mark = _MARK if entry.key in self.marked else _NO_MARK
-        return spread([mark, *entry.left], entry.right, self.line_width)
+        return spread_line([mark, *entry.left], entry.right, self.line_width)
 
     def on_resize(self, event: events.Resize) -> None:
         del event

@@ -12,7 +12,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from tui.text.blocks import Block, Document, Rule
-from tui.text.ink import Ink, Line, Piece, fitted, length
+from tui.text.ink import Ink, Line, Piece, fitted_line, length
 from tui.widgets.base import LineView
 
 _BETWEEN: Final = Piece("│", Ink.RULE)
@@ -67,9 +67,9 @@ class SideBySide(LineView):
             document.line(top + offset) if offset < height else []
             for document, top, height in zip(self._documents, part.tops, part.heights, strict=True)
         )
-        left = fitted(left, self._width)
+        left = fitted_line(left, self._width)
         blank = Piece(" " * (self._width - length(left)))
-        return [*left, blank, _BETWEEN, *fitted(right, self._width)]
+        return [*left, blank, _BETWEEN, *fitted_line(right, self._width)]
 
     def on_resize(self, event: events.Resize) -> None:
         del event

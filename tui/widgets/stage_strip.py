@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.state.board import StageState, StageView
-from tui.text.ink import Ink, Line, Piece, fitted, length, pad
+from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad
 from tui.widgets.base import LineView
 
 ROOMY = 21
@@ -38,7 +38,7 @@ class StageStrip(LineView):
         if not self._stages:
             return []
         if self.size.height == 1:
-            return fitted(_in_one_row(self._stages), self.line_width)
+            return fitted_line(_in_one_row(self._stages), self.line_width)
         cell, spare = divmod(self.line_width - 1, len(self._stages))
         line = [Piece(" ")]
         for number, stage in enumerate(self._stages):

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
-from tui.text.ink import Ink, Line, Piece, fitted
+from tui.text.ink import Ink, Line, Piece, fitted_line
 from tui.text.wrap import Cells, Heading, laid_out, titles
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
@@ -53,7 +53,7 @@ class PagedTable(CursorView):
 
     def row(self, index: int) -> Line:
         if not self._rows:
-            return fitted(self._empty, self.line_width)
+            return fitted_line(self._empty, self.line_width)
         row = self._rows[index]
         return self.row_line(row, self._cells_of(row, index // PAGE))
 

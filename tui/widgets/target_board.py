@@ -17,7 +17,7 @@ from textual.message import Message
 from engine.benchmark import Track
 from tui.format import UNKNOWN, bar, interval_rate, rate
 from tui.state.board import Spending, TargetView
-from tui.text.ink import Ink, Line, Piece, fitted, length, pad, pad_apart
+from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart
 from tui.widgets.cursor import CursorView
 
 WHOLE: Final = 150
@@ -112,7 +112,7 @@ class TargetBoard(CursorView):
         before = self._lines
         self._lines, self._owners = [], []
         for owner, line in self._all_lines():
-            self._lines.append(fitted(line, self.line_width))
+            self._lines.append(fitted_line(line, self.line_width))
             self._owners.append(owner)
         self._laid_width = self.line_width
         self.measure(len(self._lines))
