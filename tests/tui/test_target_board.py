@@ -123,3 +123,19 @@ def test_a_long_bar_leaves_room_for_the_time_that_is_left(theatre: Theatre, widt
         assert " left" in "".join(piece.text for piece in board.row(0))
 
     theatre.perform(script, (width, 40))
+
+
+def test_curves_of_speed_begin_below_each_other(theatre: Theatre) -> None:
+    targets = [
+        TargetView(name, 1, 8, 1, 0, 0, 8, tokens=tokens, trend="▁█")
+        for name, tokens in (("a", "—"), ("b", "959"), ("c", "1.0k"))
+    ]
+
+    async def script(pilot: Pilot[None]) -> None:
+        board = pilot.app.screen.query_one(TargetBoard)
+        board.show(targets)
+        rows = ["".join(piece.text for piece in board.row(index)) for index in range(6)]
+        assert len({row.index("▁█") for row in rows if "▁█" in row}) == 1
+        assert sum("▁█" in row for row in rows) == 3
+
+    theatre.perform(script, (120, 40))

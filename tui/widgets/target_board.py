@@ -279,7 +279,9 @@ def _speed_and_cost(target: TargetView, layout: _Layout) -> list[Piece]:
         tokens, left = pad(target.tokens, 5, right=True), pad(target.left, 7, right=True)
         spend = pad(target.spend, 7, right=True)
     else:
-        tokens, left, spend = f" {target.tokens} tok/s", "", pad(target.spend, 7)
+        # `1.0k` and `959` take the same room, so that the curves behind them stay below each other
+        tokens, left = f" {pad(target.tokens, 4, right=True)} tok/s", ""
+        spend = pad(target.spend, 7)
     if target.still is not None:
         return [Piece(f"{spend} ", Ink.MUTED), Piece(f" {target.still}", Ink.WARN)]
     if layout.heading:
