@@ -1,4 +1,4 @@
-"""Somebody decides where people who labelled the same conversation disagree."""
+"""A person decides about conversations that other people have labelled differently."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tui.widgets.transcript import TranscriptView
 
 
 class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
-    """As blind as those who labelled: it shows what they saw and said, and no judge's verdict."""
+    """Shows what the labellers saw and what they answered, and no judge's verdict."""
 
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,7 +52,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         self._open = list(source.found)
         self._at = 0
         self._decided: list[Dispute] = []
-        """By whoever sits here, the last one last."""
+        """The decisions made on this screen, in order."""
         self._storing = asyncio.Lock()
         self._header = OneLine(id="header")
         self._story = TranscriptView(follow=False, id="story")
@@ -81,7 +81,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
                 return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """What people disagree on was looked up when it was opened."""
+        """Nothing: the disagreements were read when the screen was opened."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment

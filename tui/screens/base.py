@@ -1,5 +1,5 @@
-"""What the app hands to each of its screens, what the screens that show a run have in common, and
-the shell commands that do the same outside the app."""
+"""The base class of the screens that show a run, what the app hands to each of them, and the shell
+commands that do outside the app what a screen does."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 
 class ShellCommand(NamedTuple):
-    """A command of `crosswind`, without that word."""
+    """A `crosswind` command that a screen offers to copy."""
 
     key: str
-    """One letter, to choose it by."""
+    """The letter that chooses it in the list of commands."""
     words: tuple[str, ...]
+    """Its arguments, without `crosswind` itself."""
 
     def line(self, workspace: Path) -> str:
-        """Whole, and to be run where one is."""
+        """The whole command, quoted for a shell and to be run in the current folder."""
         words = ["crosswind", *self.words]
         if workspace.resolve() != Path.cwd():
             words += ["--workspace", str(workspace)]
@@ -54,7 +55,8 @@ def show_command(subject: Subject) -> ShellCommand:
 def judging_again(
     subjects: Sequence[Subject], evaluator: str | None = None
 ) -> Sequence[ShellCommand]:
-    """Where all of them are of one benchmark, as the command takes no others."""
+    """The command that judges these conversations again; none where they belong to several
+    benchmarks, because `crosswind evaluate` takes the ids of one."""
     benchmarks = {subject.benchmark for subject in subjects}
     if len(benchmarks) != 1:
         return ()
@@ -65,14 +67,14 @@ def judging_again(
 
 
 class ShowNotice(Protocol):
-    """Shows a notice, whoever its text is from."""
+    """Shows a notice. The text may come from a model or a file: it is never read as markup."""
 
     def __call__(self, text: str, *, bad: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The app, as its screens see it. Nothing here waits for anything, unless it says so."""
+    """What a screen may use of the app. Nothing here blocks, unless its docstring says so."""
 
     watch: Watch
     ticker: Ticker
@@ -81,14 +83,14 @@ class Shell:
     navigator: Navigator
     tell: ShowNotice
     draw: Callable[[Watching], None]
-    """Has a screen that comes up draw what is known, without waiting for the next look."""
+    """Has a screen that is being opened draw what is known, without waiting for the next tick."""
     use_theme: Callable[[str], None]
 
 
 def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
-    """Both ends of a screen's first line: its name with some words about it, and whether scripts
-    play a part. Where room is short, the program's name is dropped first, then words of the
-    notice."""
+    """The left and the right end of a screen's first line: its name with the words of `told`, and a
+    notice where scripted models play a part. Where room is short, the program's name is dropped
+    first, then words of the notice."""
     width = screen.app.size.width
     place: Line = [Piece(name + "  ", Ink.STRONG), *told]
     named: Line = [Piece(" "), Piece("Crosswind  ", Ink.ACCENT), *place]
@@ -120,9 +122,9 @@ def _notice(screen: WatchingScreen, *, roomy: bool) -> Line:
 DEFINITION: Final = key(
     "d", "definition", "definition", "show what the metric asks, its direction, and where it counts"
 )
-"""For screens that know what a conversation is judged by."""
+"""The key of all screens that can show the metric of a conversation."""
 _ZOOMED: Final = "-zoomed"
-"""What a pane that is shown alone is, and what it stands in."""
+"""Class of the pane that is shown alone and of the widgets that contain it."""
 
 
 def _class_for_size(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
@@ -130,71 +132,73 @@ def _class_for_size(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
 
 
 class WatchingScreen(Screen[None], inherit_bindings=False):
-    """Is rebuilt from what is watched, and owns nothing that could be lost."""
+    """A screen that draws what the store and the engine's link say. It keeps no data of its own, so
+    that closing it loses nothing."""
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     ZOOM_KEEPS: ClassVar[str] = "#header, #title, #metric, #told, #headings, KeyLine"
-    """What stays beside a pane that is shown alone."""
+    """Selector of what stays visible beside a pane that is shown alone."""
     blind: ClassVar[bool] = False
-    """Whether its reader must not learn which part of the workspace it shows."""
+    """Whether its reader labels blind and must not learn which conversation is shown."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__()
         self.shell = shell
         self.watched = shell.watch
         self.zoomed: Widget | None = None
-        """The pane that is shown alone."""
+        """The pane that is shown alone; None while all are shown."""
         self._away: list[Widget] = []
-        """What gave way to it."""
+        """The widgets that were hidden for it."""
 
     def on_mount(self) -> None:
         self.shell.ticker.listeners.add(self)
-        # before it is laid out for the first time: Textual does it afterwards, and lays it out anew
+        # Textual sets these classes after the first layout, which would have to be done twice
         both = zip(self.app.size, (BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN), strict=True)
         self.add_class(*(_class_for_size(size, breakpoints) for size, breakpoints in both))
-        self.shell.draw(self)  # so that the first frame is no empty one
+        self.shell.draw(self)  # otherwise the first frame would be empty
 
     def on_unmount(self) -> None:
         self.shell.ticker.listeners.discard(self)
 
     @property
     def subject(self) -> Subject | None:
-        """What is copied, exported and read in the pager from here; None where there is none."""
+        """The conversation that copy, export and pager act on; None where there is none."""
         return None
 
     def hint(self, action: str) -> str | None:
-        """What a key of the screen would do now; see `Hinting`."""
+        """What the footer says a key would do now; see `Hinting`."""
         del action
         return None
 
     @property
     def scenario(self) -> tuple[str, str] | None:
-        """The benchmark and the id of the scenario whose conversation is read, or has the cursor;
-        None where there is none."""
+        """Benchmark and scenario id of the conversation that is open or has the cursor; None where
+        there is none."""
         subject = self.subject
         return None if subject is None else (subject.benchmark, subject.key.scenario_id)
 
     def action_definition(self) -> None:
-        """What is asked of the conversation that is read, over the screen."""
+        """Open the card with the metric of the current scenario."""
         if self.scenario is not None:
             self.shell.navigator.open_definition(*self.scenario)
 
     @property
     def commands(self) -> Sequence[ShellCommand]:
-        """What does outside the app what is done here."""
+        """The shell commands that do outside the app what this screen does."""
         subject = self.subject
         return [] if subject is None else [show_command(subject), *judging_again([subject])]
 
     def zoom(self) -> None:
-        """The pane with the focus alone, or all of them again."""
+        """Show the focused pane alone, or all panes again."""
         if self.zoomed is not None:
             self._unzoom()
         elif self.focused is not None:
             self._zoom_to(self.focused)
 
     def _zoom_to(self, pane: Widget) -> None:
-        """Textual's own way to do it takes what is shown beside the pane below it."""
+        """Hide everything but `pane`, its containers and `ZOOM_KEEPS`. Textual's own `maximize`
+        would put those below the pane."""
         self.zoomed = pane
         kept = {pane, *self.query(self.ZOOM_KEEPS)}
         for node in pane.ancestors_with_self:
@@ -206,7 +210,8 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
             for other in set(beside) - kept - {node}:
                 is_title = inside and isinstance(other, LineView) and not other.can_focus
                 if other.display and not is_title:
-                    # at once, and not by a class: what is shown again may have the focus next
+                    # inline and not by a class, which takes effect later: a widget that is shown
+                    # again may be given the focus at once
                     other.styles.display = "none"
                     self._away.append(other)
 
@@ -219,13 +224,14 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
         self._away = []
 
     def focus_pane(self, pane: Widget) -> None:
-        """At once: the next key is for it already. Where another is shown alone, beside it."""
+        """Give a pane the focus at once, because the next key may be meant for it; where another
+        pane is shown alone, show all of them."""
         if self.zoomed is not None and pane is not self.zoomed:
             self._unzoom()
         self.set_focus(pane)
 
     def on_descendant_focus(self) -> None:
-        """Whoever goes to another pane wants to see it."""
+        """Show all panes again where the focus has gone to one that is hidden."""
         if self.zoomed is not None and self.focused is not self.zoomed:
             self._unzoom()
 

@@ -1,5 +1,5 @@
-"""Cards that only show text: a metric's definition, what every key does (taken from the bindings
-themselves, so it cannot be wrong), the findings of a pilot, and earlier notices."""
+"""Cards that only show text: a metric's definition, the keys of a screen (taken from its bindings),
+the findings of a pilot, and earlier notices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DIRECTIONS: Final = {
 
 
 def open_definition(shell: Shell, benchmark: str, scenario_id: str) -> None:
-    """Show what conversations of a scenario are judged by, or say that nobody knows."""
+    """Show the metric of a scenario, or a notice where neither the store nor the file has it."""
     try:
         metric = metric_in(shell.watch, benchmark, scenario_id)
     except StoreError as error:
@@ -51,7 +51,7 @@ def open_definition(shell: Shell, benchmark: str, scenario_id: str) -> None:
 
 
 class DefinitionScreen(TextCard, inherit_bindings=False):
-    """Lies over the screen on which a conversation stands that is judged by the metric."""
+    """A card with the definition of one metric."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d,q,escape,backspace", "close", "close")]
 
@@ -66,7 +66,7 @@ def _metric_lines(blocks: Sequence[Block], width: int) -> list[Line]:
 
 
 def metric_blocks(metric: Metric) -> list[Block]:
-    """All that a reader of a verdict needs to know about its metric."""
+    """Name, direction, definition, examples and, where it matters, the turns that count."""
     counts = f"present where it is shown {metric.when.in_words}"
     if metric.when is not When.ANYWHERE:
         counts += "; elsewhere it does not count"
@@ -104,7 +104,7 @@ _LEGEND: Final = (
 
 
 class HelpScreen(TextCard, inherit_bindings=False):
-    """Lists what can be done on the screen it was called from."""
+    """A card with the signs and keys of the screen it was opened from."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,backspace,question_mark", "close", "close")
@@ -127,8 +127,7 @@ def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -
 
 
 def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
-    """The name with its meaning beside it, wrapped in its own column; a long name has the meaning
-    below it."""
+    """The name with its meaning wrapped in a second column, which begins below a long name."""
     room = max(width - _KEYS_WIDTH - 2, 10)
     first, *more = textwrap.wrap(meaning, room) or [""]
     begin = Piece("  " + pad(name, _KEYS_WIDTH), ink)
@@ -139,7 +138,7 @@ def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
 
 
 class PilotScreen(TextCard, inherit_bindings=False):
-    """Lies over whatever was shown when the pilot ended."""
+    """A card with the findings of a pilot, opened when the pilot has ended."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
 
@@ -159,7 +158,7 @@ def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
 
 
 class MessagesScreen(TextCard, inherit_bindings=False):
-    """What notices have said, the newest first."""
+    """A card with earlier notices, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,backspace,exclamation_mark", "close", "close")

@@ -1,4 +1,4 @@
-"""Two conversations side by side, turn beside turn, scrolling as one."""
+"""Two conversations side by side, aligned by turn, scrolling together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tui.widgets.side_by_side import SideBySide
 
 
 class CompareScreen(WatchingScreen, inherit_bindings=False):
-    """The left one stays; the right one is one of those that it can be compared with."""
+    """The left conversation is fixed; `[` and `]` go through those it can be compared with."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("right_square_bracket", "next_conversation", "next", "compare it with the next"),
@@ -45,7 +45,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     ]
 
     def __init__(self, shell: Shell, left: TakeRef, right: TakeRef | None = None) -> None:
-        """Without `right`, the nearest that there is."""
+        """Without `right`, the first of `comparison_partners` is shown."""
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
@@ -57,7 +57,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._kin: dict[TakeRef, RelatedTake] = {}
         self._metric: Metric | None = None
         self._groups: dict[TakeRef, str] = {}
-        """As whom the person speaks in what is shown."""
+        """The demographic group of the user in each conversation that was shown, in words."""
         self._thoughts = False
         self._reload = True
         self._fault: str | None = None
@@ -94,7 +94,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             match fact:
                 case MessageSpoken():
                     self._reload |= fact.key in sides
-                # what there is to compare it with may have come, or come out otherwise
+                # a partner may be new, or have another outcome
                 case TakeStarted() | TakeEnded() | VerdictGiven():
                     self._reload |= base_id(fact.key.scenario_id) == base
                 case _:
@@ -200,7 +200,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         related = [] if kin is None else [Piece(relation(kin, self._left.key) + " ", Ink.MUTED)]
         right = self._heading_of(self._right)
         if length(left) + length(related) + length(right) >= self.size.width:
-            related = []  # rather than an outcome: the ids say it, too
+            related = []  # the relation can be seen from the ids, the outcome cannot
         return left, [*related, *right]
 
     def _heading_of(self, shown: TakeRef) -> Line:
@@ -213,7 +213,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
 
 
 def _in_one_part(block: Block) -> Block:
-    """Verdicts stand under one rule, so that those of both sides are beside each other."""
+    """A verdict's rule as a passage: both sides have one rule above all verdicts, so that these are
+    aligned."""
     if isinstance(block, Rule):
         title = f"{block.title}, {block.note}" if block.note else block.title
         return Passage(block.key, "verdict", title, Ink.MUTED, block.ink, close=True)

@@ -1,4 +1,4 @@
-"""One conversation, read closely: who the user plays, what was said, and how it was judged."""
+"""One conversation: the setup of its user model, its messages, and its verdicts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ from tui.widgets.transcript import TranscriptView
 
 
 class ConversationScreen(WatchingScreen, inherit_bindings=False):
-    """Reads everything from the store, and from the link while it is still being spoken."""
+    """Shows a stored conversation, and the text of the engine's link while it is still being
+    spoken."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("q,escape,backspace", "back", "back", "go back to where you came from"),
@@ -100,7 +101,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         among: RowCursor | None = None,
         at: MessageRef | None = None,
     ) -> None:
-        """`among` are the conversations before and after it; `at` is where to begin to read."""
+        """`among` are the rows that `[` and `]` go through; `at` is the message to open it at."""
         super().__init__(shell)
         self._among = among
         self._at = at
@@ -118,21 +119,21 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[Verdict] = ()
         self._number: int | None = None if at is None else at.take
-        """Of the take that a person asked for; None for the one that counts."""
+        """Number of the take that was chosen; None for the one that counts."""
         self._dialogue: Dialogue | None = None
         self._thoughts = False
         self._setup = False
         self._missed: UnseenCounts | None = None
-        """None while the display moves."""
+        """What has arrived since the display was frozen; None while it is not."""
         self._replay: Replay | None = None
-        """Where it is told once more."""
+        """How far the replay is; None while none is shown."""
         self._seconds = 0.0
         self._reload = True
         self._problem: str | None = None
         self._was_wide: bool | None = None
         self._opened = False
         self._evidence_due = False
-        """Whether it was asked for before there was a text to find it in."""
+        """Whether `c` was pressed before the text was there."""
 
     @property
     def subject(self) -> Subject:
@@ -192,7 +193,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                         self._reload = True
                         if self._missed is not None:
                             self._missed.receive([fact])
-                # a check that is made by itself is no fact of its own
+                # a check of the user model is stored without a fact of its own
                 case StateChanged(stage=Stage.EVALUATE):
                     mine = (fact.benchmark, fact.unit) == (self._benchmark, str(self._key))
                     self._reload |= mine
@@ -224,7 +225,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def _play_on(self) -> bool:
-        """Show of it what was told by now; whether that is more than before."""
+        """Advance the replay; whether it shows more than before."""
         replay, dialogue = self._replay, self._dialogue
         if replay is None or dialogue is None or dialogue.take is None:
             return False
@@ -254,7 +255,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def action_next_evidence(self) -> None:
         if not self._opened:
-            # the key came right behind the one that opened this
+            # the key was pressed right after the one that opened this screen
             self._evidence_due = True
             return
         number = self._story.jump_to_mark(1)
@@ -316,8 +317,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._step_take(1)
 
     async def _find(self, typed: str) -> int:
-        """Mark all places where it occurs, and go to the first from here on; how many there are.
-        Raises `PatternFault`."""
+        """Mark all places where `typed` occurs and go to the first one from here on; returns how
+        many there are. Raises `PatternFault`."""
         messages = list(self._dialogue.messages) if self._dialogue is not None else []
         spans = await matches([message.text for message in messages], typed)
         self._found = {
@@ -335,12 +336,12 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     async def _find_again(self) -> None:
-        """What was searched for before, in another transcript."""
+        """Repeat the search in another transcript."""
         with suppress(PatternFault):
             await self._find(self._needle)
 
     def _step(self, by: int) -> None:
-        """To another conversation of the same table."""
+        """Show the next or the previous one of the rows it was opened from."""
         if self._among is None:
             return
         try:
@@ -365,7 +366,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _is_wide(self) -> bool:
-        """Whether there is room for two sheets; known before the screen is laid out."""
+        """Whether there is room for two sheets, told from the terminal's size: the screen itself
+        has none before its first layout."""
         width, height = self.app.size
         return width >= SIDE_BY_SIDE and height >= NOT_TINY
 
@@ -416,7 +418,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return
         goes = self._at is not None or self._among is not None or self._evidence_due
         if goes and not self._story.size:
-            # there is nowhere to go in a text that has no height yet
+            # a widget that has no height yet cannot scroll to a place
             self._reload = True
             return
         self._opened = True
@@ -424,7 +426,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._at is not None:
             self._story.jump_to_block((self._at.speaker, self._at.turn))
         elif self._among is not None and what_counts(self._verdicts, self.watched.jury) is False:
-            # a failure that was come for: what shows it is what is to be read
+            # opened from a list of rows as a failure: begin at its evidence
             self._story.jump_to_mark(0)
         if self._evidence_due:
             self._evidence_due = False
@@ -510,7 +512,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         return f"“{one_line(self._needle, 24)}” {place}"
 
     def _new_words(self) -> list[Piece]:
-        """What is said below, for whoever has let go of the end."""
+        """How many rows are below the visible ones, where the view does not follow the end."""
         below = self._story.rows_below
         if self._story.follow or not below or not self._is_being_spoken:
             return []

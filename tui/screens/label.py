@@ -1,4 +1,4 @@
-"""A person labels conversations blind: what the evaluator sees, and nothing else."""
+"""A person labels conversations blind: with what the evaluator sees, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tui.widgets.lines import Lines, OneLine
 from tui.widgets.transcript import BlindTranscript
 
 MOST_ASKED: Final = 0.25
-"""Share of the screen's rows; a longer definition stands above the transcript and scrolls with
-it."""
+"""Largest share of the screen's rows that the definition takes. A longer one is the beginning of
+the transcript and scrolls with it."""
 RETRY_SECONDS: Final = 3.0
-"""After which labels that could not be stored are tried again."""
+"""How long to wait before labels that could not be stored are stored again."""
 
 
 class LabelScreen(WatchingScreen, inherit_bindings=False):
-    """Shows nothing that the evaluator does not see: no id, no metric, no verdict."""
+    """Shows only what the evaluator sees: no id, no metric's name, no verdict."""
 
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,7 +82,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         self._go_on()
 
     def on_unmount(self) -> None:
-        """Nothing that was said is lost, however the screen is left."""
+        """Store the labels that wait, however the screen is left."""
         if self._unstored.waiting:
             try:
                 self._take_back_refused(self._unstored.flush())
@@ -111,7 +111,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._draw_lines()
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """A sample is drawn once: what happens meanwhile changes nothing of it."""
+        """Nothing: a sample is drawn once, and later facts do not change it."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board
@@ -123,7 +123,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._flush()
         self._draw_lines()
 
-    # What a person does
+    # Keys
 
     def action_mark_reply(self) -> None:
         form = self._form()
@@ -176,7 +176,8 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._draw_story()
 
     def _form(self) -> LabelForm | None:
-        """Of what is read now; a key was pressed."""
+        """The form of the conversation on the screen, None while paused. Tells the clock that a key
+        was pressed."""
         self._way.touch(self._seconds)
         return None if self._way.paused else self._way.form
 
@@ -193,14 +194,14 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._put_label(label)
             self._go_on()
 
-    # What is stored and read beside the screen
+    # Storing and reading in the background
 
     def _put_label(self, label: NumberedLabel) -> None:
         self._unstored.put(label)
         self._flush()
 
     def _flush(self) -> None:
-        # by the app, which stays when this screen goes
+        # a worker of the app, because one of this screen would be cancelled with it
         begin(self.app, self._store, "labels")
 
     async def _store(self) -> None:
@@ -214,8 +215,8 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         self._take_back_refused(refused)
 
     def _take_back_refused(self, refused: Sequence[tuple[int, str]]) -> None:
-        """A label that could not be stored is asked for again, unless nobody can give it any
-        more."""
+        """Ask again for labels that the store refused; leave a conversation out that was replaced
+        by a new take meanwhile."""
         for number, why in refused:
             try:
                 replaced = self._sample.is_replaced(number)
@@ -231,7 +232,8 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._go_on()
 
     def _go_on(self) -> None:
-        """To the number at hand."""
+        """Show the current conversation, and read it and the next one where they are not read
+        yet."""
         number = self._way.number
         if number is None or self._way.form is not None:
             self._draw_story()
@@ -253,7 +255,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         if number == self._way.number and self._way.form is None:
             self._go_on()
 
-    # What is seen
+    # Drawing
 
     def _draw_story(self) -> None:
         form = self._way.form
@@ -292,7 +294,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         return wrap(display_text(text), max(self.app.size.width - 3, 1))
 
     def _asks_whole(self, form: LabelForm) -> bool:
-        """Whether the definition has room above the transcript."""
+        """Whether the whole definition has room above the transcript."""
         return len(self._asked_rows(form)) <= self.app.size.height * MOST_ASKED
 
     def _asked_lines(self, form: LabelForm) -> list[Line]:
@@ -326,12 +328,12 @@ def _passage_of(label: str, text: str) -> Passage:
 
 
 class NoteScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with what is typed, or nothing where it stays as it was."""
+    """Asks for a line of text; its result is None where the person leaves with Esc."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, note: str, asked: str, *, required: bool = False) -> None:
-        """What is `required` is not empty."""
+        """With `required`, an empty line is not accepted."""
         super().__init__("why")
         self._note = note
         self._asked = asked

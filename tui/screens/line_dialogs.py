@@ -1,4 +1,4 @@
-"""Dialogs that take one line and answer while one types: a filter, what to find, an id to go to, a
+"""Dialogs with one input line that answer while it is typed: a filter, a search, an id to go to, a
 command."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tui.widgets.lines import ChoiceList
 
 
 class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
-    """Says below the line what is made of it."""
+    """A dialog that says below the line how it is understood."""
 
     def __init__(self, placeholder: str, typed: str = "") -> None:
         super().__init__(placeholder)
@@ -51,7 +51,7 @@ class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
 
 
 class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
-    """Lists below the line what is meant by it, and ends with what was chosen, or nothing."""
+    """A dialog that lists what matches the line; its result is the chosen one, or None."""
 
     def __init__(self, placeholder: str) -> None:
         super().__init__(placeholder)
@@ -69,7 +69,7 @@ class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
         raise NotImplementedError
 
     def submit(self, typed: str) -> None:
-        """What is typed may be ahead of what was answered."""
+        """Choose for `typed`, for which the list may not have been made yet."""
         self.run_worker(self._choose(typed), group="answer", exclusive=True)
 
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
@@ -83,7 +83,7 @@ class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
 
 
 class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
-    """Ends with the line that was typed, or nothing where it is to be as before."""
+    """Its result is the filter line, or None where the filter stays as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "close"),
@@ -94,8 +94,8 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
     def __init__(
         self, typed: str, earlier: Sequence[str], answer: Callable[[Filter], None]
     ) -> None:
-        """`earlier` lines can be had again, the last one first. `answer` is called with what each
-        line that can be understood means."""
+        """`earlier` are lines used before, the last one first, for the arrow keys. `answer` is
+        called with each filter that can be parsed, while it is typed."""
         super().__init__("which rows: outcome:fail target:… or words of the justification", typed)
         self._lines = [typed, *(line for line in earlier if line != typed)]
         self._place = 0
@@ -113,7 +113,7 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
             self._say(HELP)
 
     def submit(self, typed: str) -> None:
-        """A line that cannot be understood stays to be mended."""
+        """Close with the line, or say what is wrong with it."""
         try:
             parse(typed)
         except FilterFault as fault:
@@ -135,9 +135,9 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
 
 
 LEAST: Final = 24
-"""Cells of an id, however long what stands behind it."""
+"""Cells that an id has at least, however long the words behind it."""
 TOGETHER: Final = 0.03
-"""Seconds."""
+"""Seconds within which letters that are typed are looked up together."""
 
 
 class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
@@ -159,7 +159,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
 
     def action_complete(self) -> None:
-        """Type what the cursor is on."""
+        """Complete the line to the id under the cursor."""
         if self._found:
             self.line.value = self._found[self._list.cursor].id
             self.line.cursor_position = len(self.line.value)
@@ -172,7 +172,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
             self.dismiss(self._found[chosen if self._found == before else 0])
 
     async def _answer_soon(self, typed: str) -> None:
-        """Letters that follow each other at once are answered together."""
+        """Wait for further letters, then answer; a later call cancels this one."""
         await asyncio.sleep(TOGETHER)
         await self._answer(typed)
 
@@ -224,7 +224,7 @@ PALETTE_WIDTH: Final = 100
 """Cells of the card, as the stylesheet says."""
 _NAME_WIDTH: Final = 24
 FEWEST: Final = 2
-"""Letters from which on ids are looked for."""
+"""How many letters must be typed before ids are searched."""
 MOST_IDS: Final = 12
 
 
@@ -238,12 +238,12 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     ]
 
     def __init__(self, shell: Shell | None, commands: Sequence[PaletteCommand]) -> None:
-        """Without a shell, no ids are looked for."""
+        """Without a `shell`, ids are not searched."""
         super().__init__("a command, a benchmark, a target, an id")
         self._shell = shell
         self._commands = commands
         self._found_for: str | None = None
-        """What was typed when all of them, ids as well, were found."""
+        """The line for which the list is complete, ids included."""
 
     def on_mount(self) -> None:
         self._show(matching(self._commands, ""))
@@ -299,7 +299,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
 
 
 def _command_line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
-    """Its name first, then what it does, and the key that does it; its group where that begins."""
+    """Name, meaning and key of a command, behind the name of its group where that begins."""
     text = shorten_middle(one_line(command.name), max(width - 24, _NAME_WIDTH))
     left = [
         Piece(" " + pad(command.group if begins else "", 6), Ink.ACCENT),
@@ -314,12 +314,12 @@ _HELP = "Words, or a regular expression behind a slash. Enter stays there, n and
 
 
 class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
-    """Ends with what is searched for, or nothing where nothing is any more."""
+    """Searches a transcript; its result is the pattern, or None where the search is given up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, typed: str, find: Callable[[str], Awaitable[int]]) -> None:
-        """`find` says how often something occurs, having gone to the first of the places."""
+        """`find` goes to the first place where the text occurs and returns how many there are."""
         super().__init__("words, or /a regular expression/", typed)
         self._find = find
 

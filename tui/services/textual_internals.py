@@ -1,7 +1,7 @@
-"""What Textual has no public way to: every private name of its that the app uses, and nothing else.
+"""Every use of a private name of Textual, where it has no public way.
 
-`PRIVATE` lists them; a test fails where Textual has moved one, and another where a private name is
-used elsewhere.
+`PRIVATE` lists the names; one test fails where Textual has moved one, another where a private name
+is used elsewhere.
 """
 
 from __future__ import annotations
@@ -35,25 +35,27 @@ PRIVATE: Final = {
     "textual.screen:Screen": frozenset({"_compositor"}),
     "textual.drivers._writer_thread:WriterThread": frozenset({"_queue"}),
 }
-"""Those that are read, called or overridden, by the class of Textual that has them."""
+"""The private names that are read, called or overridden, by the class of Textual that has them."""
 
 FULL: Final = 4
-"""Frames waiting from which on no more are sent."""
+"""Frames waiting for the terminal from which on no further one is made."""
 CAUGHT_UP: Final = 1
+"""Frames waiting at which the next one is made again."""
 LOOK_AGAIN: Final = 0.05
-"""Seconds."""
+"""Seconds between two looks at the frames that wait."""
 MOST_NOTICES: Final = 2
-"""That are shown at once: more of them hide what they are about."""
+"""Notices shown at once: more would cover the screen that they are about."""
 
 
 def screen_text(app: App[Any]) -> str:
-    """What stands on the screen now, a line each, without what looks like nothing at their ends."""
+    """The text on the screen, one line a row, without trailing blanks."""
     strips = app.screen._compositor.render_strips(app.size)  # noqa: SLF001
     return "\n".join(strip.text.rstrip() for strip in strips).rstrip() + "\n"
 
 
 class TextualApp(App[None]):
-    """An app whose frames pass a gate, and that has in public what Textual keeps to itself."""
+    """An app that makes no frame while the terminal has not taken the ones before it, with public
+    methods for what Textual keeps private."""
 
     _gate: ExitStack | None = None
     _look: Timer | None = None
@@ -62,23 +64,23 @@ class TextualApp(App[None]):
     _noticed: Sequence[Notification] = ()
 
     def to_terminal(self, text: str) -> None:
-        """Past the picture; our own words only. Without a driver nothing is lost but a title."""
+        """Write control sequences, such as the window's title, directly to the terminal. `text`
+        must not come from outside. Without a driver nothing is written."""
         write = getattr(self._driver, "write", None)
         if write is not None:
             write(text)
 
     def turn_mouse(self) -> bool | None:
-        """On where it was off, and off where it was on, also when the terminal is had back after a
-        pager; which of the two it is now, None without a driver. Textual decides it once, at the
-        start."""
+        """Turn mouse support on or off; whether it is on now, None without a driver. It stays so
+        when the terminal comes back from a pager. Textual itself decides it only at the start."""
         driver = self._driver
         if driver is None:
             return None
         wanted = not driver._mouse  # noqa: SLF001
-        driver._mouse = True  # noqa: SLF001  (neither way of turning it does anything without it)
+        driver._mouse = True  # noqa: SLF001  (both methods do nothing while it is False)
         name = "_enable_mouse_support" if wanted else "_disable_mouse_support"
         turn = getattr(driver, name, None)
-        if turn is not None:  # a driver without a terminal has neither
+        if turn is not None:  # a driver without a terminal has neither method
             turn()
         driver._mouse = wanted  # noqa: SLF001
         return wanted
@@ -88,19 +90,19 @@ class TextualApp(App[None]):
         self._suspend_signal()
 
     def fail_with(self, text: RenderableType) -> None:
-        """Go, and leave this on the terminal."""
+        """Exit, and print `text` on the terminal."""
         self._exit_renderables.append(text)
         self._close_messages_no_wait()
 
     def show_fault(self) -> None:
-        """A fault of ours: an exception that nobody has taken is being handled."""
+        """Exit with the traceback of the exception that is being handled."""
         super()._fatal_error()
 
     def _fatal_error(self) -> None:
         self.show_fault()
 
     def _refresh_notifications(self) -> None:
-        # Textual shows on each screen what was told on the one before it, and all there is
+        # Textual would show all notices, and those of the screen before on the next one, too
         notices = self._notifications
         here = next(reversed(self.screen_stack), None)
         if here is not self._noticed_on:
@@ -112,14 +114,13 @@ class TextualApp(App[None]):
         super()._refresh_notifications()
 
     def backlog(self) -> int:
-        """Frames that the terminal has not taken yet."""
+        """Number of frames that the terminal has not taken yet."""
         thread = getattr(self._driver, "_writer_thread", None)
         queue = getattr(thread, "_queue", None)
         return 0 if queue is None else int(queue.qsize())
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        # a frame that waits behind others is old when it is shown: none is made until they are
-        # gone
+        # a frame that waits behind others would be out of date when it is shown
         if self._gate is None and self.backlog() >= FULL:
             self._close_gate()
             return
@@ -137,5 +138,5 @@ class TextualApp(App[None]):
         if self._look is not None:
             self._look.stop()
         gate.close()
-        # what changed meanwhile was not drawn, and nobody knows any more which parts of it
+        # what changed meanwhile was not drawn, and which parts those were is not known
         self.screen.refresh()

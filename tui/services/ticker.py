@@ -1,4 +1,4 @@
-"""The one clock that draws, and work beside a screen's loop."""
+"""The timer that has the screens drawn, and workers that run beside the app's loop."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tui.state.run_status import Instant
 
 LOCAL_HERTZ: Final = 12.0
 REMOTE_HERTZ: Final = 5.0
-"""Over SSH, each frame is a packet that somebody waits for."""
+"""Over SSH each frame is traffic, and echoed keys wait behind it."""
 SLOW_HERTZ: Final = 2.0
-"""For lines so thin that a person asks for it."""
+"""For connections so slow that a person asks for fewer frames."""
 UNSEEN_SECONDS: Final = 1.0
-"""Between two looks while nobody looks."""
+"""Between two polls while the terminal has no focus."""
 UNSEEN_AFTER: Final = 30.0
-"""Seconds without the focus after which we take it that nobody looks."""
+"""Seconds without the focus after which polls become rare."""
 
 
 def instant_now() -> Instant:
@@ -32,7 +32,7 @@ def instant_now() -> Instant:
 
 
 def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
-    """How often to draw, in looks a second: less often over SSH, and seldom where it is `slow`."""
+    """Draws a second: fewer over SSH, and fewest with `slow`."""
     if slow:
         return SLOW_HERTZ
     return REMOTE_HERTZ if environ.get("SSH_CONNECTION") else LOCAL_HERTZ
@@ -40,15 +40,15 @@ def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
 
 @dataclass(slots=True)
 class PollTimer:
-    """Whether it is time to look again."""
+    """Tells when the next poll is due."""
 
     blurred_at: float | None = None
-    """Since when the terminal has not had the focus."""
+    """When the terminal lost the focus, on the monotonic clock; None while it has it."""
     _looked_at: float = float("-inf")
 
     def due(self, seconds: float) -> bool:
-        """Whether to look now; where it says so, that counts as a look. `seconds` is the clock that
-        only goes forward."""
+        """Whether to poll now; if so, this call counts as the poll. `seconds` is the monotonic
+        clock."""
         unseen = self.blurred_at is not None and seconds - self.blurred_at > UNSEEN_AFTER
         if unseen and seconds - self._looked_at < UNSEEN_SECONDS:
             return False
@@ -61,28 +61,29 @@ class Watching(Protocol):
     """A screen that shows a run."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """Note what these change. Called whether the screen is seen or not; draws nothing."""
+        """Note what these facts change, without drawing. Called for covered screens, too."""
         ...
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        """Draw what has changed. Called only while the screen is seen."""
+        """Draw what has changed. Called only while the screen is the uppermost."""
         ...
 
 
 class Ticker:
-    """Asks `watch` and hands on what it says."""
+    """Polls the store and the engine's link, hands facts to the screens and has one drawn."""
 
     def __init__(self, watch: Watch, moment: Callable[[], Instant] = instant_now) -> None:
         self.poll_timer = PollTimer()
         self.board: Board | None = None
-        """As of the last look; None where no engine is known."""
+        """The board at the last poll; None while no engine is connected."""
         self.listeners: set[Watching] = set()
-        """Screens that hear of facts, whether they are shown or not."""
+        """Screens that receive facts, whether they are shown or not."""
         self._watch = watch
         self._moment = moment
 
     def tick(self, screens: Sequence[object]) -> None:
-        """Let these and all listeners hear, and the last of `screens` draw. Raises `StoreError`."""
+        """Poll once: hand the facts to `screens` and to all listeners, and draw the last of
+        `screens`. Raises `StoreError`."""
         moment = self._moment()
         if not self.poll_timer.due(moment.seconds):
             return
@@ -90,15 +91,14 @@ class Ticker:
         self._tick()
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
-            # also those that are covered: a screen that comes up again draws at once, and has
-            # missed nothing
+            # covered screens as well: one that is uncovered draws at once and must be complete
             for screen in {*watching, *self.listeners}:
                 screen.receive(facts)
         if watching and watching[-1] is screens[-1]:
             watching[-1].draw(self.board, moment)
 
     def draw(self, screen: Watching) -> None:
-        """Have a screen that comes up draw what is known."""
+        """Draw a screen that is being opened, without a poll."""
         self._tick()
         screen.draw(self.board, self._moment())
 
@@ -111,15 +111,16 @@ AsyncWork = Callable[[], Coroutine[None, None, None]]
 
 
 def begin(node: DOMNode, work: AsyncWork, group: str) -> None:
-    """Start work that runs beside whatever else of its group is at work."""
+    """Start a worker beside the others of its group."""
     _begin(node, work, group, exclusive=False)
 
 
 def begin_instead(node: DOMNode, work: AsyncWork, group: str) -> None:
-    """Nobody waits any more for what else of its group is at work."""
+    """Start a worker and cancel the others of its group."""
     _begin(node, work, group, exclusive=True)
 
 
 def _begin(node: DOMNode, work: WorkType[None], group: str, *, exclusive: bool) -> None:
-    # not the coroutine itself: it would be left lying where the next one comes at once
+    # the function and not its coroutine, which would never be awaited where the worker is
+    # cancelled before it starts
     node.run_worker(work, group=group, exclusive=exclusive)
