@@ -1,4 +1,4 @@
-"""What is in the workspace, how far each benchmark is, and how its targets stand."""
+"""The benchmarks of the workspace: the progress of each and the standing of its targets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ BAR: Final = 20
 
 
 class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
-    """Draws from progress; how targets stand is worked out away from the loop."""
+    """The list of benchmarks with the details of the one under the cursor. Standings and what is
+    stale are computed on threads."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("b", "begin", "run", "run what is missing of this benchmark"),
@@ -72,18 +73,18 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._detail = Lines(id="detail", high=True)
         self._board: Board | None = None
         self._infos: Sequence[BenchmarkInfo] | None = None
-        """As they were drawn."""
+        """The benchmarks as last drawn."""
         self._scores = ScoreFeed(shell.watch.reader)
         self._stale = BenchmarkFeed(shell.engine.stale)
-        """Why takes that count are stale, by their `seq`."""
+        """Why takes that count are stale, by the seq of the take."""
         self._ahead = BenchmarkFeed(shell.engine.ahead)
         self._version: object = None
-        """Another one when anything was written or approved since `_ahead` was asked."""
+        """Differs from before when anything was written or approved since `_ahead` was computed."""
         self._height = 0
-        """Lines of the detail as it was drawn."""
+        """The height of the details as last drawn."""
         self._changed = True
         self._made: str | None = None
-        """A benchmark that the cursor goes to as soon as it is in the list."""
+        """A new benchmark, to which the cursor goes as soon as it is in the list."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -119,14 +120,14 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
                 return None
 
     def _is_unfinished(self, info: BenchmarkInfo) -> bool:
-        """Whether anything of it is missing that is not worked on already."""
+        """Whether rows are missing that no run is working on."""
         tallies = [self._tally(info, stage) for stage in Stage]
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
         begun = any(each.done < each.total or not each.total for each in tallies)
         return not at_work and (begun or self._is_ahead(info))
 
     def _is_ahead(self, info: BenchmarkInfo) -> bool:
-        """Whether anything is to be made of it that no run was asked for yet."""
+        """Whether there is work that no run has planned yet."""
         ahead = self._ahead.of(info.name)
         return ahead is not None and bool(ahead.metrics or ahead.conversations)
 
@@ -159,7 +160,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         try:
             return self.watched.reader.reviewable_seqs()
         except CrosswindError:
-            return None  # whoever reads what it says tells it
+            return None  # the feeds that read the store next say what is wrong with it
 
     def action_begin(self) -> None:
         info = self._info
@@ -196,7 +197,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self.shell.navigator.open_verdicts(failures)
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
-        """The one that is worked on is watched live; of another one there are verdicts to read."""
+        """Go to Live for the benchmark in progress, to its verdicts for another one."""
         if message.key == current_benchmark(self.watched):
             self.shell.navigator.go("Live")
         else:
@@ -211,13 +212,13 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _info(self) -> BenchmarkInfo | None:
-        """What the cursor is on."""
+        """The benchmark under the cursor; None if there is none."""
         name = self._list.cursor
         return next((info for info in self.watched.benchmarks if info.name == name), None)
 
     @property
     def _failures(self) -> str | None:
-        """The filter line of what failed of the weakest metric; None where nothing did."""
+        """The filter line of the weakest metric's failures; None if nothing failed."""
         info = self._info
         found = None if info is None else self._weakest(info)
         if info is None or found is None or found.passed == found.scored:
@@ -229,7 +230,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         return None if found is None else weakest_metric(found, info)
 
     def _ask_for_scores(self, seconds: float) -> None:
-        """And for what is stale, once it is known that something counts."""
+        """Begin to compute what is due: standings, remaining work and, if anything counts, what is
+        stale."""
         info = self._info if self.watched.described else None
         if info is None or not self.is_mounted:
             return
@@ -264,7 +266,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         return Entry(info.name, left)
 
     def _state(self, info: BenchmarkInfo) -> tuple[str, Ink]:
-        """In words: whether it is worked on, and else how far it is."""
+        """The phase of the run that works on it, or else how complete it is."""
         where = status_of(self.watched.progress, self._board, info.name)
         current = current_benchmark(self.watched) == info.name
         if current and not where.phase.over:
@@ -297,7 +299,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self._detail.show(first_that_fits(self._choices(info, width), height, width))
 
     def _choices(self, info: BenchmarkInfo, width: int) -> Iterator[list[Line]]:
-        """Its detail, each time with less around what matters."""
+        """The details, each version shorter than the one before."""
         title = _rule(one_line(info.name), one_line(info.title), width)
         summary, targets = self._summary(info, width), self._target_lines(info, width)
         nothing = "nothing to do yet" if self.watched.described else "…"
@@ -378,7 +380,7 @@ def _rule(title: str, note: str, width: int) -> Line:
 
 
 def _file_lines(info: BenchmarkInfo) -> list[Line]:
-    """The file that says what it measures."""
+    """The path of the benchmark's file."""
     if info.definition is None:
         return []
     path = one_line(str(info.definition))
@@ -386,7 +388,7 @@ def _file_lines(info: BenchmarkInfo) -> list[Line]:
 
 
 def _stage(stage: Stage, tally: StateCounts, nothing: str) -> Line:
-    """`nothing` is said where there is none of it."""
+    """The progress of a stage; `nothing` is shown if it has no rows."""
     done = 0 if not tally.total else tally.done * BAR // tally.total
     line = [
         Piece(" " + pad(STAGE_NAMES[stage], 11), Ink.MUTED),

@@ -1,4 +1,4 @@
-"""Small screens that lie over another until they are answered: a choice, a line to type."""
+"""Small screens above another one: cards of text, a choice, an input line."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ResultT = TypeVar("ResultT")
 
 
 class Overlay(ModalScreen[ResultT], inherit_bindings=False):
-    """Is answered once: a key that arrives while it closes, such as a line's own Enter on its way
-    up, would otherwise close the screen beneath it, or end the app where there is none."""
+    """A screen above another one, which returns a result once. A second key that arrives while it
+    closes, such as the Enter of its input line, would otherwise close the screen beneath it."""
 
     answered = False
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
-        """Ends the dialog once, however often it is asked to."""
+        """Close with a result; later calls do nothing."""
         if self.answered:
             return AwaitComplete()
         self.answered = True
@@ -40,20 +40,20 @@ class Overlay(ModalScreen[ResultT], inherit_bindings=False):
 
 
 class DialogFooter(OneLine):
-    """The last row of every dialog: on its left what Enter does or what is wrong with what was
-    typed, on its right the key that closes it."""
+    """The last row of a dialog: on its left what Enter does or what is wrong with the line typed,
+    on its right the key that closes it."""
 
     def __init__(self, words: str = "") -> None:
         super().__init__(id="note")
         self.say([Piece(words, Ink.MUTED)])
 
     def say(self, line: Line) -> None:
-        """This on the left from now on."""
+        """Replace the left end."""
         self.show(line)
 
     def row(self, index: int) -> Line:
         del index
-        # how it is left is said whole, whatever else there is to say
+        # the key that closes the dialog is never cut
         left = fitted_line(self._left, max(self.line_width - length(_LEAVES) - 1, 0))
         return spread_line(left, _LEAVES, self.line_width)
 
@@ -66,7 +66,7 @@ _FRAME: Final = 6
 
 
 class TextCard(Overlay[None], inherit_bindings=False):
-    """Lines to be read. A subclass says which they are and which keys close it."""
+    """A card of text. A subclass gives its lines and the keys that close it."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
 
@@ -78,8 +78,8 @@ class TextCard(Overlay[None], inherit_bindings=False):
         width: int = WIDTH,
         footer: str = "",
     ) -> None:
-        """`drawing` makes lines of so many cells, `id` is the list's, `width` the card's,
-        and `footer` what its last row says."""
+        """`drawing` makes the lines for a width in cells; `id` is the list's, `width` the card's;
+        `footer` is the text of its last row."""
         super().__init__()
         self._drawing = drawing
         self._width = width
@@ -88,7 +88,7 @@ class TextCard(Overlay[None], inherit_bindings=False):
 
     @property
     def lines(self) -> Sequence[Line]:
-        """As they are set in the width that there is."""
+        """The lines for the current width."""
         return self._drawing(max(min(self._width, self.app.size.width) - _FRAME, 8))
 
     def compose(self) -> ComposeResult:
@@ -111,13 +111,13 @@ class ChoiceOption(NamedTuple):
     """One answer to a question, and the key that gives it."""
 
     key: str
-    """One letter."""
+    """A single letter."""
     name: str
     meaning: str
 
 
 class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
-    """Ends with what was chosen, or nothing."""
+    """Returns the chosen option, or None."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
@@ -182,8 +182,8 @@ def _line(offer: ChoiceOption) -> Line:
 
 
 class _TypedLine(Input):
-    """Handles Enter and Esc itself, at once: while they went up to the app, keys typed after them
-    would still land on this line, though they are meant for the screen beneath."""
+    """Handles Enter and Esc at once. If they first went up to the app, keys typed right after them
+    would still be put on this line, though they are meant for the screen beneath."""
 
     def __init__(self, asking: TypingScreen[Any], placeholder: str) -> None:
         super().__init__(placeholder=placeholder, id="typed")
@@ -205,7 +205,8 @@ class _TypedLine(Input):
 
 
 class TypingScreen(Overlay[ResultT], inherit_bindings=False):
-    """Has one line, `line`. Keys that arrive before it has the focus go to it as well."""
+    """A dialog with an input, `line`, which also gets the keys that arrive before it has the
+    focus."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     AUTO_FOCUS = "Input"
@@ -215,11 +216,11 @@ class TypingScreen(Overlay[ResultT], inherit_bindings=False):
         self.line = _TypedLine(self, placeholder)
 
     def submit(self, typed: str) -> None:
-        """Enter was pressed."""
+        """Handle Enter: close with a result, or say why not."""
         raise NotImplementedError
 
     def action_close(self) -> None:
-        """Esc was pressed."""
+        """Handle Esc: close without a result."""
         self.dismiss()
 
     def on_key(self, event: events.Key) -> None:
@@ -236,7 +237,7 @@ _QUESTION: Line = [Piece("What is the new benchmark to be called?", Ink.ACCENT)]
 
 
 class NameScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with a name that may be used, or nothing."""
+    """Returns a valid name for a new benchmark, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
@@ -267,8 +268,8 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
 
 
 class PersonScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with the name under which a person labels and reviews (empty: their account's), or with
-    nothing."""
+    """Returns the name under which a person labels and reviews, or None. An empty name stands for
+    the name of their account."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
@@ -291,7 +292,7 @@ class PersonScreen(TypingScreen[str], inherit_bindings=False):
 
 
 class StarsScreen(Overlay[Subject], inherit_bindings=False):
-    """Ends with what was chosen, or nothing."""
+    """Returns the chosen conversation of those with a star, or None."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [
