@@ -12,8 +12,8 @@ from engine.jury import Jury
 from engine.link import EngineLink
 from engine.progress import Progress
 from engine.scripted import Parts, scripts_in_words
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.store.integrity import unread_results, unread_words
+from engine.store.open_reader import empty_reader, open_reader
 from engine.store.reader import Reader
-from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.app import CrosswindApp
 from tui.format import money

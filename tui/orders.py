@@ -27,7 +27,7 @@ from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.report import Report, build_overall_report, build_report
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.watch import BenchmarkInfo
 
 

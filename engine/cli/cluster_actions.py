@@ -20,10 +20,10 @@ from engine.cluster.folder import (
     make_folder,
     write_address,
 )
-from engine.cluster.kept import read_kept
+from engine.cluster.key_files import read_kept
 from engine.cluster.scheduler import ListenAddress, serve_scheduler
-from engine.cluster.standing import WorkerStatus, workers_of
 from engine.cluster.worker import WorkerSettings, default_name, serve_worker
+from engine.cluster.worker_status import WorkerStatus, workers_of
 from engine.config.secrets import read_dotenv
 from engine.errors import DONE, Problem
 

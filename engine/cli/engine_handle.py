@@ -17,7 +17,7 @@ from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import CrosswindError, InputError, Problem
 from engine.link import Request, Response
 from engine.store.lock import Holder, workspace_holder
-from engine.store.reading import writer_of
+from engine.store.open_reader import writer_of
 
 if TYPE_CHECKING:
     from engine.service.client import SocketLink

@@ -24,7 +24,7 @@ from engine.importing.row_process import RowProcesses, row_processes
 from engine.importing.source import ImportableFolder, look_through
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 
 
 def import_files(arguments: argparse.Namespace) -> int:

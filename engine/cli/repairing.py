@@ -16,7 +16,7 @@ from engine.cli.session import Session, open_session
 from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem, StoreError
 from engine.importing.repair import Examination, Repair, examine, repair
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.salvage import SavedTable
 
 

@@ -33,7 +33,7 @@ from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review_acts import LONGEST_REASON
 from engine.pipeline.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState
 from engine.store.reader import Reader
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow

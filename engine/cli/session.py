@@ -29,8 +29,8 @@ from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.spawning import AgentSettings, EngineSettings
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
+from engine.store.open_reader import open_reader, reader_or_empty
 from engine.store.reader import Reader
-from engine.store.reading import open_reader, reader_or_empty
 from engine.store.schema import OlderStoreError
 from engine.store.tables import RunRow
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo

@@ -23,7 +23,7 @@ from engine.pipeline.planner import RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.lock import Holder
-from engine.store.reading import reader_or_empty
+from engine.store.open_reader import reader_or_empty
 from engine.watch import Watch
 
 CENT: Final = 0.01

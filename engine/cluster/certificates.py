@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from distributed import Security
 
 from engine.cluster.folder import ClusterError
-from engine.cluster.kept import read_kept
+from engine.cluster.key_files import read_kept
 from engine.errors import Problem
 
 LASTS: Final = timedelta(days=365)

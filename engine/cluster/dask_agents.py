@@ -19,8 +19,8 @@ from engine.cluster.certificates import certificate_of_this_run, security_from, 
 from engine.cluster.folder import ClusterFolder, scheduler_address
 from engine.cluster.local_processes import Joining, LocalProcesses
 from engine.cluster.pool import AgentHandle, AgentLostError
-from engine.cluster.reaching import scheduler_identity
 from engine.cluster.scheduler import QUIET, scheduler_here
+from engine.cluster.scheduler_identity import scheduler_identity
 from engine.errors import CrosswindError
 
 LOOK_S: Final = 0.5

@@ -21,7 +21,7 @@ from engine.providers.attempts import Cause, Failure
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.model import Finish
 from engine.providers.protocols.base import Tokens
-from engine.providers.served import NO_ROUTE, GatewayRoute
+from engine.providers.served_model import NO_ROUTE, GatewayRoute
 
 WIRE_VERSION: Final = 1
 """Incremented when one side begins to send what the other would not understand."""

@@ -21,7 +21,7 @@ from engine.doctor.models import (
     models_in_use,
     secrets_of,
 )
-from engine.doctor.reach import check_reachability, destinations
+from engine.doctor.reachability import check_reachability, destinations
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
 from engine.errors import InputError

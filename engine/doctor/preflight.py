@@ -29,7 +29,7 @@ from engine.config.secrets import Environment
 from engine.config.yaml_text import read_yaml
 from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
-from engine.doctor.reach import Destination, ModelListing, destinations, listed
+from engine.doctor.reachability import Destination, ModelListing, destinations, listed
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.pipeline.models import function_place

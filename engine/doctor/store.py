@@ -25,9 +25,9 @@ from engine.store.integrity import (
     unread_words,
 )
 from engine.store.lock import workspace_holder
+from engine.store.open_reader import refuse_unfit
 from engine.store.pages import log_of
 from engine.store.reader import Reader
-from engine.store.reading import refuse_unfit
 from engine.store.scenarios_json import lost_scenarios, lost_words
 
 LARGE_LOG: Final = 256 * 1024**2

@@ -15,14 +15,14 @@ from engine.errors import InputError, StoreError
 from engine.files import digest_on_disk, read_regular, replace_file
 from engine.importing.fields import Names, UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
-from engine.importing.known import FilesRead, KnownRows, digest_begun
 from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.source import Source, pieces_of, refuse_unfit
+from engine.importing.unchanged_files import FilesRead, KnownRows, digest_begun
 from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import Mirror, MirrorSources
 from engine.store.mirror_rows import HISTORY
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 

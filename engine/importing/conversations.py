@@ -14,10 +14,10 @@ from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
 from engine.importing.histories import RowHistories, RowHistory
-from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
 from engine.importing.scenarios import ScenarioImport
 from engine.importing.takes import FileTake, SharedTranscript, in_order, listed_takes, takes_of
+from engine.importing.unchanged_files import KnownTake
 from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_verdicts
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation

@@ -21,11 +21,17 @@ from engine.errors import InputError, Problem
 from engine.files import digest_on_disk
 from engine.importing.context import ImportContext, place_definition, place_draft, place_scenarios
 from engine.importing.fields import Names, fitting_name
-from engine.importing.known import FilesRead, KnownRows, UnchangedFiles, made_from, unchanged
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
 from engine.importing.row_process import ProcessRows, RowProcesses
 from engine.importing.rows import BenchmarkRows
 from engine.importing.source import ImportableFolder, Source, refuse_unfit, size_of
+from engine.importing.unchanged_files import (
+    FilesRead,
+    KnownRows,
+    UnchangedFiles,
+    made_from,
+    unchanged,
+)
 from engine.importing.verdicts import VerdictRules
 from engine.store.bulk import BulkRow, NumberedRows
 from engine.store.database import Store

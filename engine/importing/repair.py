@@ -22,16 +22,16 @@ from engine.importing.source import ImportableFolder, look_through
 from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.integrity import faults, unread_results
-from engine.store.left_out import LeftOutRows, without_what_is_there
 from engine.store.lock import being_written, hold_workspace
+from engine.store.open_reader import open_reader, refuse_unfit, writer_of
 from engine.store.pages import log_of
 from engine.store.reader import Reader
-from engine.store.reading import open_reader, refuse_unfit, writer_of
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.scenarios_json import lost_scenarios, lost_words
 from engine.store.schema import OlderStoreError
 from engine.store.search import INDEX_NAME
 from engine.store.tables import without_base
+from engine.store.unrecovered_rows import LeftOutRows, without_what_is_there
 
 
 @dataclass(frozen=True, slots=True)

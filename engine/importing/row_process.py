@@ -29,14 +29,14 @@ from typing import Final
 from engine.errors import CrosswindError, InputError, Problem
 from engine.importing.context import ImportContext
 from engine.importing.fields import fitting_name
-from engine.importing.known import KnownRows
 from engine.importing.report import BenchmarkReport, UnknownTarget
 from engine.importing.rows import BenchmarkRows
 from engine.importing.source import Source, size_of
+from engine.importing.unchanged_files import KnownRows
 from engine.store.bulk import UNPLACED, NumberedRows, Numbering
 from engine.store.database import Store
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 _LARGE: Final = 32 << 20
 """Bytes of files from which on the processes pay off."""

@@ -15,10 +15,10 @@ from engine.importing.context import ImportContext, RowLocation
 from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import UnfitError
 from engine.importing.histories import RowHistories
-from engine.importing.known import note_of
 from engine.importing.published import PublishedSite
 from engine.importing.report import UnknownTarget
 from engine.importing.scenarios import ScenarioImport
+from engine.importing.unchanged_files import note_of
 from engine.importing.work import SUM, WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.imports import ImportNote

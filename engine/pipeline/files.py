@@ -26,8 +26,8 @@ from engine.store.mirror import (
     MirrorSources,
     TargetName,
 )
+from engine.store.open_reader import open_reader
 from engine.store.reader import EditedScenariosReader, Reader
-from engine.store.reading import open_reader
 from engine.store.scenarios_json import differ, lost_scenarios, lost_words, read_scenarios
 from engine.store.schema import part_is_damaged
 from engine.store.tables import ScenarioRow

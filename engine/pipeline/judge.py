@@ -15,7 +15,7 @@ from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, changed_inputs, changed_words
 from engine.pipeline.play import WantedConversation
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, EvaluatorAnswer, depends, judge
 from engine.store.tables import Depends, MessageRow, Quote, Verdict
 

@@ -31,8 +31,8 @@ from engine.pipeline.labels import (
     withdrawal_of,
 )
 from engine.pipeline.run import Pipeline
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.tables import LabelSampleRow, StoredRow, Verdict
 
 

@@ -22,7 +22,7 @@ from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer
 from engine.pipeline.play import wanted_conversations
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.evaluate import behaviour_holds, depends
 from engine.statistics.design import stratified_sample
 from engine.store.reader import Reader

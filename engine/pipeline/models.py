@@ -45,7 +45,7 @@ from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.sender import HeldCalls
-from engine.providers.served import A_FALLBACK_OF
+from engine.providers.served_model import A_FALLBACK_OF
 from engine.store.reader import Reader
 from engine.store.tables import AttemptRow, LearnedRow
 

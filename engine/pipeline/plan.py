@@ -42,7 +42,7 @@ from engine.pipeline.play import (
 )
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.reviews import is_required
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE
 

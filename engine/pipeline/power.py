@@ -18,7 +18,7 @@ from engine.config.schema import Config
 from engine.display import plural
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import outcomes_of
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.statistics.design import Assumed, Plan, detectable, smallest_difference
 from engine.statistics.paired import FamilyPart, levels

@@ -24,7 +24,7 @@ from engine.jury import HUMAN, counting_votes
 from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
 from engine.pipeline.play import TakeInputs, WantedConversation, wanted_conversations
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
 

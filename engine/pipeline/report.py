@@ -22,11 +22,11 @@ from engine.pipeline.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import counted_of
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.pipeline.validation import report_of, validations
 from engine.stages.evaluate import behaviour_holds
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.tables import Verdict
 
 

@@ -37,7 +37,7 @@ from engine.jury import (
 from engine.pipeline.order import changed_words
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.provenance import StaleFinder, provenances, served_by_others, unrecorded
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.scripted import (
     CHECKER,
     EVALUATOR,

@@ -33,7 +33,7 @@ from engine.pipeline.play import (
     play,
 )
 from engine.pipeline.rewriting import write_again
-from engine.pipeline.standing import StoredConversations, outdated_states
+from engine.pipeline.stored_conversations import StoredConversations, outdated_states
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ from engine.pipeline.plan import (
 from engine.pipeline.planner import Planner, total_words
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range
-from engine.pipeline.standing import StoredConversations
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
 from engine.store.tables import Verdict

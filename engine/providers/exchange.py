@@ -29,7 +29,7 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.retry import RetryPolicy
-from engine.providers.served import NO_ROUTE, ExpectedModel, GatewayRoute, other_of, route_of
+from engine.providers.served_model import NO_ROUTE, ExpectedModel, GatewayRoute, other_of, route_of
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
 """Characters; as many again of reasoning."""

@@ -17,9 +17,9 @@ from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.codec import columns_of
 from engine.store.connection import raw_connection
 from engine.store.lock import holder_state, lease_of
+from engine.store.open_reader import connect, open_reader
 from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
 from engine.store.process import ProcessState
-from engine.store.reading import connect, open_reader
 from engine.store.rowcheck import fault, implausible_rows, plausible_value
 from engine.store.schema import (
     CHANGES,

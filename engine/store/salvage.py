@@ -26,11 +26,11 @@ from engine.store.connection import raw_connection
 from engine.store.database import create_store
 from engine.store.imports import NOTE
 from engine.store.integrity import page_fault
-from engine.store.left_out import DAMAGED, LeftOutRows
 from engine.store.pages import PAGE, fold_blindly, has_log, log_fault, log_of, rows_in_pages
 from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended_row
 from engine.store.schema import STEPS, WITHOUT_LAST_REPLY, take_step
 from engine.store.tables import TABLES
+from engine.store.unrecovered_rows import DAMAGED, LeftOutRows
 
 RowValues = tuple[object, ...]
 

@@ -25,7 +25,7 @@ from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.browsing import Browser
 from engine.store.database import open_store
 from engine.store.mirror import EditPolicy
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.search import open_search
 from tests.benchmarks.frame import Row, crosswind
 from tests.benchmarks.measuring import measured

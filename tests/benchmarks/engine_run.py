@@ -21,7 +21,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.tables import ScenarioRow
 from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED
 from tests.benchmarks.calls import CHUNKS, KEY, Pace, server

@@ -19,8 +19,8 @@ from engine.pipeline.planner import Planner, RemainingWork
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Model
 from engine.store.database import open_store
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from tests.pipelines import run_once
 
 CONFIG = """\

@@ -27,7 +27,7 @@ from engine.providers.redaction import Redactor
 from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
-from engine.providers.served import LONGEST_NAME
+from engine.providers.served_model import LONGEST_NAME
 from engine.quotes import LONGEST as LONGEST_QUOTE
 from engine.stages.answers import LOOKED_AT, StringField, parse_answer
 from engine.stages.evaluate import Judgement
@@ -61,7 +61,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.providers.scripted.evaluator._SPOKEN_LINE": MEGABYTE,
     "engine.providers.scripted": READ_BY_A_SCRIPT,
     "engine.providers.redaction": LONGEST_MESSAGE,
-    "engine.providers.served": LONGEST_NAME,
+    "engine.providers.served_model": LONGEST_NAME,
     "engine.quotes": LONGEST_QUOTE,
     "engine.stages.answers._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,

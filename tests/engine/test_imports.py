@@ -167,7 +167,7 @@ LATER = {
     *("engine.store.database", "engine.store.writer", "engine.store.inserts"),
     *("engine.store.browsing", "engine.store.maintenance"),
     *("engine.service.client", "engine.service.protocol"),
-    *("engine.pipeline.run", "engine.pipeline.standing", "engine.statistics.rates"),
+    *("engine.pipeline.run", "engine.pipeline.stored_conversations", "engine.statistics.rates"),
     *("tui.screens.live", "tui.screens.cards", "tui.results"),
 }
 """What the first frame does not wait for."""

@@ -12,7 +12,7 @@ import pytest
 
 from engine.facts import MessageSpoken
 from engine.progress import FEWEST_TO_JUDGE, RATE_WINDOW, Progress, TargetProgress, TimeLeft
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.pipeline.timed_run import NAME, Ends, Takes, TimedRun
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Metric, Stage, Track
 from engine.pipeline.planner import RemainingWork
-from engine.pipeline.standing import Cell, PassCount, ScoreCounts
+from engine.pipeline.stored_conversations import Cell, PassCount, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.state.benchmark_summary import (

@@ -108,7 +108,7 @@ VIEWS = {"HeatRow", "TargetView"}
 WITHIN = {
     "state/explanations.py": {"_rate()"},
     "state/board.py": {"_stands_still()"},
-    "results/standing.py": {"_worded()", "_name_width()"},
+    "results/leaderboard.py": {"_worded()", "_name_width()"},
     "screens/benchmarks.py": {"_rate()"},
     "screens/conversation.py": {"label"},
     "text/blocks.py": {"laid.block"},

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, ModelLimit, Wait
-from engine.pipeline.standing import scores
+from engine.pipeline.stored_conversations import scores
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, told
 from tui.app import CrosswindApp

@@ -20,7 +20,7 @@ from engine.facts import Fact
 from engine.link import Board, EngineLink, EngineState
 from engine.store.database import create_store
 from engine.store.migrations import MIGRATIONS
-from engine.store.reading import empty_reader, open_reader
+from engine.store.open_reader import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tests.engine.small_workspace import BENCHMARK, CONFIG
 from tests.tui.idle import Gate

@@ -38,8 +38,8 @@ from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.agreement import label_rows
 from tui.results.differences import people_rows
+from tui.results.leaderboard import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.onset import course_rows
-from tui.results.standing import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.text import VerdictScope, line_of
 from tui.screens.conversation import ConversationScreen
 from tui.screens.results import SECTIONS, ResultsScreen

@@ -11,7 +11,7 @@ from engine.benchmark import Track
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
-from tui.results.standing import of_estimate
+from tui.results.leaderboard import of_estimate
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted_line, pad
 from tui.text.plot import Whiskers, whiskers

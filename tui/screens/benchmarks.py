@@ -43,7 +43,7 @@ from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, Lines, OneLine
 
 if TYPE_CHECKING:
-    from engine.pipeline.standing import ScoreCounts
+    from engine.pipeline.stored_conversations import ScoreCounts
 
 BAR: Final = 20
 

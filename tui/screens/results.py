@@ -23,9 +23,9 @@ from engine.store.browsing import Browser
 from tui.bindings import key
 from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
+from tui.results.leaderboard import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
-from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.text import VerdictScope, line_of
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading

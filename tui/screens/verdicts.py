@@ -17,7 +17,7 @@ from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.records import VerdictRow
 from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again

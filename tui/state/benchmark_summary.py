@@ -23,7 +23,7 @@ from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
-    from engine.pipeline.standing import ScoreCounts
+    from engine.pipeline.stored_conversations import ScoreCounts
 
 LABEL: Final = 11
 READABLE: Final = 100

@@ -16,12 +16,12 @@ from engine.benchmark import ConversationKey, Track
 from engine.errors import CrosswindError
 from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.progress import TrackScore
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 
 if TYPE_CHECKING:
-    from engine.pipeline.standing import ScoreCounts
+    from engine.pipeline.stored_conversations import ScoreCounts
     from engine.statistics.rates import Rate
 
 
@@ -228,7 +228,7 @@ def _read(store: Path, benchmark: str) -> ScoreCounts:
     """Read through a separate connection: in a large store it takes a while, and the watch must not
     wait."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
-    from engine.pipeline.standing import ScoreCounts, scores
+    from engine.pipeline.stored_conversations import ScoreCounts, scores
 
     if not store.exists():
         return ScoreCounts({}, (), {})

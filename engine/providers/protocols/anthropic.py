@@ -21,7 +21,7 @@ from engine.providers.protocols.base import (
     schema_without,
     turns,
 )
-from engine.providers.served import ServedNames
+from engine.providers.served_model import ServedNames
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam

@@ -20,7 +20,7 @@ from engine.providers.capabilities import (
 from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, JsonSchema, Message, MessageRole
 from engine.providers.protocols.sse import BrokenStreamError
-from engine.providers.served import ExpectedModel, ServedNames
+from engine.providers.served_model import ExpectedModel, ServedNames
 
 
 class PromptCache(StrEnum):

@@ -21,7 +21,7 @@ from engine.providers.protocols.base import (
     schema_without,
     turns,
 )
-from engine.providers.served import LONGEST_NAME, ServedNames, amount
+from engine.providers.served_model import LONGEST_NAME, ServedNames, amount
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from openai.types import ReasoningEffort

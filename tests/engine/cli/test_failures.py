@@ -15,7 +15,7 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.cli.lines import REASON, failure_lines
 from engine.pipeline.remedies import KnownFailure, grouped, standing_failures
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario

@@ -14,8 +14,8 @@ from engine.benchmark import ConversationKey
 from engine.cli.ids import IdMatch, conversations, find
 from engine.errors import InputError
 from engine.store.database import create_store
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 PLAYED = ConversationKey("m01_s007_v02", "steadfast")
 

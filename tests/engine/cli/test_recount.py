@@ -19,7 +19,7 @@ from engine.pipeline.report import build_report
 from tests.recount.count import Counted, counted
 from tests.recount.made import Made
 from tests.recount.said import contradictions, sentences, untrue
-from tui.results.standing import says_rows
+from tui.results.leaderboard import says_rows
 
 KINDS = {
     "crossed": Made(4, 4, 3),

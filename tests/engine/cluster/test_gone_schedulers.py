@@ -15,8 +15,8 @@ from engine.cluster.certificates import certificate_of_this_run, security_of
 from engine.cluster.dask_agents import RESOURCE, DaskSource
 from engine.cluster.folder import ClusterFolder, SchedulerGoneError
 from engine.cluster.pool import AgentHandle
-from engine.cluster.reaching import scheduler_identity
 from engine.cluster.scheduler import PAGES_PORT, scheduler_here
+from engine.cluster.scheduler_identity import scheduler_identity
 from tests.waiting import PATIENCE_S
 
 FOREVER_S = 3600

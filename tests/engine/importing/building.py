@@ -17,8 +17,8 @@ from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.store.database import open_store
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 
 CONFIG = """\
 user_model: {model: user, source: offline, params: {pace: instant}}

@@ -32,7 +32,7 @@ from engine.importing.source import look_through
 from engine.jury import Jury
 from engine.store.database import Store, open_store
 from engine.store.mirror import Mirror, MirrorSources, TargetName
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.tables import (
     AttemptRow,
     CheckRow,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.benchmark import Stage
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.tables import MessageRow, StoredTake, Verdict
 from tests.engine import small_workspace
 from tests.engine.small_workspace import Place

@@ -22,8 +22,8 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import open_store
 from engine.store.mirror_content import BenchmarkHistory
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from tests.engine.importing.places import everything, make_place
 from tests.engine.small_workspace import Place
 from tests.engine.store.building import note, write

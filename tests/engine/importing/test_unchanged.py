@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
-from engine.importing import importer, known
+from engine.importing import importer, unchanged_files
 from engine.importing.context import ImportContext
 from engine.importing.rows import BenchmarkRows
 from engine.store.database import open_store
@@ -184,7 +184,7 @@ def test_another_version_of_the_program_reads_again(
     theirs: Theirs, ours: Ours, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours.take_in(whole(theirs))
-    monkeypatch.setattr(known, "program_digest", lambda: "another")
+    monkeypatch.setattr(unchanged_files, "program_digest", lambda: "another")
     reads.clear()
     ours.take_in(theirs.root)
     ours.take_in(theirs.root)

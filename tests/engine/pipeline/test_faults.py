@@ -8,7 +8,7 @@ import pytest
 
 from engine.benchmark import Stage, State
 from engine.errors import StoreError
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.small_workspace import Place
 from tests.models import failing, opening
 

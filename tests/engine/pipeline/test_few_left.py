@@ -13,7 +13,7 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.pipeline.control import Slots
 from engine.pipeline.run import Pipeline
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.pipeline.timed_run import NAME, TARGETS, TimedRun
 from tests.waiting import PATIENCE_S
 

@@ -11,7 +11,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.store.database import open_store
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.small_workspace import Place
 
 

@@ -11,7 +11,7 @@ from engine.benchmark import ConversationKey, Stage
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.results import counted_of
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.small_workspace import Place
 
 SECOND = """\

@@ -14,7 +14,7 @@ from engine.benchmark import Stage
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.provenance import stale_takes
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 

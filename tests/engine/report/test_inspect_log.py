@@ -23,7 +23,7 @@ from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.report.conversation import Conversation, conversations
 from engine.report.inspect_log import LogOf, eval_file, json_file
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.engine.small_workspace import Place, small_workspace
 
 SCHEMA = json.loads(Path(__file__).with_name("inspect_log.schema.json").read_text("utf-8"))

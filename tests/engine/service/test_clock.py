@@ -21,7 +21,7 @@ from engine.pipeline.run import Pipeline
 from engine.progress import Progress
 from engine.providers.accounts import Clock as ProviderClock
 from engine.store.database import open_store
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from tests.killing.holdings import STORE, check_once, check_whole, holdings, mirrored
 from tests.killing.scene import Scene
 from tests.pipelines import run_once

@@ -21,8 +21,8 @@ from engine.stages.evaluate import ANSWERED
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tui.results.agreement import agreement_rows
 from tui.results.differences import pairs_rows, people_rows
+from tui.results.leaderboard import heat, says_rows, standing_rows
 from tui.results.one_target import target_rows
-from tui.results.standing import heat, says_rows, standing_rows
 
 MANY: Final = 100
 

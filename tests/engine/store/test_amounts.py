@@ -12,9 +12,9 @@ import pytest
 from engine.benchmark import MOST_TOKENS, Stage, Usage
 from engine.store.database import Store, open_store
 from engine.store.integrity import faults
-from engine.store.left_out import LeftOutRows
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.salvage import salvage
+from engine.store.unrecovered_rows import LeftOutRows
 from tests.engine.store.building import BENCHMARK, attempt, is_whole, write
 
 UNKNOWN = Usage(1, None, None, None, None)

@@ -19,7 +19,7 @@ import pytest
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.database import open_store
 from engine.store.lock import Leaseholder, hold_workspace, lease_of
-from engine.store.reading import writer_of
+from engine.store.open_reader import writer_of
 from tests.engine.store.building import note, write
 from tests.waiting import Child
 
@@ -30,7 +30,7 @@ ENGINE = """
 import sys
 from pathlib import Path
 from engine.store.database import open_store
-from engine.store.reading import writer_of
+from engine.store.open_reader import writer_of
 from engine.store.lock import Leaseholder, lease_of
 from engine.store.lock import hold_workspace
 from tests.engine.store.building import note, write

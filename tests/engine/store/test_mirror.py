@@ -32,8 +32,8 @@ from engine.store.mirror import (
 )
 from engine.store.mirror_content import file_difference
 from engine.store.mirror_rows import HISTORY, TargetName
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.scenarios_json import lost_scenarios, read_scenarios
 from engine.store.tables import MessageRow, TakeEndRow
 from tests.engine.store.building import (
@@ -533,7 +533,7 @@ def test_a_difference_in_a_very_long_file_is_shown_from_where_it_begins(tmp_path
 NO_ROOM = """
 import resource, sys
 from pathlib import Path
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.mirror import Mirror, MirrorSources, TargetName
 from tests.engine.store.building import BENCHMARK, HOLDS
 store = Path(sys.argv[1])

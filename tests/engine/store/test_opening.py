@@ -25,8 +25,8 @@ from engine.store.database import Store, open_store
 from engine.store.filesystem import file_system, mounts_from_output, refuse_network
 from engine.store.integrity import faults, quick_check
 from engine.store.migrations import MIGRATIONS
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION
 from tests.engine.store.building import note, play, write
 
@@ -483,7 +483,7 @@ from pathlib import Path
 path = Path(sys.argv[1])
 from engine.errors import StoreError
 from engine.store.database import open_store
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 os.setgid(65534); os.setuid(65534)
 try:
     open_store(path)

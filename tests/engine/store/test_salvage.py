@@ -16,10 +16,10 @@ import pytest
 from engine.benchmark import State
 from engine.errors import StoreError
 from engine.store.database import open_store
-from engine.store.left_out import LeftOutRows, without_what_is_there
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
+from engine.store.unrecovered_rows import LeftOutRows, without_what_is_there
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,

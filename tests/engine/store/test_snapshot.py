@@ -20,7 +20,7 @@ from engine.progress import Progress
 from engine.store import writer
 from engine.store.database import Store, open_store
 from engine.store.events import keep_sums
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.tables import (
     TABLES,
     AttemptRow,

@@ -20,7 +20,7 @@ from engine.benchmark import Speaker, State, StopReason
 from engine.errors import StoreError
 from engine.facts import Noted
 from engine.store.database import Store, open_store
-from engine.store.reading import open_reader
+from engine.store.open_reader import open_reader
 from engine.store.tables import TakeEndRow
 from tests.engine.store.building import (
     attempt,

@@ -23,7 +23,7 @@ from engine.pipeline.plan import PricedPlan, plan_run, price_plan
 from engine.pipeline.planner import Planner
 from engine.pipeline.ranges import Range
 from engine.pipeline.run import RunResult
-from engine.store.reading import empty_reader, open_reader
+from engine.store.open_reader import empty_reader, open_reader
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault, nth
 from tests.protocol_server.server import ProtocolServer

@@ -20,8 +20,8 @@ from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.accounts import Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
+from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.reading import open_reader
 from tests.pipelines import run_once
 from tests.protocol_server.server import ProtocolServer
 

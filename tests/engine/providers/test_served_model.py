@@ -6,7 +6,7 @@ import pytest
 
 from engine.providers.protocols.anthropic import AnthropicReplyParser
 from engine.providers.protocols.openai import OpenAIReplyParser
-from engine.providers.served import (
+from engine.providers.served_model import (
     LONGEST_NAME,
     MOST_NAMES,
     ExpectedModel,

@@ -25,8 +25,8 @@ from engine.store.connection import Connection, Parameter
 from engine.store.database import Store
 from engine.store.events import facts_after
 from engine.store.mirror_content import BenchmarkHistory
+from engine.store.open_reader import open_reader
 from engine.store.reader import IDS
-from engine.store.reading import open_reader
 from engine.store.tables import MetricRow, Quote, RunRow, TakeEndRow
 from tests.engine.store.building import (
     BENCHMARK,

@@ -9,7 +9,7 @@ from distributed import Client
 
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterFolder, scheduler_address
-from engine.cluster.reaching import CONNECT_S, scheduler_identity
+from engine.cluster.scheduler_identity import CONNECT_S, scheduler_identity
 from engine.cluster.worker import OURS
 
 
