@@ -67,6 +67,8 @@ class _RunningOrder:
     order: Order
     main: asyncio.Task[RunResult]
     beside: dict[asyncio.Task[int], Order] = field(default_factory=dict)
+    failed_beside: int = 0
+    """Rows that failed in the orders beside it that have ended."""
     broken: BaseException | None = None
     """The error of an order beside it, which ends everything."""
 
@@ -106,6 +108,8 @@ class _RunningOrder:
             # what breaks one order, such as a store that cannot be written, breaks all
             self.broken = error
             self.main.cancel()
+        else:
+            self.failed_beside += task.result()
 
 
 class Engine:
@@ -198,15 +202,14 @@ class Engine:
         # a disk that filled up between two orders is still full for the next
         if self._troubles:
             pipeline.control.pause()
-        failed = 0
         try:
             result = await work.main
-            while work.beside:
+            while work.beside and work.broken is None:
                 # checked again: further orders may begin while some are awaited
-                failed += sum(await asyncio.gather(*work.beside))
+                await asyncio.wait(work.beside, return_when=asyncio.FIRST_COMPLETED)
             if work.broken is not None:
                 raise work.broken
-            return RunResult(result.failed + failed, work.is_stopping)
+            return RunResult(result.failed + work.failed_beside, work.is_stopping)
         except asyncio.CancelledError:
             # cancelled by ourselves, because an order beside it failed: that error is the result
             if work.broken is not None:
@@ -214,7 +217,7 @@ class Engine:
             # cancelled from outside, not by `stop_now`: the canceller expects the cancellation
             if not self._stopping:
                 raise
-            return RunResult(failed, stopped=True)
+            return RunResult(work.failed_beside, stopped=True)
         finally:
             await work.end()
             self._now = EngineState.IDLE

@@ -331,6 +331,32 @@ def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_onc
         asyncio.run(played())
 
 
+def test_rows_that_failed_beside_the_main_order_count_if_they_ended_before_it(
+    tmp_path: Path,
+) -> None:
+    ended = asyncio.Event()
+
+    class FailingBeside(Pipeline):
+        async def run_order(self, order: Order) -> RunResult:
+            result = await super().run_order(order)
+            await ended.wait()
+            return result
+
+        async def work_beside(self, order: Order) -> int:
+            ended.set()
+            return 3
+
+    async def played() -> RunResult:
+        serving = asyncio.create_task(found.engine.serve(WHOLE))
+        found.door.open.set()
+        await found.until(lambda: found.verdicts(HELD) == 1)
+        assert (await ask(found, Command.EVALUATE, HELD)).accepted
+        return await serving
+
+    with house(tmp_path, 0.0, FailingBeside) as found:
+        assert asyncio.run(played()).failed == 3
+
+
 @pytest.mark.parametrize("why", ["disk is full"])
 def test_a_trouble_outside_pauses_and_its_end_resumes(tmp_path: Path, why: str) -> None:
     async def script(found: House) -> None:
