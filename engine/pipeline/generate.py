@@ -250,6 +250,7 @@ def _base_numbers(
     wanted = min(wanted, order.pilot or wanted)
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
     work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.MISSING)
+    stale: dict[int, Depends | None] = {}
     if order.force:
         return list(range(1, wanted + 1)), WorkItem(
             Stage.GEN_SCENARIOS, metric.id, WorkReason.FORCED
@@ -262,15 +263,13 @@ def _base_numbers(
         stale = {n: written[sid] for n, sid in ids.items() if changed_inputs(written.get(sid), now)}
         if stale:
             changed = any_changed(stale.values(), now)
-            return [*stale], WorkItem(
-                Stage.GEN_SCENARIOS, metric.id, WorkReason.STALE, detail=changed
-            )
+            work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.STALE, detail=changed)
     # a removed scenario keeps its number: rows of a new one would be taken for its rows
     gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
     known = {row.scenario.base_id for row in mine.values()} | gone
     lacking = wanted - len(known)
     free = (n for n in range(1, wanted + len(known) + 1) if scenario_id(metric.id, n) not in known)
-    return [number for number, _ in zip(free, range(lacking), strict=False)], work
+    return [*stale, *(number for number, _ in zip(free, range(lacking), strict=False))], work
 
 
 def base_inputs(bench: BenchmarkContext, metric: Metric) -> dict[str, str]:

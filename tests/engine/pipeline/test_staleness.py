@@ -115,6 +115,21 @@ def test_of_several_base_scenarios_only_those_that_are_stale_are_written_again(
     assert list(place.plan().stale) == []
 
 
+def test_stale_base_scenarios_and_those_that_lack_are_written_in_one_run(place: Place) -> None:
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
+    place.edit(place.benchmark, "when they press it", "whenever they press it")
+    place.edit(place.config, "scenarios_per_metric: 2", "scenarios_per_metric: 3")
+    writing = [one for one in place.plan(stale=True).calls if one.stage is Stage.GEN_SCENARIOS]
+    assert [round(one.scenarios.high) for one in writing] == [6]
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}), stale=True)
+    with place.reader() as reader:
+        bases = {row.scenario.id for row in reader.scenarios("giving-in") if not row.played}
+    assert bases == {f"m0{metric}_s00{number}" for metric in (1, 2) for number in (1, 2, 3)}
+    plan = place.plan()
+    assert not [work for work in plan.work if work.stage is Stage.GEN_SCENARIOS]
+    assert not list(plan.stale)
+
+
 def test_metrics_are_stale_when_any_of_them_is(place: Place) -> None:
     place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
     place.run(stages=frozenset({Stage.GEN_METRICS}))
