@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+UNKNOWN: Final = "unknown"
+"""What an imported file does not say, such as the model that played or judged."""
+
 
 class Stage(StrEnum):
     """The five stages, in the order in which they run."""

@@ -14,7 +14,7 @@ from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import coefficient, joined_names
 from engine.analysis.provenance import served_words
-from engine.benchmark import Stance, Track
+from engine.benchmark import UNKNOWN, Stance, Track
 from engine.checks import FaultKind
 from engine.display import percent, plural, span
 from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
@@ -127,31 +127,40 @@ def _played_lines(analysis: Analysis) -> list[str]:
         + (f" ({metrics})." if metrics else "."),
     ]
     if analysis.targets:
-        targets = joined_names([f"{one.target} ({one.model})" for one in analysis.targets])
+        targets = joined_names(
+            [f"{one.target} ({_model_words(one.model)})" for one in analysis.targets]
+        )
         said.append(
             f"{plural(of, 'conversation')} of {plural(len(analysis.targets), 'target')}, "
             f"{targets}, belong to it; those that were scored rest on "
             f"{plural(len(bases), 'base scenario')}"
             + (f", rewritten by {joined_names(analysis.axes)}." if analysis.axes else ".")
         )
+    return [*said, *_user_model_lines(analysis)]
+
+
+def _user_model_lines(analysis: Analysis) -> Iterator[str]:
     users = _labels(one.user_models for one in analysis.provenances.values())
-    if users:
-        stances = {stance for one in analysis.provenances.values() for stance in one.stances}
-        told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
-        lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
-        said.append(
-            f"The person was played by {joined_names(users)}."
-            if lacking and lacking == takes
-            else f"The person was played, turn by turn, by {joined_names(users)}, "
-            f"{' or '.join(told)}; targets were told their system prompt and the conversation so "
-            "far."
+    if not users:
+        return
+    stances = {stance for one in analysis.provenances.values() for stance in one.stances}
+    told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
+    lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
+    by = joined_names([*map(_model_words, users)])
+    if users == [UNKNOWN]:
+        yield "What the person says is from the imported files, which name no user model."
+    elif lacking and lacking == takes:
+        yield f"The person was played by {by}."
+    else:
+        yield (
+            f"The person was played, turn by turn, by {by}, {' or '.join(told)}; targets were "
+            "told their system prompt and the conversation so far."
         )
-        if lacking:
-            said.append(
-                "What was sent to the user model and to targets is not recorded for "
-                f"{lacking:,} of {plural(takes, 'conversation')}."
-            )
-    return said
+    if lacking:
+        yield (
+            "What was sent to the user model and to targets is not recorded for "
+            f"{lacking:,} of {plural(takes, 'conversation')}."
+        )
 
 
 _TOLD: Final = {
@@ -177,8 +186,8 @@ def _judging(analysis: Analysis) -> Iterator[str]:
     lacking, given = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
     if judges:
         only = ", told the metric's definition and nothing else of the set-up"
-        by = joined_names(judges) + ("" if lacking and lacking == given else only)
-        yield f"Transcripts were judged by {by}."
+        by = joined_names([*map(_model_words, judges)])
+        yield f"Transcripts were judged by {by}{'' if lacking and lacking == given else only}."
     if lacking:
         verdicts = plural(given, "verdict")
         yield f"What judges were told is not recorded for {lacking:,} of {verdicts}."
@@ -274,6 +283,10 @@ def _made_with(analysis: Analysis) -> list[str]:
         said.append(f"Servers answered under the names: {served_words(named)}.")
     said += [str(one) + "." for one in analysis.others]
     return said + list(analysis.notes)
+
+
+def _model_words(label: str) -> str:
+    return "a model that the imported files do not name" if label == UNKNOWN else label
 
 
 def _labels(served: Iterator[Mapping[str, Sequence[str]]]) -> list[str]:

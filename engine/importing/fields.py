@@ -22,8 +22,6 @@ from engine.store.json_file import kind_of
 
 ForeignObject = Mapping[str, Any]
 
-UNKNOWN: Final = "unknown"
-"""Who played or judged, if a file does not say."""
 OURS: Final = "_crosswind"
 DEPTH_LIMIT: Final = 50
 """Deeper than any file that was written for us."""

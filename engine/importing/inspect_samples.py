@@ -9,8 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import StopReason, base_id
-from engine.importing.fields import OURS, PARTIAL, UNKNOWN, fitting_name
+from engine.benchmark import UNKNOWN, StopReason, base_id
+from engine.importing.fields import OURS, PARTIAL, fitting_name
 from engine.importing.inspect_scores import LoggedMetrics, given_values
 from engine.importing.inspect_shapes import InspectResults, InspectSample
 from engine.importing.inspect_speech import (

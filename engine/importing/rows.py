@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import Stage
+from engine.benchmark import UNKNOWN, Stage
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.importing import fields
@@ -86,7 +86,7 @@ class CacheImport:
         usage = fields.usage(value)
         if usage is not None and not self.context.known.has_call(Stage.GEN_SCENARIOS, metric):
             yield self.scenario_import.work.attempt(
-                Stage.GEN_SCENARIOS, metric, None, fields.UNKNOWN, usage
+                Stage.GEN_SCENARIOS, metric, None, UNKNOWN, usage
             )
         variants = value.get("variants")
         if not isinstance(variants, list):

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import Scenario, Stage, metric_of
+from engine.benchmark import UNKNOWN, Scenario, Stage, metric_of
 from engine.errors import Problem
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import (
     OURS,
     PARTIAL,
-    UNKNOWN,
     ForeignObject,
     UnfitError,
     is_secret,

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from engine.benchmark import ConversationKey, Speaker, StopReason
+from engine.benchmark import UNKNOWN, ConversationKey, Speaker, StopReason
 from engine.checks import CheckAnswer, CheckKind, FaultKind, UserFault
 from engine.identity import message_digest
 from engine.importing.fields import (
     OURS,
     PARTIAL,
-    UNKNOWN,
     ForeignObject,
     UnfitError,
     objects_in,

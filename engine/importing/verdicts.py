@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
-from engine.benchmark import Track
-from engine.importing.fields import OURS, UNKNOWN, ForeignObject, answer, objects_in, passed, text
+from engine.benchmark import UNKNOWN, Track
+from engine.importing.fields import OURS, ForeignObject, answer, objects_in, passed, text
 from engine.jury import Jury
 from engine.store.bulk import GIVEN_LATER
 from engine.store.codec import storable

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import ConversationKey, Role, Stage, State, Usage
+from engine.benchmark import UNKNOWN, ConversationKey, Role, Stage, State, Usage
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import OURS, UNKNOWN, UnfitError, usage_of
+from engine.importing.fields import OURS, UnfitError, usage_of
 from engine.importing.histories import RowHistories
 from engine.store.json_file import kind_of
 from engine.store.tables import AttemptRow, StateRow, Verdict

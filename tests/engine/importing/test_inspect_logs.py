@@ -95,6 +95,8 @@ def test_methods_say_nothing_of_what_models_of_a_log_were_told(
     main(["--workspace", str(ours.root), "results", "--methods"])
     said, _ = capsys.readouterr()
     assert "told the" not in said
+    assert "by unknown" not in said
+    assert "What the person says is from the imported files, which name no user model." in said
     assert "What was sent to the user model and to targets is not recorded for 2 of 2" in said
     assert "What judges were told is not recorded for 2 of 2 verdicts." in said
 
