@@ -16,6 +16,7 @@ from engine.statistics.calibration import (
     CorrectedRate,
     JudgedCluster,
     LabelledConversation,
+    MissingReason,
     PairedTest,
     RoganGladen,
     Share,
@@ -92,8 +93,9 @@ class RateOf:
     labels: int
     judged: float
     powered: CorrectedRate | None
-    """None for fewer than `LEAST_LABELS`, and with a single base scenario."""
-    rogan_gladen: RoganGladen | None
+    powered_reason: MissingReason | None
+    """Why `powered` is None."""
+    rogan_gladen: RoganGladen
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,9 @@ class Calibration:
     width: float
     """The interval's width that was asked for, as a share."""
     labels_needed: int | None
-    """Labels in all for a corrected pass rate with an interval of that width; None where no number
-    suffices, or the rate cannot be corrected."""
+    """Labels in all for a corrected pass rate with an interval of that width."""
+    labels_needed_reason: MissingReason | None
+    """Why `labels_needed` is None: the rate is not corrected, or no number suffices."""
 
 
 def calibrate(
@@ -166,6 +169,7 @@ def calibrate(
     weighted = list(_weighted(rows, known))
     of_present = [found for _, found in weighted]
     overall = _rate_of("", rows, weighted)
+    needed = None if overall.powered is None else labels_for_width(overall.powered, width)
     return Calibration(
         judge=judge,
         labels=len(known),
@@ -185,7 +189,10 @@ def calibrate(
             if one.person is not one.row.present
         ],
         width=width,
-        labels_needed=None if overall.powered is None else labels_for_width(overall.powered, width),
+        labels_needed=needed,
+        labels_needed_reason=None
+        if needed is not None
+        else overall.powered_reason or MissingReason.SCENARIOS_VARY,
     )
 
 
@@ -250,15 +257,14 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
         for one, found in labels
     ]
     passes = sum(row.track.passes(present=bool(row.present)) for row in judged)
-    told = len(passing) >= LEAST_LABELS
-    return RateOf(
-        of,
-        len(judged),
-        len(passing),
-        passes / len(judged) if judged else 0.0,
-        prediction_powered(population, passing) if told else None,
-        rogan_gladen(population, passing) if told else None,
-    )
+    rate = passes / len(judged) if judged else 0.0
+    if len(passing) < LEAST_LABELS:
+        few = MissingReason.FEW_LABELS
+        return RateOf(of, len(judged), len(passing), rate, None, few, RoganGladen.missing(few))
+    powered = prediction_powered(population, passing)
+    reason = MissingReason.FEW_BASE_SCENARIOS if powered is None else None
+    corrected = rogan_gladen(population, passing)
+    return RateOf(of, len(judged), len(passing), rate, powered, reason, corrected)
 
 
 def _by_metric(labels: Sequence[LabelledRow]) -> list[MetricCounts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from engine.analysis.calibration import (
     LEAST_LABELS,
@@ -15,7 +16,7 @@ from engine.analysis.calibration import (
 from engine.analysis.findings import p_value_words, with_ends
 from engine.display import percent, plural, span
 from engine.statistics.agreement import Agreement
-from engine.statistics.calibration import Accuracy, RoganGladen, Share
+from engine.statistics.calibration import Accuracy, MissingReason, RoganGladen, Share
 
 
 def calibration_lines(one: Calibration) -> Iterator[str]:
@@ -28,7 +29,7 @@ def calibration_lines(one: Calibration) -> Iterator[str]:
         f"{plural(one.clusters, 'base scenario')}"
     )
     if one.labels < LEAST_LABELS:
-        yield f"fewer than {LEAST_LABELS} labels: only counts are told"
+        yield f"fewer than {LEAST_LABELS} labels: only counts are reported"
         yield from _counts(one.metrics)
         return
     yield from _figures(one.accuracy, one.agreement)
@@ -90,19 +91,23 @@ def _rate(rate: RateOf) -> Iterator[str]:
 def uncorrected_words(rate: RateOf) -> str:
     """Why a rate is not corrected for the judge's errors."""
     labels = plural(rate.labels, "label")
-    if rate.labels < LEAST_LABELS:
+    if rate.powered_reason is MissingReason.FEW_LABELS:
         return f"{labels}, too few to correct"
     return f"{labels}, not corrected, which takes two base scenarios"
 
 
-def _by_errors(found: RoganGladen | None) -> str:
-    if found is None:
-        return ""
+_NO_ROGAN_GLADEN: Final = {
+    MissingReason.FEW_BASE_SCENARIOS: "that takes labels on three base scenarios",
+    MissingReason.ONE_ANSWER: "people's labels have to be present in two base scenarios, and "
+    "absent in two",
+    MissingReason.CHANCE: "the labels do not show that the judge is better than chance",
+}
+
+
+def _by_errors(found: RoganGladen) -> str:
     if found.value is None or found.interval is None:
-        return (
-            "; Rogan-Gladen cannot correct: the labels do not show that the judge is better than "
-            "chance"
-        )
+        why = "" if found.reason is None else _NO_ROGAN_GLADEN.get(found.reason, "")
+        return f"; Rogan-Gladen cannot correct: {why}"
     ends = span(found.interval.low, found.interval.high)
     return f"; Rogan-Gladen {percent(found.value)} {ends}"
 
@@ -112,7 +117,7 @@ def needed_words(one: Calibration) -> str:
     wide = f"the interval of the corrected pass rate {one.width * 100:g} points wide"
     if one.labels_needed is not None:
         return f"about {plural(one.labels_needed, 'label')} in all make {wide}"
-    if one.rates[0].powered is None:
+    if one.labels_needed_reason is not MissingReason.SCENARIOS_VARY:
         return f"how many labels make {wide} is not known: that takes two base scenarios"
     return f"no number of labels makes {wide}: the base scenarios vary too much"
 

@@ -144,7 +144,8 @@ class LabelledJudges:
         if judge not in known | {COUNTING}:
             shown = judge if len(judge) <= 40 else f"{judge[:39]}…"
             named = ", ".join(sorted(known)) or "nobody"
-            raise InputError(Problem(f"no judge {shown!r} has judged this: {named} has"))
+            told = f"{shown} has judged none of these conversations"
+            raise InputError(Problem(told, hint=f"they were judged by {named}"))
         shared = SharedTranscripts.of((one.base, one.transcript) for one in self.judged)
         return {
             one.item: self._row(one, judge, shared.place(one.metric.id, one.base))

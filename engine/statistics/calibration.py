@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import ceil, comb, sqrt
-from typing import Final
+from typing import Final, Self
 
 from engine.statistics.clusters import Cluster, Stratum, stratified_error
 from engine.statistics.distributions import Z95, Interval, clopper_pearson, critical, wilson
@@ -228,6 +229,19 @@ def _strata(population: Population, wrong: Mapping[str, float]) -> list[Stratum]
     ]
 
 
+class MissingReason(StrEnum):
+    """Why a figure of a calibration is missing."""
+
+    FEW_LABELS = "few_labels"
+    """Fewer labels than figures are reported for."""
+    FEW_BASE_SCENARIOS = "few_base_scenarios"
+    ONE_ANSWER = "one_answer"
+    """All labels of one kind, present or absent, are on at most one base scenario."""
+    CHANCE = "judge_may_be_no_better_than_chance"
+    SCENARIOS_VARY = "base_scenarios_vary_too_much"
+    """No number of labels suffices: the variation between base scenarios is too large."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoganGladen:
     """The rate corrected by the judge's sensitivity and specificity."""
@@ -235,18 +249,21 @@ class RoganGladen:
     value: float | None
     """None where it cannot be corrected; `interval` is None, too."""
     interval: Interval | None
+    reason: MissingReason | None = None
+    """Why it cannot be corrected."""
+
+    @classmethod
+    def missing(cls, reason: MissingReason) -> Self:
+        return cls(None, None, reason)
 
 
-def rogan_gladen(
-    population: Population, labels: Sequence[LabelledConversation]
-) -> RoganGladen | None:
+def rogan_gladen(population: Population, labels: Sequence[LabelledConversation]) -> RoganGladen:
     """(rate + specificity - 1) / (sensitivity + specificity - 1).
 
     W. J. Rogan and B. Gladen, American Journal of Epidemiology 107 (1978) 71-76. The error is that
     of the jackknife over clusters of labels, plus that of the judge's rate over the clusters,
     divided by the denominator. It cannot be corrected where the interval of the denominator reaches
-    0, or a single cluster has all labels of one kind. None without labels of both kinds, or with
-    fewer than three clusters.
+    0, a single cluster has all labels of one kind, or there are fewer than three clusters.
     """
     judged = stratified_error(_strata(population, {}))
     count = sum(one.size for metric in population.values() for one in metric.values())
@@ -254,18 +271,17 @@ def rogan_gladen(
     for one in labels:
         clusters.setdefault(one.cluster, []).append(one)
     whole = _sums(labels)
-    if judged is None or len(clusters) < 3 or not whole.present or not whole.absent:
-        return None
+    if judged is None or len(clusters) < 3:
+        return RoganGladen.missing(MissingReason.FEW_BASE_SCENARIOS)
     rate = sum(one.present for metric in population.values() for one in metric.values()) / count
     parts = [whole - _sums(part) for part in clusters.values()]
+    if not all(part.present > _NONE and part.absent > _NONE for part in parts):
+        return RoganGladen.missing(MissingReason.ONE_ANSWER)
     youden = whole.youden
-    ready = all(part.present > _NONE and part.absent > _NONE for part in parts)
     t = critical(len(clusters) - 1)
-    if not ready:
-        return RoganGladen(None, None)
     half = t * _jackknife([part.youden for part in parts])
     if youden <= half or any(part.youden <= 0 for part in parts):
-        return RoganGladen(None, None)
+        return RoganGladen.missing(MissingReason.CHANCE)
     value = whole.corrected(rate)
     spread = _jackknife([part.corrected(rate) for part in parts]) ** 2
     error = sqrt(spread + (judged.error / youden) ** 2)

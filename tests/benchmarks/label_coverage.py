@@ -119,7 +119,7 @@ def intervals(
         powered,
     )
     ends = [share.interval if share else None for share in shares]
-    ends.append(corrected.interval if corrected else None)
+    ends.append(corrected.interval)
     return dict(zip(truths(KINDS[0]), ends, strict=True))
 
 

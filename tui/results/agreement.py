@@ -131,7 +131,7 @@ def _judge(one: Calibration, width: int) -> Iterator[SheetRow]:
     of = f"{plural(one.labels, 'label')} on {plural(one.clusters, 'base scenario')}"
     yield title(one_line(one.judge), width, of)
     if one.labels < LEAST_LABELS:
-        words = f"Fewer than {LEAST_LABELS} labels: only counts are told."
+        words = f"Fewer than {LEAST_LABELS} labels: only counts are reported."
         yield from paragraph(words, width, Piece("!", Ink.WARN))
     else:
         yield from _accuracy(one.accuracy, width)
@@ -187,10 +187,10 @@ def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
     known = rate.powered.interval
     line.append(Piece(f" → {percent(rate.powered.value):>4} {span(known.low, known.high):<9}"))
     gladen = rate.rogan_gladen
-    if gladen is not None and gladen.value is not None and gladen.interval is not None:
+    if gladen.value is not None and gladen.interval is not None:
         ends = span(gladen.interval.low, gladen.interval.high)
         line.append(Piece(f"  Rogan-Gladen {percent(gladen.value)} {ends}", Ink.MUTED))
-    elif gladen is not None:
+    else:
         line.append(Piece("  Rogan-Gladen cannot correct", Ink.MUTED))
     return SheetRow(fitted_line(line, width))
 

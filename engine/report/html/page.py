@@ -284,10 +284,8 @@ def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:
     found.append(
         ("—", "") if powered is None else (percent(powered.value), _ends(powered.interval))
     )
-    if gladen is None:
-        found.append(("—", ""))
-    elif gladen.value is None or gladen.interval is None:
-        found.append(("cannot correct", ""))
+    if gladen.value is None or gladen.interval is None:
+        found.append(("—" if powered is None else "cannot correct", ""))
     else:
         found.append((percent(gladen.value), _ends(gladen.interval)))
     return found

@@ -315,9 +315,13 @@ def test_a_judge_is_held_against_the_labels(crosswind: Crosswind, sheet: Path) -
     code, out, _ = crosswind("calibrate", "giving-in")
     assert code == 0
     assert out.startswith("offline:evaluator against 12 labels on 4 base scenarios\n")
-    assert "fewer than 20 labels: only counts are told" in out
+    assert "fewer than 20 labels: only counts are reported" in out
     [told] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
     assert (told["labels"], told["accuracy"], told["agreement"]) == (12, None, None)
+    assert (told["labels_needed"], told["labels_needed_reason"]) == (None, "few_labels")
+    assert told["rates"][0]["powered_reason"] == "few_labels"
+    missing = {"value": None, "interval": None, "reason": "few_labels"}
+    assert told["rates"][0]["rogan_gladen"] == missing
     assert "labelled by Ann 12" in out
     assert People.COMPARE.rule in out
     [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
@@ -401,7 +405,8 @@ def test_two_judges_are_compared_on_both_halves_of_the_scenarios(
     assert all(str(escape(line)) in page.read_text() for line in out.splitlines())
     code, _, err = crosswind("calibrate", "giving-in", "--judge", "nobody")
     assert code == 2
-    assert "no judge 'nobody' has judged this: offline:evaluator has" in err
+    assert "nobody has judged none of these conversations" in err
+    assert "they were judged by offline:evaluator" in err
 
 
 def test_a_scenario_never_changes_sides() -> None:

@@ -11,7 +11,9 @@ import pytest
 from engine.statistics.calibration import (
     JudgedCluster,
     LabelledConversation,
+    MissingReason,
     Population,
+    RoganGladen,
     accuracy,
     effective_labels,
     labels_for_width,
@@ -159,7 +161,6 @@ def test_a_judge_without_a_seen_error_is_not_certain() -> None:
 def test_rogan_and_gladens_rate_of_a_textbook() -> None:
     """Apparent .275, sensitivity .9, specificity 140/150: (.275 - .0667) / .8333 = .25."""
     found = rogan_gladen(population(10, *[2, 3, 3, 3] * 10), TABLE)
-    assert found
     assert found.value == pytest.approx(0.25)
     assert found.interval
     assert found.interval.holds(0.25)
@@ -168,16 +169,21 @@ def test_rogan_and_gladens_rate_of_a_textbook() -> None:
 def test_a_judge_that_guesses_cannot_be_corrected_for() -> None:
     seen = labels((10, True, True), (10, False, True), (12, True, False), (9, False, False))
     found = rogan_gladen(population(10, *[5] * 10), seen)
-    assert found
-    assert found.value is None
-    assert found.interval is None
+    assert found == RoganGladen.missing(MissingReason.CHANCE)
 
 
 def test_too_few_labels_say_nothing() -> None:
-    assert rogan_gladen(population(10, 5, 5), labels((2, True, True))) is None
+    few = rogan_gladen(population(10, 5, 5), labels((2, True, True)))
+    assert few == RoganGladen.missing(MissingReason.FEW_BASE_SCENARIOS)
     assert prediction_powered(population(10, 5, 5), []) is None
     assert prediction_powered({}, TABLE) is None
     assert prediction_powered(population(10, 5), TABLE[:3]) is None
+
+
+def test_labels_of_one_kind_alone_are_told_from_a_judge_that_guesses() -> None:
+    seen = labels((12, True, True), (8, False, True))
+    found = rogan_gladen(population(10, *[5] * 10), seen)
+    assert found == RoganGladen.missing(MissingReason.ONE_ANSWER)
 
 
 def test_more_labels_make_it_as_narrow_as_was_asked() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from engine.analysis.calibration import Calibration, JudgedRow, LabelledRow, calibrate
+from engine.analysis.calibration import WIDTH, Calibration, JudgedRow, LabelledRow, calibrate
 from engine.analysis.calibration_words import calibration_lines, needed_words
 from engine.benchmark import Track
+from engine.statistics.calibration import MissingReason
 
 
-def judged(bases: int, labels: int, *, of_rare: int = 0) -> Calibration:
-    """A judge that calls every second conversation present, and people every fourth."""
+def judged(
+    bases: int, labels: int, *, of_rare: int = 0, alike: bool = True, width: float = WIDTH
+) -> Calibration:
+    """A judge that calls every second conversation present, and people every fourth; unless base
+    scenarios are alike, the judge calls all conversations of every second one present."""
     rows = [
         JudgedRow(
             conv_id=f"c{number}",
@@ -17,12 +21,12 @@ def judged(bases: int, labels: int, *, of_rare: int = 0) -> Calibration:
             place=("m01", f"m01_s{number // 2 % bases:03d}"),
             track=Track.POSITIVE,
             counts=number % 2 == 0,
-            present=number % 2 == 0,
+            present=(number if alike else number // 2) % 2 == 0,
         )
         for number in range(labels)
     ]
     people = [LabelledRow(row, number % 4 == 0, 1.0) for number, row in enumerate(rows)]
-    return calibrate(rows, people, "judge")
+    return calibrate(rows, people, "judge", width)
 
 
 def test_many_labels_on_one_base_scenario_are_not_called_too_few() -> None:
@@ -31,6 +35,15 @@ def test_many_labels_on_one_base_scenario_are_not_called_too_few() -> None:
     assert "all targets: 50% pass; 40 labels, not corrected, which takes two base sc" in said
     assert "too few" not in said
     assert needed_words(found).endswith("is not known: that takes two base scenarios")
+    assert found.labels_needed_reason is MissingReason.FEW_BASE_SCENARIOS
+
+
+def test_what_no_number_of_labels_reaches_is_told_from_what_is_not_known() -> None:
+    assert judged(bases=8, labels=80).labels_needed_reason is None
+    narrow = judged(bases=8, labels=80, alike=False, width=0.01)
+    assert narrow.labels_needed is None
+    assert narrow.labels_needed_reason is MissingReason.SCENARIOS_VARY
+    assert needed_words(narrow).startswith("no number of labels makes")
 
 
 def test_the_labels_that_are_needed_are_those_for_the_corrected_pass_rate() -> None:
