@@ -25,7 +25,6 @@ from engine.store.integrity import faults, unread_results
 from engine.store.lock import being_written, hold_workspace
 from engine.store.open_reader import open_reader, refuse_unfit, writer_of
 from engine.store.pages import log_of
-from engine.store.reader import Reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.scenarios_json import lost_scenarios, lost_words
 from engine.store.schema import OlderStoreError
@@ -155,7 +154,7 @@ async def repair(
                 await _know_again(workspace, store, done.filled)
             if done.left_out is not None:  # the files may have had some of these rows
                 done.left_out_rows = without_what_is_there(done.left_out, path)
-            done.missing += _missing(store.reader)
+            done.missing += await _without_lost_results(store)
             done.missing += await _without_lost_bases(store)
     if written_last and done.saved is not None and not done.saved.acknowledged:
         rows = "the row" if written_last == 1 else f"the {written_last} rows"
@@ -208,16 +207,23 @@ async def _without_lost_bases(store: Store) -> list[str]:
     return told
 
 
-def _missing(reader: Reader) -> Iterator[str]:
-    """Say what was done once and is not in the store; the next run does it again."""
-    for name in reader.benchmarks():
-        judged = reader.counting_verdicts(name)
+async def _without_lost_results(store: Store) -> list[str]:
+    """Name what was done once and is not in the store. It waits for the next run again, so that it
+    does not count as done meanwhile."""
+    told: list[str] = []
+    for name in store.reader.benchmarks():
+        judged = store.reader.counting_verdicts(name)
         there = {
             Stage.SIMULATE: {str(take.key) for take, _ in judged},
             Stage.EVALUATE: {str(take.key) for take, verdicts in judged if verdicts},
         }
         for stage, units in there.items():
-            states = reader.units(name, stage).values()
-            done = {row.unit for row in states if row.state is State.DONE}
-            if gone := sorted(done - units):
-                yield f"{name} {stage}: {len(gone)} of {len(done)}, such as {gone[0]}"
+            states = store.reader.units(name, stage).values()
+            done = [row for row in states if row.state is State.DONE]
+            gone = sorted((row for row in done if row.unit not in units), key=lambda row: row.unit)
+            if gone:
+                told.append(f"{name} {stage}: {len(gone)} of {len(done)}, such as {gone[0].unit}")
+                await store.write(
+                    *(replace(row, seq=0, at=None, state=State.QUEUED) for row in gone)
+                )
+    return told

@@ -199,6 +199,10 @@ def test_what_neither_holds_is_told(place: Place) -> None:
         "giving-in simulate: 1 of 16",
         "giving-in evaluate: 1 of 16",
     ]
+    with place.reader() as reader:
+        counts = reader.snapshot().targets_of("giving-in")["holds"]
+    for tally in (counts.simulate, counts.evaluate):
+        assert (tally.done, tally.queued) == (7, 1)
 
 
 def test_a_store_that_the_engine_of_another_workspace_writes_is_left_alone(place: Place) -> None:
