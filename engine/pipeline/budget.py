@@ -8,10 +8,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.benchmark import Role
 from engine.pipeline.control import StopRequested
+from engine.providers.sender import HeldCalls
 
 USUAL: Final = 0.95
 """The quantile of a role's call costs that a new call is assumed to cost."""
@@ -73,6 +74,18 @@ class _Left:
         return max(0.0, self.calls) * self.each_usd(refuted=refuted)
 
 
+class _WaitingCall(NamedTuple):
+    """A call that waits for room; the least goes first."""
+
+    is_first: bool
+    """Whether it is the first of its row of work."""
+    came: int
+    turn: asyncio.Future[None]
+    model: str
+    limit: str
+    """The key of the limit that left no room."""
+
+
 async def _never() -> bool:
     return False
 
@@ -111,8 +124,8 @@ class Budget:
         self._firsts: dict[tuple[Role, str], FirstCall] = {}
         self._in_air: Counter[tuple[Role, str]] = Counter()
         self._begun: set[tuple[str, str]] = set()
-        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
-        """Calls that wait for room, in their order."""
+        self._waiting: list[_WaitingCall] = []
+        """In their order."""
         self._came = 0
         self._expected_in_air = 0.0
         self.agreed_usd: float | None = None
@@ -170,6 +183,7 @@ class Budget:
     async def _room(self, role: Role, model: str, row: tuple[str, str]) -> None:
         self._came += 1
         place = (row not in self._begun, self._came)
+        lacking = self.limits[0].key
         while True:
             full = self._full(role, model)
             # of those that wait, one that comes later does not overtake another of its kind
@@ -182,7 +196,8 @@ class Budget:
                 self._wake_next()
                 raise StopRequested
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            insort(self._waiting, waiting := (*place, turn))
+            lacking = lacking if full is None else full.key
+            insort(self._waiting, waiting := _WaitingCall(*place, turn, model, lacking))
             try:
                 await turn
                 going_on = await self._may_begin()
@@ -200,9 +215,18 @@ class Budget:
 
     def _wake_next(self) -> None:
         if self._waiting:
-            _, _, turn = self._waiting.pop(0)
+            turn = self._waiting.pop(0).turn
             if not turn.done():
                 turn.set_result(None)
+
+    def held(self) -> dict[str, HeldCalls]:
+        """The calls that wait for room, by model label. Callable from any thread."""
+        found: dict[str, HeldCalls] = {}
+        for one in list(self._waiting):
+            why = f"`{one.limit}` leaves no room beside the calls in flight"
+            before = found.get(one.model)
+            found[one.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
+        return found
 
     def _full(self, role: Role, model: str) -> BudgetLimit | None:
         """The limit that a call might break now; one alone may cost as much as usual."""

@@ -243,7 +243,11 @@ class Engine:
             state=self._state(),
             speaking=tuple(pipeline.live.speaking()),
             problem="; ".join(self._troubles.values()) or None,
-            waits=tuple(Wait(model, *held) for model, held in models.held().items()),
+            waits=tuple(
+                Wait(model, *held)
+                for found in (models.held(), pipeline.budget.held())
+                for model, held in found.items()
+            ),
             parked=parked,
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
             between=dict(pipeline.control.slots[Stage.SIMULATE].between),

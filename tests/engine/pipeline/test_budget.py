@@ -20,6 +20,7 @@ from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Model
+from engine.providers.sender import HeldCalls
 from engine.store.database import open_store
 from tests.engine.small_workspace import Place
 from tests.models import Overheard
@@ -137,6 +138,23 @@ def test_rows_that_were_begun_go_before_others_where_there_is_little_room() -> N
     budget = Budget([BudgetLimit("run.budget", 1.0)], first_usd=lambda _role, _model: exactly(0.6))
     asyncio.run(play())
     assert done == ["old", "old", "new-0", "new-1"]
+
+
+def test_calls_that_wait_for_room_are_counted_by_model_with_the_limit_that_lacks_it() -> None:
+    async def play() -> None:
+        async with budget.call(Role.USER, "a"):
+            waiting = [
+                asyncio.create_task(one(budget, Role.TARGET, 0.1, model=model)) for model in "aab"
+            ]
+            await asyncio.sleep(0)
+            why = "`run.budget` leaves no room beside the calls in flight"
+            assert budget.held() == {"a": HeldCalls(why, None, 2), "b": HeldCalls(why, None, 1)}
+        await asyncio.gather(*waiting)
+        assert budget.held() == {}
+
+    limits = [BudgetLimit("workspace_budget", 9.0), BudgetLimit("run.budget", 1.0)]
+    budget = Budget(limits, first_usd=lambda _role, _model: exactly(0.6))
+    asyncio.run(play())
 
 
 def test_a_call_that_waits_for_room_is_not_made_once_the_run_is_to_stop() -> None:

@@ -15,6 +15,7 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
+from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
@@ -250,6 +251,30 @@ def test_the_board_says_what_is_spent_of_what_and_whether_anybody_speaks(tmp_pat
             await serving
 
         asyncio.run(both())
+
+
+def test_the_board_says_that_calls_wait_for_room_in_a_budget(tmp_path: Path) -> None:
+    class Poor(Pipeline):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self.budget = Budget(
+                [BudgetLimit("run.budget", 1.0)],
+                first_usd=lambda _role, _model: FirstCall(0.6, 0.6),
+                may_begin=self.control.may_begin,
+            )
+
+    async def played() -> None:
+        serving = asyncio.create_task(found.engine.serve(WHOLE))
+        await found.until(lambda: bool(found.engine.board().waits))
+        [wait] = found.engine.board().waits
+        assert wait.model == "offline:generator"
+        assert wait.words == "`run.budget` leaves no room beside the calls in flight"
+        found.door.open.set()
+        await serving
+        assert found.engine.board().waits == ()
+
+    with house(tmp_path, 0.0, Poor) as found:
+        asyncio.run(played())
 
 
 def test_concurrency_changes_at_once_and_a_wrong_number_is_refused(tmp_path: Path) -> None:
