@@ -22,15 +22,20 @@ from engine.pipeline.order import budget_words
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
+from engine.store.acknowledged import rows_unwritten
 from engine.store.lock import Holder
 from engine.store.open_reader import reader_or_empty
 from engine.watch import Watch
 
 CENT: Final = 0.01
+NO_ROOM: Final = (
+    "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
+    "stored before is kept, and `crosswind run` goes on from here"
+)
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
-    "lost": "the last run was killed, or its machine went down; all that was finished is kept, and "
-    "`crosswind run` goes on from here",
+    "lost": "the last run was killed, its machine went down, or its disk was full; all that was "
+    "stored is kept, and `crosswind run` goes on from here",
     RunEnd.BROKEN.value: "the last run ended with a fault; crosswind.log in the workspace says "
     "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
@@ -108,6 +113,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "engine": _engine_json(status.board, holder),
         "last": progress.run_state,
         "last_run": "at work" if holder else _last_run(progress),
+        "unwritten_rows": 0 if holder else rows_unwritten(status.session.store_path),
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
         "spent_usd": status.watch.reader.spent_usd(),
@@ -269,6 +275,8 @@ def _engine_line(status: Status) -> str:
         if how == RunEnd.DONE.value:
             how = _judged(status) or how
         last = status.session.unread() or LAST_RUN[how]
+        if how == "lost" and (lost := rows_unwritten(status.session.store_path)):
+            last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
     speaking = f", {len(board.speaking)} messages being spoken" if board else ""

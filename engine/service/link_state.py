@@ -218,7 +218,7 @@ def _falls_due(interest: _Subscription | None, now: float, period: float) -> boo
 
 LOST: Final = (
     "the engine ended without a word: it was killed, or its machine went down; everything that was "
-    "finished is kept, and `crosswind run` does the rest"
+    "stored is kept, and `crosswind run` does the rest"
 )
 NOBODY: Final = "no engine runs in this workspace: `crosswind run` starts one"
 

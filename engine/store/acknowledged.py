@@ -3,7 +3,8 @@
 SQLite reads a log up to the first wrong checksum and ignores the rest, so a truncated or damaged
 log looks like one of an engine that was killed earlier. The engine therefore writes the last
 acknowledged row to a small file, after the commit and without a sync: however engine or machine
-ends, the file never claims more than was committed.
+ends, the file never claims more than was committed. It also keeps how many rows found no room on a
+full disk, which the store itself cannot.
 """
 
 from __future__ import annotations
@@ -43,13 +44,22 @@ class Acknowledgements:
             self._descriptor = os.open(self._path, flags, 0o600)
         self.acknowledge(seq)
 
-    def acknowledge(self, seq: int) -> None:
-        """Record that everything up to this row is on disk."""
+    def acknowledge(self, seq: int, *, unwritten: int = 0) -> None:
+        """Record that everything up to this row is on disk, and that later rows never will be."""
         if self._descriptor is not None:
+            line = f"{self._begin} {seq:020d} {unwritten:020d}\n"
             with contextlib.suppress(OSError):
                 # no fsync, which would cost as much as a commit: a crash of the machine can only
                 # make the file claim less
-                os.pwrite(self._descriptor, f"{self._begin} {seq:020d}\n".encode(), 0)
+                os.pwrite(self._descriptor, line.encode(), 0)
+
+    def give_up(self, seq: int, unwritten: int) -> None:
+        """Record for how many rows there was no room, and leave the file: it has its space already,
+        where the store has none for this."""
+        self.acknowledge(seq, unwritten=unwritten)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def close(self) -> None:
         """Delete the file, as the engine ended cleanly."""
@@ -71,6 +81,8 @@ class Acknowledged:
     first: int
     """The last `seq` before this engine's first."""
     last: int
+    unwritten: int = 0
+    """Later rows that it could not write before it ended."""
 
     def missing(self, connection: sqlite3.Connection) -> int | None:
         """Count the acknowledged rows that are not in the store; None if another engine has its
@@ -98,8 +110,9 @@ def acknowledged(store: Path) -> Acknowledged | None:
             line = os.read(descriptor, 200).decode("ascii")
         finally:
             os.close(descriptor)
-        engine, first, last = line.split()
-        return Acknowledged(engine, int(first), int(last))
+        # earlier versions did not write the last field
+        engine, first, last, *unwritten = line.split()
+        return Acknowledged(engine, int(first), int(last), *map(int, unwritten[:1]))
     except (OSError, ValueError):
         return None
 
@@ -115,6 +128,12 @@ def rows_missing(store: Path) -> int | None:
             return said.missing(connection)
     except sqlite3.Error:
         return None
+
+
+def rows_unwritten(store: Path) -> int:
+    """Count the rows that the last engine could not write before it ended, for want of room."""
+    said = acknowledged(store)
+    return 0 if said is None else said.unwritten
 
 
 def missing_words(count: int, store: Path) -> str:

@@ -525,6 +525,7 @@ class Writer:
             self._closed = self._given_up = failure
             if isinstance(error, _NeverWrittenError):
                 self._unreported = self._unreported or failure
+                self._acknowledged.give_up(self._seq, self._unwritten)
             # nothing is added meanwhile: `_enqueue` takes the lock, and raises from here on
             while not self._requests.empty():
                 waiting.append(self._requests.get_nowait())

@@ -33,7 +33,7 @@ _TEXTS: Final = {
     "fills this screen.",
     RunPhase.IMPORTED: "No run has been here: what there is was taken from files.",
     RunPhase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, "
-    "or its machine went down. P starts another one, which goes on from there.",
+    "its machine went down, or its disk was full. P starts another one, which goes on from there.",
     RunPhase.LOST: "The engine ended without a word: it was killed, or its machine went down. P "
     "starts another one, which goes on from there.",
     RunPhase.STARTING: "The engine reads the benchmark and finds out what is missing.",
@@ -101,7 +101,7 @@ def _units(units: Iterable[StateRow]) -> list[Block]:
 def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     """What is kept of an interrupted run, and how to continue it."""
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
-    kept = "Every message that was said to its end, and every verdict, is on disk."
+    kept = "Every message and verdict that was stored is kept."
     lost = "Nothing was being said."
     if played.running:
         lost = (

@@ -342,7 +342,7 @@ def test_a_log_may_hold_more_than_is_known_to_be_acknowledged(path: Path) -> Non
     """As after a power cut: nobody waits until that is on disk."""
     crashed = killed(path, ACKNOWLEDGED, notes=5)
     said = crashed.with_name(f"crashed.db{ACKNOWLEDGED}")
-    engine, first, last = said.read_text().split()
+    engine, first, last, _unwritten = said.read_text().split()
     assert int(last) == int(first) + 5
     said.write_text(f"{engine} {first} {int(last) - 3:020d}\n")
     with open_store(crashed) as store:
