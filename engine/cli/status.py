@@ -279,7 +279,7 @@ def _engine_line(status: Status) -> str:
             last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
-    speaking = f", {len(board.speaking)} messages being spoken" if board else ""
+    speaking = f", {plural(len(board.speaking), 'message')} being spoken" if board else ""
     return f"{doing}{speaking}: {holder}"
 
 
