@@ -33,7 +33,13 @@ from engine.doctor.reachability import Destination, ModelListing, destinations, 
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.pipeline.models import function_place
-from engine.providers.attempts import Cause, describe, refuses_key, transport_failure
+from engine.providers.attempts import (
+    Cause,
+    describe,
+    refuses_key,
+    server_words,
+    transport_failure,
+)
 from engine.providers.functions.model import unusable_reason
 from engine.providers.http.connector import no_trust
 from engine.providers.http.transport import Fault
@@ -260,7 +266,9 @@ def _listing_problems(
         # a key that may call and not list is answered like a wrong one, but for the words
         if any(word in said.body.lower() for word in _MAY_NOT_LIST):
             return [], []
+        own = place.redactor()(server_words(said.status, said.body))
         what = f"{host} refuses the key {place.key_name} ({said.status})"
+        what += f", and says: {own}" if own else ""
         hint = "check the key: is it of this provider, and still valid?"
         return [Problem(what, config_path, hint=hint)], []
     # without a list nothing is known of the names; the run will find what is wrong

@@ -24,6 +24,7 @@ from engine.providers.attempts import (
     Failure,
     describe,
     refuses_key,
+    server_words,
     transport_failure,
 )
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
@@ -54,6 +55,10 @@ class Destination:
     @property
     def subject(self) -> str:
         return urlsplit(self.base_url).netloc
+
+    def redactor(self) -> Redactor:
+        """Return a redactor of everything secret in its requests."""
+        return Redactor([self.key or "", *(value for _, value in self.headers)])
 
 
 @dataclass(slots=True)
@@ -139,7 +144,7 @@ async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> 
 
 async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) -> Diagnostic:
     url, headers = await asyncio.to_thread(_question, place)
-    redact = Redactor([place.key or "", *(value for _, value in place.headers)])
+    redact = place.redactor()
     try:
         proxy = proxy_for(url)
     except InputError as error:
@@ -285,10 +290,12 @@ def _answered(
             place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
         )
     if no_key:
+        own = place.redactor()(server_words(status, said))
         return _finding(
             place,
             Severity.PROBLEM,
-            f"{reached}, but the key was refused ({status}): {place.key_name}",
+            f"{reached}, but the key was refused ({status}): {place.key_name}"
+            + (f" ({own})" if own else ""),
             "check the key: is it of this provider, and still valid?",
         )
     match status:

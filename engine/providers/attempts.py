@@ -250,13 +250,21 @@ def _model_refusal(failure: Failure) -> str | None:
 
 def refuses_key(status: int | None, raw: bytes) -> bool:
     """Say whether an answer that starts with `raw` refuses the key: some gateways do with a 400."""
-    if status == 401:
-        return True
+    return status == 401 or _model_refusal(_refusal_in(status, raw)) == _STATUS_WORDS[401]
+
+
+def server_words(status: int | None, raw: bytes) -> str:
+    """Return what an answer that starts with `raw` says in the server's own words, which must be
+    redacted; empty if it says nothing."""
+    return _refusal_in(status, raw).message
+
+
+def _refusal_in(status: int | None, raw: bytes) -> Failure:
     text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
     body: object = text
     with suppress(ValueError, RecursionError):
         body = json.loads(text)
-    return _model_refusal(failure_in(body, Cause.STATUS, status)) == _STATUS_WORDS[401]
+    return failure_in(body, Cause.STATUS, status)
 
 
 def _by_status(status: int | None) -> FailureKind:

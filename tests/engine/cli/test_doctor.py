@@ -397,7 +397,8 @@ def test_a_refused_key_and_a_missing_one_are_told_apart(
     refused = clinic.only(Area.REACH, MY_KEY=CANARY)
     assert refused.state is Severity.PROBLEM
     assert "reached" in refused.sentence
-    assert "key was refused (401): MY_KEY" in refused.sentence
+    said = "key was refused (401): MY_KEY (Incorrect API key provided: [hidden]"
+    assert said in refused.sentence
     missing = clinic.only(Area.REACH)
     assert missing.state is Severity.OK
     assert "MY_KEY is missing" in missing.sentence

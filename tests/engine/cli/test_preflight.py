@@ -43,8 +43,11 @@ def test_a_refused_key_stops_the_run_before_anything_is_spent(
     place.server.settings = Settings(key="sk-another")
     assert run(place) == 2
     said = capsys.readouterr().err
-    assert "refuses the key CANARY_KEY (401)" in said
+    assert (
+        "refuses the key CANARY_KEY (401), and says: Incorrect API key provided: [hidden]" in said
+    )
     assert "is it of this provider" in said
+    assert CANARY[:5] not in said
     assert place.server.counters.by_role == {}
     assert not (place.root / "crosswind.db").exists()
 
@@ -54,10 +57,10 @@ def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(
 ) -> None:
     place.server.settings = Settings(key="sk-another", is_gateway=True)
     assert run(place) == 2
-    assert "refuses the key CANARY_KEY (400)" in capsys.readouterr().err
+    assert "refuses the key CANARY_KEY (400), and says: No connected db." in capsys.readouterr().err
     assert place.server.counters.by_role == {}
     assert main(["doctor", "--workspace", str(place.root)]) == 1
-    assert "the key was refused (400): CANARY_KEY" in capsys.readouterr().out
+    assert "the key was refused (400): CANARY_KEY (No connected db.)" in capsys.readouterr().out
 
 
 UNIT = "m01_s001_v01__good"
