@@ -17,15 +17,20 @@ from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.files import take_in_edits
 from engine.pipeline.reviews import (
+    ARRIVED,
+    ON_THE_WAY,
     ReviewEntry,
     Reviews,
+    acts_on_the_way,
     item_of,
     metric_review_digest,
+    metrics_note,
     metrics_wanted,
     newest_of,
     scenario_review_digest,
 )
 from engine.review import ReviewRequest, ReviewState
+from engine.store.database import Store
 from engine.store.mirror_rows import metric_values, scenario_fields
 from engine.store.scenarios_json import read_scenario
 from engine.store.tables import (
@@ -61,28 +66,39 @@ async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
     # locked from reading to writing: else concurrent actions would overwrite each other
     async with bench.claims.files(bench.name):
         await take_in_edits(bench)
-        bring_to_file(bench)
+        await bring_to_file(bench, bench.store)
         reviews = await asyncio.to_thread(Reviews.of, bench.definition, bench.reader)
         change = change_for(reviews, asked, turns=bench.config.generation.turns)
         await put_in_place(bench, change)
     return change.words
 
 
-def bring_to_file(bench: BenchmarkContext) -> None:
+async def bring_to_file(bench: BenchmarkContext, store: Store) -> None:
     """Write to the file any change of metrics that is in the store but did not reach it before a
     crash. Raises `InputError` and `StoreError`."""
+    if not acts_on_the_way(bench.name, bench.reader):
+        return
     definition = load_definition(bench.definition.path)
     wanted = metrics_wanted(definition, bench.reader)
     if wanted != definition.metrics:
-        write_metrics(definition.path, wanted)
+        await asyncio.to_thread(write_metrics, definition.path, wanted)
+    await _note_arrival(bench, store)
 
 
 async def put_in_place(bench: RunContext, change: ReviewChange) -> None:
     """Apply a change. The store comes first: after a crash between the two, it decides."""
+    if change.metrics is not None:
+        note = metrics_note(bench.name)
+        await bench.store.set_mirrored({note: ON_THE_WAY}, through=bench.reader.last_seq())
     if change.rows:
         await bench.store.write(*change.rows)
     if change.metrics is not None:
         await asyncio.to_thread(write_metrics, bench.definition.path, change.metrics)
+        await _note_arrival(bench, bench.store)
+
+
+async def _note_arrival(bench: BenchmarkContext, store: Store) -> None:
+    await store.set_mirrored({metrics_note(bench.name): ARRIVED})
 
 
 def change_for(reviews: Reviews, asked: ReviewRequest, *, turns: int) -> ReviewChange:

@@ -18,6 +18,7 @@ from engine.lint import LintFinding, lint_metrics, lint_scenarios
 from engine.review import ReviewMode, ReviewState
 from engine.similarity import resemblance, words_of, words_told
 from engine.stages.gen_scenarios import scenario_digest
+from engine.store.imports import NOTE
 from engine.store.reader import Reader
 from engine.store.tables import (
     Depends,
@@ -110,17 +111,31 @@ def newest_of(acts: Sequence[ReviewRow], person: str, account: str) -> ReviewRow
     return next((act for act in reversed(acts) if (act.person, act.account) == who), None)
 
 
+ON_THE_WAY: Final = "on the way"
+ARRIVED: Final = "arrived"
+
+
+def metrics_note(benchmark: str) -> str:
+    """Return the path of the note that says whether `benchmark.yaml` holds what was decided of its
+    metrics: while its digest is `ON_THE_WAY`, actions after its `seq` may not have reached it."""
+    return f"{NOTE}metrics/{benchmark}"
+
+
+def acts_on_the_way(benchmark: str, reader: Reader) -> list[ReviewRow]:
+    """Stored actions that a crash may have kept from reaching `benchmark.yaml`."""
+    note = reader.mirrored(metrics_note(benchmark))
+    if note is None or note.digest != ON_THE_WAY:
+        return []
+    return [act for act in reader.reviews(benchmark) if act.seq > note.seq]
+
+
 def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]:
-    """The metrics that the file should hold: its own, plus any stored action newer than the file,
-    which a crash kept from reaching it. Raises `StoreError`."""
-    metrics, acts = list(definition.metrics), reader.reviews(definition.name)
-    try:
-        written = definition.path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return definition.metrics
-    later = [act for act in acts if act.at is not None and act.at > written]
+    """The metrics that the file should hold: its own, plus any stored action that a crash kept from
+    reaching it. Raises `StoreError`."""
+    metrics, later = list(definition.metrics), acts_on_the_way(definition.name, reader)
     lost = {one.id for act in later for one in act.items if one.kind == ReviewKind.METRIC}
-    newest = {one.id: act.action for act in standing_acts(acts) for one in act.items if lost}
+    acts = standing_acts(reader.reviews(definition.name)) if lost else ()
+    newest = {one.id: act.action for act in acts for one in act.items}
     for metric, _, _ in reader.metrics(definition.name) if lost else ():
         if metric.id not in lost:
             continue

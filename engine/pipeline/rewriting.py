@@ -16,6 +16,7 @@ from engine.pipeline.order import Rewriting
 from engine.pipeline.review_acts import (
     ContentChange,
     ReviewChange,
+    bring_to_file,
     changed_metric,
     changed_scenario,
     put_in_place,
@@ -148,6 +149,7 @@ async def _take(
 ) -> None:
     """Replace the current version, unless somebody has changed it meanwhile."""
     async with bench.claims.files(bench.name):
+        await bring_to_file(bench, bench.store)
         reviews = await asyncio.to_thread(_reviews, bench)
         now = reviews.entry(asked.id)
         if now is None or now.digest != entry.digest or now.state is ReviewState.REJECTED:

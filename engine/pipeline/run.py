@@ -322,7 +322,7 @@ class Pipeline:
         for context in self.planner.contexts(order):
             # after a kill, a person's decisions may be in the store but not in the file yet;
             # planning without them would undo them
-            bring_to_file(context)
+            await bring_to_file(context, self.store)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
         self._note(NoteKind.RUN_STARTED, "", "run started")

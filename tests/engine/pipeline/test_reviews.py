@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -230,32 +232,84 @@ def test_a_metric_that_a_model_wrote_waits_and_is_edited(place: Place) -> None:
     assert states(place, "m01") == [ReviewState.WAITS]
 
 
-@pytest.mark.parametrize("finish", [lambda place: place.run(stages=frozenset()), None])
-def test_an_act_that_did_not_reach_the_file_does_when_anything_is_done_next(
-    place: Place, monkeypatch: pytest.MonkeyPatch, finish: Callable[[Place], object] | None
-) -> None:
+@pytest.fixture
+def generated(place: Place) -> Place:
+    """With metrics that a model wrote."""
     place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
     place.run(stages=frozenset({Stage.GEN_METRICS}))
-    text = place.benchmark.read_text()
+    return place
+
+
+def cut_off(
+    place: Place, monkeypatch: pytest.MonkeyPatch, action: str, *ids: str, **more: Any
+) -> None:
+    """As by a kill between the store and the file."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    def cut_off(action: str, *ids: str, **more: Any) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(review_acts, "write_metrics", killed)
-            with pytest.raises(KeyboardInterrupt):
-                act(place, action, *ids, **more)
-        assert place.benchmark.read_text() == before
+    before = place.benchmark.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(review_acts, "write_metrics", killed)
+        with pytest.raises(KeyboardInterrupt):
+            act(place, action, *ids, **more)
+    assert place.benchmark.read_bytes() == before
 
-    before = text
-    cut_off("reject", "m02", reason="unclear")
+
+def metric_ids(place: Place) -> list[str]:
+    return [one.id for one in load_definition(place.benchmark).metrics]
+
+
+@pytest.mark.parametrize("finish", [lambda place: place.run(stages=frozenset()), None])
+def test_an_act_that_did_not_reach_the_file_does_when_anything_is_done_next(
+    generated: Place, monkeypatch: pytest.MonkeyPatch, finish: Callable[[Place], object] | None
+) -> None:
+    place, text = generated, generated.benchmark.read_text()
+    cut_off(place, monkeypatch, "reject", "m02", reason="unclear")
     assert states(place, "m02") == [ReviewState.REJECTED]
     finish(place) if finish else act(place, "approve", "m01")
-    names = [one.id for one in load_definition(place.benchmark).metrics]
-    assert "m02" not in names
+    assert "m02" not in metric_ids(place)
     assert states(place, "m02") == [ReviewState.REJECTED]
-    before = place.benchmark.read_text()
-    cut_off("approve", "m02", person="ben")
+    cut_off(place, monkeypatch, "approve", "m02", person="ben")
     finish(place) if finish else act(place, "undo")
+    assert place.benchmark.read_text() == text
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_whether_an_act_reached_the_file_does_not_depend_on_the_clock(
+    generated: Place, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Of an hour that the clock is set back by, or that the file's own clock is ahead or behind."""
+    place, text = generated, generated.benchmark.read_text()
+
+    def set_time() -> None:
+        at = time.time() + 3600 * hours
+        os.utime(place.benchmark, (at, at))
+
+    cut_off(place, monkeypatch, "reject", "m02", reason="unclear")
+    set_time()
+    place.run(stages=frozenset())
+    assert "m02" not in metric_ids(place)
+    place.benchmark.write_text(text)  # a person takes the file of yesterday
+    set_time()
+    place.run(stages=frozenset())
+    assert place.benchmark.read_text() == text
+
+
+def test_an_act_that_reached_the_file_before_a_kill_is_not_brought_there_again(
+    generated: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, text = generated, generated.benchmark.read_text()
+
+    async def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(review_acts, "_note_arrival", killed)
+        with pytest.raises(KeyboardInterrupt):
+            act(place, "reject", "m02", reason="unclear")
+    assert "m02" not in metric_ids(place)
+    place.run(stages=frozenset())
+    place.benchmark.write_text(text)
+    place.run(stages=frozenset())
     assert place.benchmark.read_text() == text
