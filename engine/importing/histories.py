@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from engine.benchmark import Metric, Role, Stage, State, Track, Usage, When
+from engine.benchmark import Metric, Role, Scenario, Stage, State, Track, Usage, When
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import (
     ForeignObject,
@@ -27,6 +27,8 @@ from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
 from engine.store.codec import storable
 from engine.store.json_file import kind_of
+from engine.store.mirror_rows import HISTORY
+from engine.store.scenarios_json import scenario_apart
 from engine.store.tables import (
     AttemptRow,
     CheckRow,
@@ -118,12 +120,13 @@ class RowHistories:
         row = self._scenarios.get(name, {})
         return _time(row.get("at")), _depends(row)
 
-    def removed(self) -> Iterator[tuple[RowLocation, ForeignObject, str]]:
-        """Yield the scenarios that a person removed from the file, with their sources."""
-        for name, row in self._scenarios.items():
-            if isinstance(row.get("removed"), dict):
-                source = "model" if row.get("source") == "model" else "file"
-                yield self._locations[name], row["removed"], source
+    def apart_from_file(self, kind: str) -> Iterator[tuple[Scenario, str]]:
+        """Yield the scenarios that only the history holds, with their sources: those that a person
+        removed (`removed`), or bases without variants (`base`)."""
+        for row in self._scenarios.values():
+            scenario = scenario_apart(row, kind, Path(HISTORY))
+            if scenario is not None:
+                yield scenario, "model" if row.get("source") == "model" else "file"
 
     def metrics(self) -> Iterator[MetricRow]:
         """Yield metrics as they were written, oldest first."""

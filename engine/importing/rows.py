@@ -213,6 +213,7 @@ class BenchmarkRows:
             yield from self._history.reviews()
         yield from self._work.left(self._history)
         yield from self._scenario_import.file(source.folder / "scenarios.json")
+        yield from self._scenario_import.bases()
         yield from self._scenario_import.removed()
         runs = source.folder / "runs"
         for folder in sorted(runs.iterdir()) if runs.is_dir() else ():

@@ -147,17 +147,27 @@ class ScenarioImport:
             return
         yield from self._row(row, location)
 
+    def bases(self) -> Iterator[BulkRow]:
+        """Yield the new base scenarios that have no variants in the file."""
+        for scenario, source in self.history.apart_from_file("base"):
+            is_new = scenario.id not in {*self.by_id, *self.context.removed}
+            if is_new or self._is_newer(scenario):
+                self.by_id[scenario.id] = scenario
+                yield self._scenario_row(scenario, source)
+
     def removed(self) -> Iterator[BulkRow]:
         """Yield the scenarios that were removed from the file, as they were: conversations were
         played from them. `forgotten` must follow."""
-        for location, value, source in self.history.removed():
-            scenario = self._read(value, location)
-            if scenario is None or scenario.id in {*self.by_id, *self.context.removed}:
+        for scenario, source in self.history.apart_from_file("removed"):
+            if scenario.id in self.context.removed:
                 continue
-            self.by_id[scenario.id] = scenario
+            if scenario.id not in self.by_id:
+                self.by_id[scenario.id] = scenario
+                # stored first, so that takes can refer to it; its removal follows them
+                yield self._scenario_row(scenario, source)
+            elif scenario.id not in self.context.lost:
+                continue
             self._gone.append((scenario, source))
-            # stored first, so that takes can refer to it; its removal follows them
-            yield self._scenario_row(scenario, source)
 
     def forgotten(self) -> Iterator[BulkRow]:
         """Yield the removals of the scenarios that `removed` gave."""

@@ -151,10 +151,10 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     relative = path.relative_to(bench.workspace.root).as_posix()
     known = bench.reader.mirrored(relative)
     digest = digest_on_disk(path)
+    if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
+        raise part_is_damaged(bench.reader.path, lost_words(lost))
     # by content, not by time: saving without a change is no edit
     if digest is None or (known is not None and known.digest == digest):
-        if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
-            raise part_is_damaged(bench.reader.path, lost_words(lost))
         return None
     scenarios, _ = check_scenarios(bench)
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}

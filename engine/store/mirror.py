@@ -26,7 +26,8 @@ from engine.store.mirror_content import MirrorContent, file_difference
 from engine.store.mirror_rows import HISTORY, TargetName
 from engine.store.reader import Reader
 from engine.store.records import MirroredFile
-from engine.store.scenarios_json import lost_scenarios, rows_note, rows_of
+from engine.store.scenarios_json import lost_scenarios, lost_words, rows_note, rows_of
+from engine.store.schema import part_is_damaged
 
 __all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
@@ -81,7 +82,7 @@ class MirrorReport:
     """A sentence for each edited file that was left as it is."""
     failed: tuple[str, ...]
     """A sentence for each file that could not be written, as the disk is full or rows for it are
-    damaged. The file is unchanged."""
+    damaged, or for the folder where scenarios are missing. The file is unchanged."""
     accepted: Mapping[str, str]
     """Digests of edited files that a person decided to keep, for `Store.set_kept`."""
     digests: Mapping[str, str]
@@ -122,8 +123,11 @@ class Mirror:
             )
             made_from = "" if only is not None else self._made_from(benchmark, sources)
             if not (only is None and files.is_current(made_from, _names(sources.targets))):
-                for name, pieces, is_array in self._all_files(benchmark, sources, only):
-                    files.put(name, pieces, is_array=is_array)
+                try:
+                    for name, pieces, is_array in self._all_files(benchmark, sources, only):
+                        files.put(name, pieces, is_array=is_array)
+                except DamagedError as error:
+                    files.leave_all(error)
                 if only is None:
                     files.remember(made_from)
             files.note_scenarios(benchmark, through)
@@ -162,10 +166,15 @@ class Mirror:
     def _all_files(
         self, benchmark: str, sources: MirrorSources, only: Container[str] | None = None
     ) -> Iterator[tuple[str, Iterable[str], bool]]:
-        """Yield each file's name, its text in pieces, and whether it holds an array."""
+        """Yield each file's name, its text in pieces, and whether it holds an array. Raises
+        `DamagedError` rather than remove from the files what only they still have."""
+        if lost := lost_scenarios(self._root, self._reader, benchmark):
+            raise part_is_damaged(self._reader.connection.path, lost_words(lost))
+        for base in self._reader.lost_bases(benchmark):
+            how = f"scenario {base}, from which others were made, is missing"
+            raise part_is_damaged(self._reader.connection.path, how)
         metrics = {metric.id: metric for metric in sources.metrics}
-        lost = lost_scenarios(self._root, self._reader, benchmark)
-        content = MirrorContent(self._reader, benchmark, metrics, sources.jury, lost)
+        content = MirrorContent(self._reader, benchmark, metrics, sources.jury)
         if only is None or "scenarios.json" in only:
             yield "scenarios.json", json_array(content.scenarios()), True
         if only is None or HISTORY in only:
@@ -280,6 +289,9 @@ class _MirroredFolder:
             self._digests,
             through,
         )
+
+    def leave_all(self, error: DamagedError) -> None:
+        self._failed.append(f"{self._relative(self._folder)} was left as it is: {error}")
 
     def put(self, name: str, pieces: Iterable[str], *, is_array: bool) -> None:
         """Write a file if it is out of date; one without any content is not created."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlite3 import Row
 from typing import Final, TextIO
 
-from engine.benchmark import ConversationKey, Role, Scenario, Speaker, Stage, State
+from engine.benchmark import ConversationKey, Role, Scenario, Speaker, Stage, State, base_id
 from engine.files import open_regular
 from engine.jury import Jury
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
@@ -39,7 +39,6 @@ from engine.store.mirror_rows import (
     without_unknown,
 )
 from engine.store.reader import Reader
-from engine.store.scenarios_json import lost_words
 from engine.store.schema import part_is_damaged
 from engine.store.tables import (
     CheckRow,
@@ -119,14 +118,15 @@ class BenchmarkHistory:
         return self._store.all(_OF_TAKE.format(columns, table, order), (self._benchmark, target))
 
     def scenarios(self) -> list[JsonObject]:
-        """Return when each scenario was written and from what inputs; one that a person removed
-        also with its fields."""
+        """Return when each scenario was written and from what inputs; one that `scenarios.json` has
+        not, as a person removed it or as it is a base without variants, also with its fields."""
         rows = self._store.all(
             "SELECT *, max(seq) FROM scenario WHERE benchmark = ? GROUP BY scenario_id "
             "ORDER BY scenario_id",
             self._parameters,
         )
-        return [_scenario(row) for row in rows]
+        told = {_base_id(row) for row in rows if not row["removed"] and _is_played(row)}
+        return [_scenario(row, is_told=_base_id(row) in told) for row in rows]
 
     def metrics(self) -> list[JsonObject]:
         """Return every metric that a model wrote, or that such a one replaced; oldest first."""
@@ -177,11 +177,21 @@ def _review(row: ReviewRow) -> JsonObject:
     return {"review": told, "at": row.at}
 
 
-def _scenario(row: Row) -> JsonObject:
+def _base_id(row: Row) -> str:
+    return base_id(row["scenario_id"])
+
+
+def _is_played(row: Row) -> bool:
+    """`ScenarioRow.played`, for a row that is not read as a whole."""
+    return bool(row["source"] == "file" or _base_id(row) != row["scenario_id"])
+
+
+def _scenario(row: Row, *, is_told: bool) -> JsonObject:
     told = {"scenario": row["scenario_id"], **_provenance_json(row)}
-    if row["removed"]:
-        scenario = read(ScenarioRow, row).scenario
-        told |= {"source": row["source"], "removed": scenario_fields(scenario)}
+    if row["removed"] or not is_told:
+        kind = "removed" if row["removed"] else "base"
+        fields = scenario_fields(read(ScenarioRow, row).scenario)
+        told |= {"source": row["source"], kind: fields}
     return told
 
 
@@ -248,14 +258,11 @@ class MirrorContent:
         benchmark: str,
         metrics: Metrics,
         jury: Jury | None = None,
-        lost: Sequence[str] = (),
     ) -> None:
-        """`lost` are ids of scenarios that the files have and the damaged store has not."""
         self._reader = reader
         self._jury = jury
         self._benchmark = benchmark
         self._metrics = metrics
-        self._lost = lost
         self._history = reader.scenario_history(benchmark)
         self._present = {row.scenario.id: row for row in reader.scenarios(benchmark)}
         self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
@@ -263,8 +270,7 @@ class MirrorContent:
         self._past = BenchmarkHistory(reader, benchmark)
 
     def scenarios(self) -> Iterator[JsonObject]:
-        """Yield the scenarios that conversations are played from. Raises `DamagedError`."""
-        self._refuse_lost()
+        """Yield the scenarios that conversations are played from."""
         told: set[str] = set()
         for row in self._present.values():
             if row.played:
@@ -272,14 +278,6 @@ class MirrorContent:
                 base = None if base_id in told else self._base(row)
                 told.add(base_id)
                 yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
-
-    def _refuse_lost(self) -> None:
-        """Raise `DamagedError` rather than remove a scenario from a file that still has it."""
-        if self._lost:
-            raise part_is_damaged(self._reader.connection.path, lost_words(self._lost))
-        for base in self._reader.lost_bases(self._benchmark):
-            how = f"scenario {base}, from which others were made, is missing"
-            raise part_is_damaged(self._reader.connection.path, how)
 
     def _base(self, variant: ScenarioRow) -> Scenario | None:
         base = self._present.get(variant.scenario.base_id)
@@ -371,7 +369,6 @@ class MirrorContent:
     def history(self) -> Iterator[JsonObject]:
         """Yield how metrics and scenarios came about: when each was written and from what inputs,
         what reviews said, and the calls and the state of each row of work."""
-        self._refuse_lost()
         yield from self._past.metrics()
         yield from self._past.scenarios()
         yield from self._past.reviews()

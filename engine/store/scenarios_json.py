@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from engine.benchmark import Landmark, Scenario, name_fault
 from engine.branches import folder_of
@@ -22,6 +22,9 @@ from engine.store.mirror_rows import HISTORY, OURS
 from engine.store.reader import Reader
 from engine.store.records import MirroredFile
 from engine.store.tables import ScenarioRow
+
+JsonRow = Mapping[str, Any]
+"""A row of a file, as it was read."""
 
 _READ: Final = frozenset(
     {
@@ -96,45 +99,93 @@ def told_base(
 
 
 def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
-    """Return the ids in the file of which the store has no row, or only rows older than the file's.
+    """Return the ids in the files of which the store has no row, or only rows older than the files.
 
     A row that says that a person removed the scenario counts as one.
 
     An unedited file shows what a damaged store lost: everything in it was stored when it was last
-    written or read, and scenario rows are never deleted. An edited file shows nothing, and gives an
-    empty list. Raises `InputError` and `StoreError`.
+    written or read, and scenario rows are never deleted. An edited file shows nothing. Raises
+    `InputError` and `StoreError`.
     """
     path = root / folder_of(benchmark) / "scenarios.json"
     note = reader.mirrored(rows_note(benchmark))
     known = reader.mirrored(path.relative_to(root).as_posix())
-    if known is None or (note is not None and note.digest == rows_of(reader, benchmark, known)):
-        return []  # no row is gone, so the file need not be read
-    if digest_on_disk(path) != known.digest:
-        return []
-    stored: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
-    for _, row in sorted(reader.scenario_history(benchmark).items()):
-        # the file has the newest row up to `known.seq`; rows of later edits follow
-        rows = stored[row.scenario.id]
-        if row.seq <= known.seq:
-            rows.clear()
-        rows.append(row)
+    if known is not None and note is not None and note.digest == rows_of(reader, benchmark, known):
+        return []  # no row is gone, so the files need not be read
+    history, rows = path.with_name(HISTORY), reader.scenario_history(benchmark)
+    past = reader.mirrored(history.relative_to(root).as_posix())
+    told: dict[str, JsonRow] = {}
+    if past is not None and digest_on_disk(history) == past.digest:
+        lines = map(json.loads, read_regular(history).splitlines())
+        told = {row["scenario"]: row for row in lines if "scenario" in row}
+    lost: list[str] = []
+    if known is not None and digest_on_disk(path) == known.digest:
+        lost += _lost_of_file(path, _Stored.of(rows, known.seq), told)
+    if past is not None:
+        lost += _lost_of_history(history, _Stored.of(rows, past.seq), told)
+    return lost
 
-    def is_there(told: Scenario) -> bool:
-        return any(row.removed or not differ(row.scenario, told) for row in stored[told.id])
 
-    lost, bases = [], []
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The stored rows of each scenario: the newest one that a file holds, and those after it."""
+
+    rows: Mapping[str, Sequence[ScenarioRow]]
+    through: int
+    """The last `seq` that is in the file."""
+
+    @classmethod
+    def of(cls, rows: Mapping[int, ScenarioRow], through: int) -> _Stored:
+        found: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
+        for seq, row in sorted(rows.items()):
+            if seq <= through:
+                found[row.scenario.id].clear()
+            found[row.scenario.id].append(row)
+        return cls(found, through)
+
+    def holds(self, told: Scenario) -> bool:
+        rows = self.rows.get(told.id, ())
+        return any(row.removed or not differ(row.scenario, told) for row in rows)
+
+    def holds_removal(self, told: Scenario) -> bool:
+        """Whether it holds that this was removed, or something later."""
+        rows = self.rows.get(told.id, ())
+        return any(row.removed or row.seq > self.through for row in rows)
+
+
+def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, JsonRow]) -> Iterator[str]:
+    bases = []
     for told, base in _told(path):
-        if not is_there(told):
-            lost.append(told.id)
+        if not stored.holds(told):
+            yield told.id
         # a base without any row is noticed by its variants, see `Reader.lost_bases`
-        if base is not None and stored[base.id] and not is_there(base):
+        if base is not None and base.id in stored.rows and not stored.holds(base):
             bases.append(base.id)
-    if bases:
+    for name in bases:
         # a base's text in this file may be edited, as it is never read; the history says when the
         # base was written
-        written = _times(root, reader, path.with_name(HISTORY))
-        lost += [one for one in bases if not _has_row_of(stored[one], written.get(one))]
-    return lost
+        at = history.get(name, {}).get("at")
+        if at is not None and all(row.at != at for row in stored.rows[name]):
+            yield name
+
+
+def _lost_of_history(path: Path, stored: _Stored, history: Mapping[str, JsonRow]) -> Iterator[str]:
+    """Yield what the other files do not have: bases without variants, and what was removed."""
+    for name, row in history.items():
+        for kind, is_there in (("base", stored.holds), ("removed", stored.holds_removal)):
+            scenario = scenario_apart(row, kind, path)
+            if scenario is not None and not is_there(scenario):
+                yield name
+
+
+def scenario_apart(row: JsonRow, kind: str, path: Path) -> Scenario | None:
+    """Return the scenario that a row of the history holds, as no other file has it. Its metric may
+    be one that the benchmark has no more."""
+    fields = row.get(kind)
+    if not isinstance(fields, dict):
+        return None
+    metrics = {str(fields.get("metric_id"))}
+    return read_scenario(fields, path=path, index=0, metrics=metrics)[0]
 
 
 def rows_note(benchmark: str) -> str:
@@ -159,24 +210,10 @@ def _told(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
                 yield scenario, told_base(row, scenario, path=path, index=index)
 
 
-def _times(root: Path, reader: Reader, path: Path) -> dict[str, object]:
-    """Return when each scenario's newest row was written; empty if the history was edited."""
-    known = reader.mirrored(path.relative_to(root).as_posix())
-    if known is None or digest_on_disk(path) != known.digest:
-        return {}
-    lines = map(json.loads, read_regular(path).splitlines())
-    return {row["scenario"]: row.get("at") for row in lines if "scenario" in row}
-
-
-def _has_row_of(rows: Iterable[ScenarioRow], at: object) -> bool:
-    """Whether a row was written at that time; true if the time is unknown."""
-    return at is None or any(row.at == at for row in rows)
-
-
 def lost_words(lost: Sequence[str]) -> str:
     """Say that these scenarios are missing."""
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"scenario {lost[0]}{more}, as scenarios.json holds it, is missing"
+    return f"scenario {lost[0]}{more}, as its files hold it, is missing"
 
 
 @dataclass(slots=True)

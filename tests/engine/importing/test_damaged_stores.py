@@ -17,6 +17,7 @@ from tests.damaged.kinds import Damage
 from tests.damaged.sound import Sound, play
 from tests.damaged.trial import Outcome, said, tried
 from tests.engine.importing.places import everything, make_place, mirrored_files
+from tests.engine.small_workspace import Place
 
 CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.flips, 0, True, {Outcome.MENDED}),
@@ -182,10 +183,10 @@ def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command
     with closing(sqlite3.connect(place.store)) as connection:
         connection.execute("DELETE FROM scenario WHERE scenario_id = 'm01_s001_v01'")
         connection.commit()
-    assert "scenario m01_s001_v01, as scenarios.json holds it" in said(place, "doctor").out
+    assert "scenario m01_s001_v01, as its files hold it" in said(place, "doctor").out
     done = said(place, *(("run", "--headless", "--yes") if command == "run" else ("mirror",)))
     assert done.code != 0
-    assert "scenario m01_s001_v01, as scenarios.json holds it" in done.out + done.err
+    assert "scenario m01_s001_v01, as its files hold it" in done.out + done.err
     assert mirrored_files(place)[name] == file
     assert said(place, "repair", "--yes").code == 0
     assert everything(place)["scenarios"] == before["scenarios"]
@@ -210,7 +211,7 @@ def test_the_newest_row_of_a_scenario_that_was_written_twice_comes_back_from_its
         newest = "SELECT max(seq) FROM scenario WHERE scenario_id = ?"
         connection.execute(f"DELETE FROM scenario WHERE seq = ({newest})", (lost,))
         connection.commit()
-    told = f"scenario {lost}, as scenarios.json holds it, is missing"
+    told = f"scenario {lost}, as its files hold it, is missing"
     assert told in said(place, "doctor").out
     for words in (("run", "--headless", "--yes"), ("mirror",)):
         done = said(place, *words)
@@ -223,6 +224,60 @@ def test_the_newest_row_of_a_scenario_that_was_written_twice_comes_back_from_its
     assert mirrored_files(place)[name] == file
     assert said(place, "run", "--explain").out == explained
     assert said(place, "doctor").code == 0
+
+
+def _without_variants(place: Place) -> None:
+    """A person takes both variants of a base scenario out of the file."""
+    assert said(place, "run", "--headless", "--yes", "--until", "gen_scenarios").code == 0
+    file = place.root / "benchmarks" / "giving-in" / "scenarios.json"
+    rows = json.loads(file.read_bytes())
+    rows = [row for row in rows if not row["id"].startswith("m01_s001_")]
+    file.write_text(json.dumps(rows), "utf-8")
+    assert said(place, "run", "--headless", "--yes", "--until", "gen_scenarios").code == 0
+
+
+@pytest.mark.parametrize(
+    ("deleted", "lost"),
+    [
+        ("scenario_id = 'm01_s001'", "m01_s001"),
+        ("scenario_id = 'm01_s001_v02' AND removed = 1", "m01_s001_v02"),
+        ("scenario_id = 'm01_s001_v02'", "m01_s001_v02"),
+    ],
+    ids=["a base without variants", "a removal", "all of what was removed"],
+)
+def test_what_only_the_history_holds_is_missed_and_comes_back_from_it(
+    tmp_path: Path, deleted: str, lost: str
+) -> None:
+    place = make_place(tmp_path / "place")
+    _without_variants(place)
+    before, files = everything(place), mirrored_files(place)
+    explained = said(place, "run", "--explain").out
+    with closing(sqlite3.connect(place.store)) as connection:
+        assert connection.execute(f"DELETE FROM scenario WHERE {deleted}").rowcount
+        connection.commit()
+    told = f"scenario {lost}, as its files hold it, is missing"
+    assert told in said(place, "doctor").out
+    for words in (("run", "--headless", "--yes"), ("mirror",)):
+        done = said(place, *words)
+        assert done.code != 0
+        assert told in done.out + done.err
+    assert mirrored_files(place) == files
+    assert said(place, "repair", "--yes").code == 0
+    assert everything(place)["scenarios"] == before["scenarios"]
+    assert said(place, "mirror").code == 0
+    assert mirrored_files(place) == files
+    assert said(place, "run", "--explain").out == explained
+    assert said(place, "doctor").code == 0
+
+
+def test_a_base_without_variants_is_in_a_store_that_is_made_from_the_files(tmp_path: Path) -> None:
+    place = make_place(tmp_path / "place")
+    _without_variants(place)
+    before = everything(place)
+    for path in place.root.glob("crosswind.db*"):
+        path.unlink()
+    assert said(place, "repair", "--yes").code == 0
+    assert everything(place)["scenarios"] == before["scenarios"]
 
 
 def test_a_file_that_lags_or_that_a_person_changed_says_of_no_loss(tmp_path: Path) -> None:
