@@ -151,17 +151,24 @@ def _write(file: BinaryIO, pieces: Iterable[str | bytes]) -> str:
 
 
 def replace_file(
-    path: Path, content: bytes, *, mode: int | None = None, durable: bool = True
+    path: Path,
+    content: bytes,
+    *,
+    mode: int | None = None,
+    durable: bool = True,
+    is_only_writer: bool = False,
 ) -> None:
     """Atomically write `content` to `path`. After an `OSError` the old content is unchanged.
 
     `mode` are the permission bits; None keeps those of the existing file. Unless `durable`, the
     call does not wait for the disk, so a power cut may leave an empty file. Several processes may
-    do this at once; the last one wins.
+    do this at once, and the last one wins, unless this is the only writer: then what a killed
+    process left of it is removed.
     """
     if mode is None and path.exists():
         mode = stat.S_IMODE(path.stat().st_mode)
-    new = NewFile(path, [content], ending=os.urandom(4).hex(), mode=mode)
+    ending = "tmp" if is_only_writer else os.urandom(4).hex()
+    new = NewFile(path, [content], ending=ending, mode=mode)
     try:
         new.move(path) if durable else new.path.replace(path)
     finally:

@@ -217,7 +217,8 @@ def _metric_list(document: YamlDocument) -> list[Any]:
 
 
 def write_metrics(path: Path, metrics: Sequence[Metric]) -> None:
-    """Write `metrics` into the file at `path`, and leave all else in it as it is.
+    """Write `metrics` into the file at `path`, and leave all else in it as it is. Only the engine
+    that holds the workspace may do this.
 
     Raises `InputError`, and then nothing has changed. A link is followed only within the
     workspace, the folder two levels above the benchmark's own.
@@ -234,7 +235,7 @@ def write_metrics(path: Path, metrics: Sequence[Metric]) -> None:
     try:
         if read_regular(real) != raw:
             raise InputError(Problem("this file was changed meanwhile; nothing was written", path))
-        replace_file(real, content)
+        replace_file(real, content, is_only_writer=True)
     except OSError as error:
         reason = error.strerror or "unknown reason"
         what = f"the metrics cannot be written, so nothing was changed: {reason}"

@@ -7,10 +7,11 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from engine.benchmark import Stage
 from tests.killing.holdings import (
     Holdings,
     check_once,
@@ -19,7 +20,7 @@ from tests.killing.holdings import (
     junk,
     mirrored,
 )
-from tests.killing.ledger import Call, Ledger, billed, kept
+from tests.killing.ledger import Call, Ledger, billed, kept, stage_of
 from tests.killing.scene import PACE, Ended, Kill, Scene
 from tests.protocol_server.request import Request
 from tests.protocol_server.server import ProtocolServer
@@ -42,6 +43,9 @@ class Death:
     moment: str | None = None
     seconds: float | None = None
     share: float = 0.0
+    until: Stage | None = None
+    """The stage after which it would stop by itself; None for the last one. The share is of the
+    calls of this stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,23 @@ def die_and_finish(
     return case.report
 
 
+def die_in_stage(root: Path, whole: Whole, stage: Stage, deaths: Iterable[Death]) -> Report:
+    """Play all stages before this one undisturbed, then die in this one until it is done, and go on
+    to the end. Raises AssertionError for anything that is not as it must be."""
+    earlier = list(Stage)[: list(Stage).index(stage)]
+    with ProtocolServer(PACE) as server:
+        case = _Case(Scene(root, server), whole)
+        if earlier:
+            assert not case.live(Death(until=earlier[-1])), "nobody killed it"
+        for death in deaths:
+            if not case.live(replace(death, until=stage)):
+                break
+        assert not case.live(Death(until=stage)), "nobody killed it"
+        assert not case.live(Death()), "nobody killed it"
+        case.finish()
+    return case.report
+
+
 class _Case:
     def __init__(self, scene: Scene, whole: Whole) -> None:
         self._scene = scene
@@ -143,7 +164,7 @@ class _Case:
     def live(self, death: Death) -> bool:
         """Whether it was killed. Otherwise it came to its end, and that was a good one."""
         before, requested = self._held, len(self._scene.server.calls)
-        ended = self._scene.live(moment=death.moment, kill=self._kill(death))
+        ended = self._scene.live(moment=death.moment, kill=self._kill(death), until=death.until)
         assert ended.killed or ended.code == 0, ended.told
         requests = self._scene.server.calls
         self._held = holdings(self._scene.root)
@@ -168,8 +189,9 @@ class _Case:
     def _kill(self, death: Death) -> Kill | None:
         if death.seconds is None:
             return None
-        left = self._whole.wanted.total() - self._whole.ledger.answered(self._held).total()
-        return Kill(death.seconds, calls=round(death.share * left))
+        left = self._whole.wanted - self._whole.ledger.answered(self._held)
+        calls = sum(left[one] for one in left if death.until in {None, stage_of(one)})
+        return Kill(death.seconds, calls=round(death.share * calls))
 
     def finish(self) -> None:
         """What must be true when all is done."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.benchmark import Role
+from engine.benchmark import Role, Stage
 from tests.killing.holdings import Holdings
 from tests.protocol_server.answers import Tokens, answer_to, token_count
 from tests.protocol_server.request import Request
@@ -18,6 +18,14 @@ from tests.protocol_server.settings import Settings
 Call = tuple[str, ...]
 """What one call is about. Two conversations that begin alike begin with the same call."""
 
+_STAGES: Final = {
+    "metrics": Stage.GEN_METRICS,
+    "scenarios": Stage.GEN_SCENARIOS,
+    "variant": Stage.GEN_SCENARIOS,
+    "user": Stage.SIMULATE,
+    "target": Stage.SIMULATE,
+    "verdict": Stage.EVALUATE,
+}
 _TRANSCRIPT: Final = re.compile(r"<transcript-([0-9a-f]+)>\n(.*)\n</transcript-\1>", re.DOTALL)
 
 
@@ -99,6 +107,11 @@ class Ledger:
         """Whose persona it holds; the longest, as one may be a part of another."""
         found = [(len(persona), name) for name, persona in self.whole.personas if persona in text]
         return max(found)[1]
+
+
+def stage_of(call: Call) -> Stage:
+    """The stage that makes this call."""
+    return _STAGES[call[0]]
 
 
 def _transcript(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from engine.benchmark import Stage
 from engine.kill_points import VARIABLE
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -73,23 +74,25 @@ class Scene:
         (folder / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
         (self.root / "config.yaml").write_text(yaml.safe_dump(self._config()), "utf-8")
 
-    def live(self, *, moment: str | None = None, kill: Kill | None = None) -> Ended:
-        """Let an engine run until it is done, or is killed."""
+    def live(
+        self, *, moment: str | None = None, kill: Kill | None = None, until: Stage | None = None
+    ) -> Ended:
+        """Let an engine run until it is done with all, or with a stage, or is killed."""
         before = self.server.counters.calls
         began = time.monotonic()
         killed = False
-        with self.start(
-            "run", "--detach" if self.detached else "--headless", moment=moment
-        ) as child:
-            until = began + PATIENCE_SECONDS
+        words = ["run", "--detach" if self.detached else "--headless"]
+        words += [] if until is None else ["--until", until.value]
+        with self.start(*words, moment=moment) as child:
+            last = began + PATIENCE_SECONDS
             if kill is not None and not kill.calls:
-                until = began + kill.seconds
-            called = self._asked(child, before + 1, until)
+                last = began + kill.seconds
+            called = self._asked(child, before + 1, last)
             first_call_s = time.monotonic() - began if called else None
             if kill is not None:
                 since = began
                 if kill.calls:
-                    self._asked(child, before + kill.calls, until)
+                    self._asked(child, before + kill.calls, last)
                     since = time.monotonic()
                 killed = self._kill(child, since + kill.seconds)
             told = self._last_words(child)

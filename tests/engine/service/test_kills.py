@@ -8,8 +8,16 @@ from typing import Final
 
 import pytest
 
+from engine.benchmark import Stage
 from engine.kill_points import KillPoint
-from tests.killing.case import Death, Whole, die_and_finish, kill_at_random, play_whole
+from tests.killing.case import (
+    Death,
+    Whole,
+    die_and_finish,
+    die_in_stage,
+    kill_at_random,
+    play_whole,
+)
 
 RANDOM_KILLS: Final = 10
 SEED: Final = 4
@@ -43,6 +51,15 @@ OFFLINE: Final = {
 }
 """The scripted models come to these by another way."""
 
+IN_STAGES: Final[Mapping[Stage, tuple[str, ...]]] = {
+    Stage.GEN_METRICS: ("sent:1", "wrote-file:2", "changing-state:1"),
+    Stage.GEN_SCENARIOS: ("first-word:4", "acknowledged:6", "changed-state:3"),
+    Stage.SIMULATE: ("sent:30", "committed:20", "changing-state:4"),
+    Stage.EVALUATE: ("last-word:5", "committing:12", "changed-state:3"),
+    Stage.AGGREGATE: ("committed:3", "changing-state:1", "wrote-file:12"),
+}
+"""Moments in the midst of what the engine before has left of a stage."""
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
@@ -72,6 +89,15 @@ def test_so_does_one_on_scripted_models(
         tmp_path / "workspace", whole_offline, [Death(moment=f"{moment}:{OFFLINE[moment]}")]
     )
     assert (report.kills, report.lost) == (1, 0)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_engines_that_are_killed_in_a_stage_one_after_another_cost_no_more(
+    tmp_path: Path, whole: Whole, stage: Stage
+) -> None:
+    deaths = [Death(moment=moment) for moment in IN_STAGES[stage]]
+    report = die_in_stage(tmp_path / "workspace", whole, stage, deaths)
+    assert (report.kills, report.lost, report.asked_twice) == (len(deaths), 0, 0)
 
 
 def test_a_run_that_is_killed_at_random_moments_loses_nothing_and_asks_nothing_twice(
