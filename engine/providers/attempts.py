@@ -397,6 +397,8 @@ def _page_title(text: str) -> str:
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """Return how many seconds the server asks to wait; None if it does not, or makes no sense."""
+    # dates are by the server's clock, and ours may be wrong
+    now = _http_date(headers.get("date", "")) or now
     # a gateway passes on its provider's header under another name
     for prefix in ("", "llm_provider-"):
         millis = _as_number(headers.get(f"{prefix}retry-after-ms", ""))
@@ -413,14 +415,17 @@ def _wait_in(text: str, now: datetime) -> float | None:
     seconds = _as_number(text)
     if seconds is not None:
         return _sane_wait(seconds)
+    moment = _http_date(text)
+    return None if moment is None else _sane_wait(max(0.0, (moment - now).total_seconds()))
+
+
+def _http_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text[:_LONGEST_DATE])
     except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        # Python parses "-0000" as a date without a zone; HTTP has only GMT
-        moment = moment.replace(tzinfo=UTC)
-    return _sane_wait(max(0.0, (moment - now).total_seconds()))
+    # Python parses "-0000" as a date without a zone; HTTP has only GMT
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _as_number(text: str) -> float | None:

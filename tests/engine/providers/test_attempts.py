@@ -160,6 +160,22 @@ def test_an_error_inside_a_stream_has_its_class(event: object, kind: FailureKind
         ({"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "Sun, 01 Nov 2099 12:00:00 GMT"}, 300.0),
         ({"retry-after": "Sun, 01 Nov 2026 12:00:09 -0000"}, 9.0),
+        # our clock is an hour behind, an hour ahead; the server's says nothing
+        (
+            {
+                "retry-after": "Sun, 01 Nov 2026 13:00:09 GMT",
+                "date": "Sun, 01 Nov 2026 13:00:00 GMT",
+            },
+            9.0,
+        ),
+        (
+            {
+                "retry-after": "Sun, 01 Nov 2026 11:00:09 GMT",
+                "date": "Sun, 01 Nov 2026 11:00:00 GMT",
+            },
+            9.0,
+        ),
+        ({"retry-after": "Sun, 01 Nov 2026 12:00:09 GMT", "date": "today"}, 9.0),
         ({"retry-after-ms": "1500", "retry-after": "60"}, 1.5),
         ({"retry-after-ms": "x", "retry-after": "2"}, 2.0),
         ({"llm_provider-retry-after": "6"}, 6.0),
