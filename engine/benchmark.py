@@ -116,6 +116,18 @@ class StopReason(StrEnum):
         return self in {StopReason.TURN_LIMIT, StopReason.USER_ENDED}
 
 
+ENDINGS: Final = {
+    StopReason.TURN_LIMIT: "all turns played",
+    StopReason.USER_ENDED: "the user model ended it",
+    StopReason.USER_FAILED: "the user model failed",
+    StopReason.TARGET_FAILED: "the target failed",
+    StopReason.CONTEXT_FULL: "the target's context is full",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.UNKNOWN: "the imported file does not say how",
+}
+"""Why a conversation ended, in words."""
+
+
 class State(StrEnum):
     """The state of one row of work."""
 

@@ -35,15 +35,6 @@ TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
 TRACK_LEGEND: Final = "+ wanted  − unwanted"
 """The meaning of the signs: whether the behaviour is wanted."""
 SPEAKER_NAMES: Final = {Speaker.USER: "user", Speaker.TARGET: "target"}
-ENDINGS: Final = {
-    StopReason.TURN_LIMIT: "all turns played",
-    StopReason.USER_ENDED: "the user ended it",
-    StopReason.USER_FAILED: "the user model failed",
-    StopReason.TARGET_FAILED: "the target failed",
-    StopReason.CONTEXT_FULL: "the target's context is full",
-    StopReason.CANCELLED: "cancelled",
-    StopReason.UNKNOWN: "it came from a file that does not say how it ended",
-}
 ENDINGS_SHORT: Final = {
     StopReason.TURN_LIMIT: "all turns",
     StopReason.USER_ENDED: "by user",

@@ -9,7 +9,16 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance, When
+from engine.benchmark import (
+    ENDINGS,
+    ConversationKey,
+    Landmark,
+    Metric,
+    Scenario,
+    Speaker,
+    Stance,
+    When,
+)
 from engine.checks import check_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import IdMatch, find
@@ -165,7 +174,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
 def _end(take: StoredTake) -> str:
     if take.stop_reason is None:
         return "not yet"
-    words = take.stop_reason.replace("_", " ")
+    words = ENDINGS[take.stop_reason]
     return f"{words}: {take.detail}" if take.detail else words
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from textual.app import App
 
-from engine.benchmark import Scenario
+from engine.benchmark import ENDINGS, Scenario
 from engine.display import clean
 from engine.errors import CrosswindError
 from engine.jury import Jury
@@ -23,7 +23,7 @@ from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, StoredTake, Verdict
 from engine.watch import Watch
-from tui.format import ENDINGS, SPEAKER_NAMES, verdict
+from tui.format import SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
 from tui.screens.base import ShellCommand, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Final
 
-from engine.benchmark import Metric, Scenario, Speaker, StopReason, Track, When, metric_of
+from engine.benchmark import ENDINGS, Metric, Scenario, Speaker, StopReason, Track, When, metric_of
 from engine.checks import check_words
 from engine.display import display_text, marked_turns, one_line, plural
 from engine.facts import LiveText, Speech
@@ -23,7 +23,7 @@ from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, MessageRow, Quote, StoredTake, Verdict
-from tui.format import ENDINGS, SPEAKER_NAMES, verdict
+from tui.format import SPEAKER_NAMES, verdict
 from tui.state.related import TakeRef
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Styled

@@ -255,12 +255,15 @@ class BenchmarkView:
             {(stage, one) for each in found for stage, of in each.prompts.items() for one in of}
         )
         said = ", ".join(f"{stage} {one}" for stage, one in prompts) or "unknown"
-        left_out = plural(self.analysis.left_out.conversations, "stored conversation")
-        return (
+        counted = (
             f"Counted by Crosswind {found[0].version} under configuration "
-            f"{found[0].configuration}. Prompts: {said}. Left out: {left_out} no longer "
-            "part of the benchmark."
+            f"{found[0].configuration}. Prompts: {said}."
         )
+        left_out = self.analysis.left_out.conversations
+        if not left_out:
+            return counted
+        stored = plural(left_out, "stored conversation")
+        return f"{counted} Left out: {stored} no longer part of the benchmark."
 
     @property
     def stale(self) -> Mapping[str, Staleness]:

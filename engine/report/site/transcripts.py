@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from engine.analysis.figures import Outcome
-from engine.benchmark import ConversationKey, Metric, Speaker
+from engine.benchmark import ENDINGS, ConversationKey, Metric, Speaker
 from engine.display import clean
 from engine.jury import Jury, counting_votes
 from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
@@ -235,6 +235,8 @@ def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
             said["content"] = with_marked_passages(message.text, quotes)
     told["verdicts"] = [_verdict(verdict, counts=verdict in counted) for verdict in one.verdicts]
     told["never_delivered"] = [mark.turn for mark in one.never_delivered]
+    reason = one.take.stop_reason
+    told["ended"] = "not yet" if reason is None else ENDINGS[reason]
     told["user_faults"] = [str(fault) for fault in one.take.user_faults or ()]
     if one.scenario is not None and one.scenario.target_system_prompt is not None:
         told["target_system_prompt"] = one.scenario.target_system_prompt

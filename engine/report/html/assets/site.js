@@ -151,6 +151,11 @@ function outcome(passed) {
   return make("strong", { class: `outcome ${word}` }, `${SIGNS[word]} ${word}`);
 }
 
+function turns(numbers) {
+  if (numbers.length < 2) return `turn ${numbers}`;
+  return `turns ${numbers.slice(0, -1).join(", ")} and ${numbers[numbers.length - 1]}`;
+}
+
 function verdict(one, talk, column) {
   const again = one.pass ? `, pass ${one.pass + 1}` : "";
   const other = one.served_by ? `, answered by ${one.served_by}` : "";
@@ -163,7 +168,7 @@ function verdict(one, talk, column) {
     make("p", { class: "soft" }, name(one.judge), again, other, one.source === "human" ? " (a person)" : "", ` · ${one.at} UTC`),
     one.unscored ? make("p", {}, `Unscored: ${one.unscored}`) : null,
     one.justification ? make("p", { class: "name", dir: "auto" }, one.justification) : null,
-    marks ? make("p", { class: "soft" }, marks.length ? `Shown in turn ${marks.join(", ")} of ${one.marks.length}` : `Not shown in any of ${one.marks.length} turns`) : null,
+    marks ? make("p", { class: "soft" }, marks.length ? `Shown in ${turns(marks)} of ${one.marks.length}` : `Not shown in any of ${one.marks.length} turns`) : null,
     one.quotes.length ? make("ul", { class: "quotes" }, one.quotes.map((quote) =>
       make("li", {}, make("q", { class: "name", dir: "auto" }, quote.text), " ",
         quote.turn ? make("a", { href: `#${turnId(column, quote.turn)}`, "data-turn": turnId(column, quote.turn) }, `turn ${quote.turn}`)
@@ -198,7 +203,7 @@ function head(talk, column) {
     make("p", {}, outcome(talk.passed), talk.unscored ? ` ${talk.unscored}` : ""),
     make("p", { class: "soft" }, name(talk.target.id), talk.target.model === talk.target.id ? "" : [" is ", name(talk.target.model)],
       " · user model ", name(talk.user_model), people ? [" · ", name(people)] : "",
-      ` · take ${talk.take} · ended: ${String(talk.stop_reason || "not yet").replaceAll("_", " ")}`),
+      talk.take ? ` · played again, take ${talk.take}` : "", ` · ended: ${talk.ended}`),
     talk.stale.length ? make("p", { class: "caution" }, `! stale, changed since: ${talk.stale.join(", ")}`) : null,
     talk.user_faults.map((fault) => make("p", { class: "caution name" }, `! user model, ${fault}`)),
     talk.scripted ? make("p", { class: "soft" }, talk.note || "") : null,
