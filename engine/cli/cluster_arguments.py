@@ -80,16 +80,16 @@ def _init(action: Callable[..., argparse.ArgumentParser]) -> None:
     init.add_argument(
         "--address",
         metavar="tls://HOST:PORT",
-        help="where the scheduler will be, where machines share no disk; also later, in a copy",
+        help="where the scheduler will listen, if machines share no disk; may be added later",
     )
 
 
 def _worker(action: Callable[..., argparse.ArgumentParser]) -> None:
     worker = action(
         "worker",
-        "make the calls of whatever run there is until it is stopped",
-        "${NAME} in config.yaml is filled in here, from this environment: keys do not travel, but "
-        "where `run --forward-keys` sends them. Where the scheduler goes, a worker waits for "
+        "make the calls of any run, until it is stopped",
+        "${NAME} in config.yaml is filled in here, from this environment: keys do not travel "
+        "unless `run --forward-keys` sends them. If the scheduler ends, a worker waits for "
         "another one.\nExit codes: 0 it was ended · 2 it could not begin, or no scheduler came.",
     )
     _folder(worker)
@@ -104,7 +104,7 @@ def _worker(action: Callable[..., argparse.ArgumentParser]) -> None:
         type=seconds,
         default=120.0,
         metavar="SECONDS",
-        help="end when no scheduler was found for so long (default: 120)",
+        help="end if no scheduler was found for this long (default: 120)",
     )
     _address(worker)
 

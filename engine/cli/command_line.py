@@ -21,7 +21,7 @@ exit codes:
   2  usage, configuration or input error
   3  stopped before the end; the next run goes on from there
   4  another engine holds the workspace
-  5  a --fail-under gate is open: the results do not tell whether it is met
+  5  a --fail-under gate is undecided: an interval contains the bound
 
 first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
 """
