@@ -66,7 +66,7 @@ MAIN_SCREENS: Final = (
         "4",
         "Results",
         "tui.screens.results:ResultsScreen",
-        "what the verdicts say, and how surely",
+        "pass rates, and which differences are significant",
     ),
     MainScreen(
         "5",

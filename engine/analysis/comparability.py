@@ -131,7 +131,7 @@ class GroupCheck:
 
     @property
     def could_be_known(self) -> bool:
-        """Whether the guesses are surely better than chance: `low` is above `chance`."""
+        """Whether the guesses are significantly better than chance: `low` is above `chance`."""
         return self.low is not None and self.chance is not None and self.low > self.chance
 
 

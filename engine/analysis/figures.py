@@ -223,7 +223,7 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedDifference:
-    """The difference between two sides on the same scenarios, and how sure it is."""
+    """The difference between two sides on the same scenarios, and whether it is significant."""
 
     left: str
     right: str
@@ -309,7 +309,7 @@ class ComparisonFamily:
     @property
     def mark(self) -> str:
         """The word for a marked comparison."""
-        return "worth a look" if self.exploratory else "sure"
+        return "worth a look" if self.exploratory else "significant"
 
     @property
     def promise(self) -> str:
@@ -319,7 +319,7 @@ class ComparisonFamily:
                 "Exploratory: ✓ is no more than worth a look; on average at most 5% of such marks "
                 "are false (false discovery rate)"
             )
-        return "✓ is sure: of results like these, at most 5% carry any false ✓"
+        return "✓ significant: of results like these, at most 5% carry any false ✓"
 
     def __str__(self) -> str:
         """`45 comparisons: 30 pairs of targets, 15 demographic gaps`."""

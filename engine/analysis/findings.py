@@ -1,4 +1,4 @@
-"""The findings of an analysis in sentences: what is sure, what is not, and what rests on little."""
+"""The findings of an analysis in sentences, each with how far it can be relied on."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _RANKS: Final = 16
 class Certainty(StrEnum):
     """How far a sentence can be relied on."""
 
-    SURE = "sure"
-    """Marked with ✓, under the family's promise (`ComparisonFamily.promise`)."""
+    SIGNIFICANT = "significant"
+    """Has ✓, under the family's promise (`ComparisonFamily.promise`)."""
     OPEN = "open"
     """Seen, but chance may explain it."""
     CAUTION = "caution"
     """Something to know before the numbers are used."""
 
 
-MARKS: Final = {Certainty.SURE: "✓", Certainty.OPEN: "·", Certainty.CAUTION: "!"}
+MARKS: Final = {Certainty.SIGNIFICANT: "✓", Certainty.OPEN: "·", Certainty.CAUTION: "!"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
 def _pair_findings(
     pairs: Sequence[Comparison], where: str, family: ComparisonFamily
 ) -> Iterator[Finding]:
-    """The sure pairs first; more than `_FEW` are only counted."""
+    """The significant pairs first; more than `_FEW` are only counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
         yield _finding_with_count(pairs, sure, where, family.mark)
@@ -217,7 +217,9 @@ def _pair_findings(
 
 def _finding_per_pair(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
     for pair in pairs:
-        yield Finding(Certainty.SURE if pair.sure else Certainty.OPEN, _difference(pair, where))
+        yield Finding(
+            Certainty.SIGNIFICANT if pair.sure else Certainty.OPEN, _difference(pair, where)
+        )
 
 
 def _finding_with_count(
@@ -228,11 +230,12 @@ def _finding_with_count(
         return Finding(Certainty.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
     text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} {mark}"
-    return Finding(Certainty.SURE, text + _leaders(pairs))
+    return Finding(Certainty.SIGNIFICANT, text + _leaders(pairs))
 
 
 def _pairs_on_track(track: Track, others: Sequence[Comparison], of: int) -> str:
-    """One sentence for a single track's pairs that are not sure, as it rests on fewer scenarios."""
+    """One sentence for a single track's pairs that are not significant: it rests on fewer
+    scenarios."""
     counts = [pair.base_scenarios for pair in others]
     few = "as few as " if len(set(counts)) > 1 else ""
     return (
@@ -266,7 +269,7 @@ def _evidence_size(pair: Comparison) -> str:
 
 
 def _leaders(pairs: Sequence[Comparison]) -> str:
-    """The targets that are not marked as behind any other; empty if there are many."""
+    """The targets that are not significantly behind any other; empty if there are many."""
     behind: set[str] = set()
     compared: list[str] = []
     for pair in pairs:
@@ -274,7 +277,7 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
         if pair.sure:
             behind.add(pair.greater_first.right)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
-    return f"; nobody is marked ahead of {joined_names(first)}" if 0 < len(first) <= _FEW else ""
+    return f"; no ✓ puts a target ahead of {joined_names(first)}" if 0 < len(first) <= _FEW else ""
 
 
 def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
@@ -363,7 +366,7 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             left = len(ranked) - len(told)
             rest = f"; {plural(left, 'other')} cannot be told" if left else ""
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
-            yield Finding(Certainty.SURE, text)
+            yield Finding(Certainty.SIGNIFICANT, text)
         elif ranked:
             text = f"{track}: ranks cannot be told: no difference between targets is {mark}"
             yield Finding(Certainty.OPEN, text)
@@ -378,12 +381,12 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
     sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
     told = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in told:
-        yield Finding(Certainty.SURE, _gap(gap))
+        yield Finding(Certainty.SIGNIFICANT, _gap(gap))
     if len(told) < len(sure):
         count = len(sure) - len(told)
         are = "is" if count == 1 else "are"
         text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
-        yield Finding(Certainty.SURE, text)
+        yield Finding(Certainty.SIGNIFICANT, text)
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
@@ -441,7 +444,7 @@ def _group_check_words(check: GroupCheck) -> str:
     )
     if check.could_be_known:
         return f"{told}: a target could have known it"
-    return f"{told}: not surely better than chance, so the absence of a gap says little"
+    return f"{told}: not significantly better than chance, so the absence of a gap says little"
 
 
 def _gap(gap: Gap) -> str:
@@ -473,7 +476,7 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(
             Certainty.CAUTION,
             f"{joined_names(tracks)} rates rest on {over}: fewer than {ENOUGH_SCENARIOS} seldom "
-            "make a difference sure",
+            "make a difference significant",
         )
 
 

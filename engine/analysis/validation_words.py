@@ -86,7 +86,9 @@ def says_of(report: ValidationReport, replay_costs: str, scripted: Sequence[str]
 
 def _family_words(report: ValidationReport) -> str:
     shifts = [one for track in report.tracks for one in (track.together, *track.shifts)]
-    which = "those with ! are sure" if any(one.sure for one in shifts) else "none is sure"
+    which = (
+        "those with ! are significant" if any(one.sure for one in shifts) else "none is significant"
+    )
     return (
         f"Of {plural(report.family, 'shift')} of this run {which}; all intervals hold at once in "
         "95% of such runs (Bonferroni, half of the 5% for all targets together)."
@@ -228,7 +230,7 @@ def _shift_words(report: ValidationReport, track: TrackReport) -> str:
         return f"How far {passes} move {_when_words(report)} cannot be told: {_TOO_FEW}.{floor}"
     if not found.sure:
         return (
-            f"Whether {passes} rise or fall {_when_words(report)} is not sure: by "
+            f"Whether {passes} rise or fall {_when_words(report)} is not known: by "
             f"{_interval_words(found.interval)} points.{floor}"
         )
     rises = found.shift > 0

@@ -92,7 +92,7 @@ def _init(command: AddCommand) -> None:
 
 def _add_new(command: AddCommand) -> None:
     new = command("new", "add a benchmark with a commented benchmark.yaml")
-    new.add_argument("name", metavar="NAME")
+    new.add_argument("name", metavar="NAME", help="the name of its folder under benchmarks/")
 
 
 def _add_run(command: AddCommand) -> None:
@@ -121,7 +121,7 @@ def _add_run(command: AddCommand) -> None:
         run,
         "--fail-under",
         "TRACK=RATE",
-        "exit with 1 if a target's pass rate is surely below RATE, with 5 if that cannot be told",
+        "exit with 1 if a target's interval lies below RATE, with 5 if it contains RATE",
     )
     _add_yes(run)
     add_workers(run)
@@ -191,10 +191,10 @@ def _once_more(command: AddCommand) -> None:
 def _results(command: AddCommand) -> None:
     results = command(
         "results",
-        "show pass rates with their intervals, and what is sure about them",
+        "show pass rates with their intervals, and which differences are significant",
         "On a terminal of 120 columns or more, --details is on.",
     )
-    results.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
+    _benchmarks(results)
     shapes = results.add_mutually_exclusive_group()
     _flag(shapes, "--json", "print what results.json holds")
     _flag(shapes, "--csv", "print one line for each target and metric")
@@ -234,7 +234,7 @@ def _gates(results: argparse.ArgumentParser) -> None:
         results,
         "--fail-under",
         "TRACK=RATE",
-        "exit with 1 if a target's pass rate is surely below RATE, with 5 if that cannot be told",
+        "exit with 1 if a target's interval lies below RATE, with 5 if it contains RATE",
     )
     _several(results, "--target", "ID", "hold only this target to --fail-under; may be repeated")
 
@@ -490,7 +490,7 @@ def _calibrate(command: AddCommand) -> None:
 
 def _search(command: AddCommand) -> None:
     search = command("search", "find words in all transcripts")
-    search.add_argument("text", metavar="TEXT", nargs="+")
+    search.add_argument("text", metavar="WORD", nargs="+", help="words that a message must contain")
     search.add_argument("--by", choices=["user", "target"], help="search only what this side said")
     _option(search, "--benchmark", "NAME", "search only this benchmark")
     _option(search, "--limit", "N", "show at most this many", type=int, default=20)
@@ -516,7 +516,7 @@ def _keys(command: AddCommand) -> None:
         "list every key of the app and what it does, with your own keys",
         "keys.yaml in ~/.config/crosswind (or $XDG_CONFIG_HOME/crosswind) gives actions "
         "more keys, a line each: `pause: F2` or `star: [F3, Ctrl+B]`. The built-in ones stay.\n"
-        "Exit codes: 0 no fault in it · 2 it has faults, each of which is shown with its line.",
+        "Exit codes: 0 the file has no faults · 2 it has, and each is shown with its line.",
     )
     _json(keys)
 
@@ -533,7 +533,7 @@ def _themes(command: AddCommand) -> None:
 
 def _mirror(command: AddCommand) -> None:
     mirror = command("mirror", "write the files under benchmarks/ from the store")
-    mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
+    _benchmarks(mirror)
     edited = mirror.add_mutually_exclusive_group()
     _flag(edited, "--diff", "show what differs in files that were edited by hand")
     _flag(edited, "--keep", "keep edited files and do not mention them again")

@@ -92,7 +92,7 @@ def _files_to_look_at(
     if last in {Stage.SIMULATE, Stage.EVALUATE}:
         yield f"crosswind{on}", "all of them, in the app"
     if last in {Stage.EVALUATE, Stage.AGGREGATE}:
-        yield f"crosswind results{on}", "pass rates, and what is sure about them"
+        yield f"crosswind results{on}", "pass rates, and which differences are significant"
 
 
 def _first_id(reader: Reader, names: Sequence[str], last: Stage) -> str | None:

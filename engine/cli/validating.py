@@ -43,7 +43,7 @@ from engine.statistics.agreement import Agreement, Flips
 from engine.store.reader import Reader
 
 RATES = "rates in per cent"
-LEGEND = f"{RATES} · [all shifts at once in 95% of such runs] · ! sure"
+LEGEND = f"{RATES} · [all shifts at once in 95% of such runs] · ! significant"
 
 
 def validate(arguments: argparse.Namespace) -> int:

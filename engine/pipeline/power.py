@@ -151,8 +151,8 @@ def _sentence(one: Detectable) -> str:
     where = f"{metrics_of(one.track)}, {plural(one.base_scenarios, 'base scenario')}"
     if one.difference is None:
         return (
-            f"{where}: too few to mark any difference between two targets; more scenarios help, "
-            "more samples hardly"
+            f"{where}: too few for any difference between two targets to be significant; more "
+            "scenarios help, more samples hardly"
         )
     assumed = Assumed()
     basis = (
@@ -162,6 +162,6 @@ def _sentence(one: Detectable) -> str:
         f"{assumed.correlation:g}"
     )
     return (
-        f"{where}: a difference of {points(one.difference)} or more between two targets is marked "
-        f"4 times out of 5, among {plural(one.comparisons, 'comparison')} ({basis})"
+        f"{where}: a difference of {points(one.difference)} or more between two targets is "
+        f"significant 4 times out of 5, among {plural(one.comparisons, 'comparison')} ({basis})"
     )

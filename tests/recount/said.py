@@ -210,7 +210,7 @@ def sentences(text: str) -> list[str]:
     """What stands behind a mark in what `results` printed, lines put together again."""
     found: list[str] = []
     for line in text.splitlines():
-        if line[:2] in {"✓ ", "· ", "! "} and not line.startswith("✓ is sure"):
+        if line[:2] in {"✓ ", "· ", "! "} and not line.startswith("✓ significant"):
             found.append(line)
         elif line.startswith("  ") and found and not line.startswith("   "):
             found[-1] += f" {line.strip()}"
@@ -243,9 +243,8 @@ class _Reader:
         more = rf"{where}: {_NAME} passes more often than {_NAME}, by {_POINTS} {_ENDS}{tail}"
         yield more, self._pair
         yield rf"{where}: {_NAME} and {_NAME} pass equally often \({_OVER}\)", self._equal
-        count = (
-            rf"{where}: ([\d,]+|none) of {_COUNT} differences between targets (?:is|are) sure(.*)"
-        )
+        differences = rf"([\d,]+|none) of {_COUNT} differences between targets"
+        count = rf"{where}: {differences} (?:is|are) significant(.*)"
         yield count, self._counted
         yield (
             rf"{where} alone: (\d+) of (\d+) differences? between targets may be chance "
@@ -259,14 +258,17 @@ class _Reader:
             rf"{_ENDS} \({_OVER}, ([\d,]+) rows\)",
             self._gap,
         )
-        yield r"none of (\d+) demographic gaps by (.*) is sure: .*", self._no_gaps
+        yield r"none of (\d+) demographic gaps by (.*) is significant: .*", self._no_gaps
         yield (
-            r"the only demographic gap, by (.*), is not sure: .*",
+            r"the only demographic gap, by (.*), is not significant: .*",
             lambda mark, axis: self._no_gaps(mark, "1", axis),
         )
         unknown = r"(.*): nobody has checked whether a target could have known the group; .*"
         yield unknown, self._unchecked
-        yield r"(\d+) demographic gaps? of single targets (?:is|are) sure", self._gaps_of_targets
+        yield (
+            r"(\d+) demographic gaps? of single targets (?:is|are) significant",
+            self._gaps_of_targets,
+        )
         yield r"(.*) rates rest on (?:as few as )?(\d+) base scenarios?: fewer than 8 .*", self._few
         share = rf"(\d+)% \({_NAME}\) to (\d+)% \({_NAME}\)"
         yield (
@@ -351,8 +353,8 @@ class _Reader:
             return False
         behind = {key[2] if one.estimate > 0 else key[1] for key, one in sure}
         first = {name for key, _ in pairs for name in key[1:]} - behind
-        if "nobody is marked ahead of " in rest:
-            names = set(re.split(r", | and ", rest.partition("nobody is marked ahead of ")[2]))
+        if "no ✓ puts a target ahead of " in rest:
+            names = set(re.split(r", | and ", rest.partition("no ✓ puts a target ahead of ")[2]))
             return names == first
         return not sure or len(first) > 6
 

@@ -539,7 +539,7 @@ def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None
         assert "✓ ended" in on_screen(pilot)
         shown = on_screen(pilot)
         assert shown.count("1 of 4 conversations") == 1
-        assert "next      4    what is sure" in shown
+        assert "next      4    what is significant" in shown
         assert "1 W what failed of the weakest metric Tab" in told(pilot)
         known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
         assert shown.count(interval_rate(known, Track.POSITIVE)) == 1

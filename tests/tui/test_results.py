@@ -194,7 +194,7 @@ def test_ranks_are_said_where_pairs_are_sure_and_few_scenarios_are_marked() -> N
     assert any(HELD in line and "  — " in line for line in lines)
     shown = " ".join(text_of(says_rows(few, 100)))
     assert "ranks cannot be told" in shown
-    assert "✓ is sure: of results like these" in shown
+    assert "✓ significant: of results like these" in shown
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 111, ONE_LINE_FROM, 200])

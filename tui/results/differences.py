@@ -112,7 +112,7 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     yield SheetRow(fitted_line([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
         sure = sum(one.of.sure for one in block.branches)
-        yield title(block.title, width, f"{sure} of {len(block.branches)} sure")
+        yield title(block.title, width, f"{sure} of {len(block.branches)} significant")
         known = tuple(name for one in block.branches for name in (one.greater, one.less))
         for one in block.branches:
             of = one.of

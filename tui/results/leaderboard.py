@@ -231,12 +231,12 @@ def _metric_name(metric: MetricInfo) -> str:
 
 
 _INKS: Final[Mapping[Certainty, Ink]] = {
-    Certainty.SURE: Ink.GOOD,
+    Certainty.SIGNIFICANT: Ink.GOOD,
     Certainty.OPEN: Ink.MUTED,
     Certainty.CAUTION: Ink.WARN,
 }
 _HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
-    Certainty.SURE: ("sure", "all of it, in 95% of results like these"),
+    Certainty.SIGNIFICANT: ("significant", "all of them hold, in 95% of results like these"),
     Certainty.OPEN: ("open", "seen, but chance may explain it"),
     Certainty.CAUTION: ("to know", "before the figures are used"),
 }

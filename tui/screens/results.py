@@ -1,4 +1,4 @@
-"""The results of a benchmark: rates, what is sure, and the verdicts behind it."""
+"""The results of a benchmark: rates, what is significant, and the verdicts behind it."""
 
 from __future__ import annotations
 

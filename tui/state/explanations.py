@@ -126,7 +126,7 @@ def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> li
     if any_verdict:
         of_each = f", of each of {len(watch.benchmarks):,} benchmarks" if several else ""
         steps += [
-            ("4", "what is sure, and what may be chance"),
+            ("4", "what is significant, and what may be chance"),
             ("1 W", f"what failed of the weakest metric{of_each}"),
             ("Tab", "the verdicts; Enter reads one with its evidence marked"),
         ]

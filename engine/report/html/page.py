@@ -60,7 +60,7 @@ _MOST_PAIRS: Final = 24
 _MOST_COLUMNS: Final = 14
 """The most targets side by side in a table, which fits a sheet of paper."""
 _FINDING_TITLES: Final = {
-    Certainty.SURE: "Sure",
+    Certainty.SIGNIFICANT: "Significant",
     Certainty.OPEN: "May be chance",
     Certainty.CAUTION: "Caveats",
 }
@@ -117,9 +117,9 @@ _COMPARING: Final = {
     False: (
         "All pairs of targets and all demographic gaps of a benchmark form one family. Each "
         "difference has the interval of a Bonferroni procedure with stated shares, so that all "
-        "intervals hold jointly in at least 95% of such results. A difference is marked as sure if "
+        "intervals hold jointly in at least 95% of such results. A difference is significant if "
         "its interval excludes 0; its p agrees with that. The ranks of a target begin after all "
-        "targets that are surely above it and end before all that are surely below it."
+        "targets that are significantly above it and end before all that are significantly below."
     ),
     True: (
         "This page is for exploring: the false discovery rate of all pairs of targets and all "

@@ -285,7 +285,7 @@ class BenchmarkView:
 
     @property
     def compared(self) -> Sequence[tuple[str, Sequence[PairDifference]]]:
-        """The pairs under what they are compared on: sure ones first, then by size."""
+        """The pairs under what they are compared on: significant ones first, then by size."""
         return [
             (
                 where,
@@ -334,7 +334,7 @@ class BenchmarkView:
     @property
     def differences_mean(self) -> str:
         """An explanation of the differences between targets."""
-        line = "if it excludes 0, the difference is marked and its dot is filled."
+        line = f"if it excludes 0, the difference is {self.analysis.family.mark}, its dot filled."
         if isinstance(self.analysis, Overall):
             return (
                 "How much more often the first target passes: the mean difference over the "
@@ -377,7 +377,7 @@ class BenchmarkView:
         ]
 
     def widest_gap(self, target: TargetResult, axis: str) -> PairDifference | None:
-        """The target's widest gap on an axis, a sure one before any other."""
+        """The target's widest gap on an axis, a significant one before any other."""
         gaps = self.analysis.gaps
         own = [
             PairDifference.of(gap)

@@ -116,7 +116,7 @@ def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM take_check")
     said = crosswind(place.root, "results").words
-    assert "by age is sure: chance may explain every one" in said
+    assert "by age is significant: chance may explain every one" in said
     assert "age: nobody has checked whether a target could have known the group" in said
 
 

@@ -77,7 +77,7 @@ def said(kind: Certainty, *pictures: dict[str, str], samples: int = 1) -> list[s
 
 
 def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> None:
-    text, ranks = said(Certainty.SURE, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
+    text, ranks = said(Certainty.SIGNIFICANT, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
     assert ranks == "positive: ranks among 2 targets: holds 1, gives-in 2"
     assert text.startswith("positive metrics: holds passes more often than gives-in, by 7")
 
@@ -85,7 +85,7 @@ def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> Non
 def test_what_one_track_says_alone_is_told_in_short() -> None:
     holds, wavers = "++ ++ ++ +- ++ ++", "-- +- -- -- +- --"
     pictures = {"holds": holds, "wavers": wavers}, {"holds": holds, "wavers": "+- -- +- ++ ++ +-"}
-    assert said(Certainty.SURE, *pictures)[0].startswith(
+    assert said(Certainty.SIGNIFICANT, *pictures)[0].startswith(
         "all metrics: holds passes more often than"
     )
     alone = "alone: 1 of 1 difference between targets may be chance (6 scenarios)"
@@ -103,24 +103,24 @@ def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
 def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
     texts = said(Certainty.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
     assert any("may be chance" in text or "equally often" in text for text in texts)
-    assert said(Certainty.SURE, {"one": "++ +- --", "other": "+- ++ --"}) == []
+    assert said(Certainty.SIGNIFICANT, {"one": "++ +- --", "other": "+- ++ --"}) == []
 
 
 def test_many_pairs_are_counted_and_the_leaders_named() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.92, 0.4, 0.2, 0.1))}
-    text, _ = said(Certainty.SURE, pictures)
-    assert "of 10 differences between targets are sure" in text
-    assert text.endswith("nobody is marked ahead of t0 and t1")
+    text, _ = said(Certainty.SIGNIFICANT, pictures)
+    assert "of 10 differences between targets are significant" in text
+    assert text.endswith("no ✓ puts a target ahead of t0 and t1")
 
 
 def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
     pictures = {"one": "++ +- --", "other": "+- ++ --"}
-    assert not any("rank" in text for text in said(Certainty.SURE, pictures))
-    words = "positive: ranks cannot be told: no difference between targets is sure"
+    assert not any("rank" in text for text in said(Certainty.SIGNIFICANT, pictures))
+    words = "positive: ranks cannot be told: no difference between targets is significant"
     assert words in said(Certainty.OPEN, pictures)
     shares = {"best": 0.95, "mid": 0.55, "low": 0.05}
     pictures = {name: mixed(share) for name, share in shares.items()} | {"wide": mixed(0.55, 3)}
-    *_, ranks = said(Certainty.SURE, pictures)
+    *_, ranks = said(Certainty.SIGNIFICANT, pictures)
     assert ranks == (
         "positive: ranks among 4 targets: best 1–2, mid 2–3, low 3–4; 1 other cannot be told"
     )
@@ -128,7 +128,7 @@ def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
 
 def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -> None:
     both = "++++ +-+- ++-- ++++ +-+-"
-    gaps = "none of 3 demographic gaps by age is sure: chance may explain every one"
+    gaps = "none of 3 demographic gaps by age is significant: chance may explain every one"
     assert gaps in said(Certainty.OPEN, {"one": both, "other": both})
     cautions = said(Certainty.CAUTION, {"one": both, "other": both})
     [caveat] = [text for text in cautions if "age" in text]
@@ -146,7 +146,7 @@ def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -
 def test_too_few_scenarios_are_said() -> None:
     texts = said(Certainty.CAUTION, {"holds": "++ ++", "wavers": "+- ++"})
     assert (
-        "positive rates rest on 2 base scenarios: fewer than 8 seldom make a difference sure"
+        "positive rates rest on 2 base scenarios: fewer than 8 seldom make a difference significant"
         in texts
     )
     [unlike] = [
@@ -165,7 +165,7 @@ def test_too_few_scenarios_are_said() -> None:
 def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str]) -> None:
     for exploratory in (False, True):
         analysis = analysed(outcomes(pictures), exploratory=exploratory)
-        assert all(one.kind is not Certainty.SURE for one in findings(analysis))
+        assert all(one.kind is not Certainty.SIGNIFICANT for one in findings(analysis))
 
 
 def test_a_hundred_targets_are_told_in_few_words() -> None:
@@ -180,7 +180,7 @@ def test_a_hundred_targets_are_told_in_few_words() -> None:
 def test_what_the_marks_mean_is_said_with_the_family() -> None:
     found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5)})
     assert marks_mean(analysed(found).family) == (
-        "✓ is sure: of results like these, at most 5% carry any false ✓, among 4 comparisons: "
+        "✓ significant: of results like these, at most 5% carry any false ✓, among 4 comparisons: "
         "1 pair of targets, 3 demographic gaps."
     )
     assert marks_mean(analysed(found, exploratory=True).family).startswith(
@@ -195,7 +195,7 @@ def test_what_is_marked_for_exploring_is_never_called_sure() -> None:
         texts = [one.text for one in findings(analysis) if one.kind is not Certainty.CAUTION]
         texts += [results_table(analysis, details=True).split("seldom make")[0]]
         assert any("worth a look" in text for text in texts)
-        assert not any("sure" in text for text in texts)
+        assert not any("significant" in text for text in texts)
 
 
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:

@@ -58,11 +58,11 @@ def many_targets() -> Analysis:
 
 CASES: Final = {
     one_value: "age: not tested: all that was scored is of one group, “younger”",
-    one_target: "the only demographic gap, by age, is not sure: chance may explain it",
+    one_target: "the only demographic gap, by age, is not significant: chance may explain it",
     no_verdict: "a: 4 of 4 unscored (not judged yet 4)",
     cannot_tell: f"a: 4 of 4 unscored ({min(ANSWERED)} 4)",
     one_scenario: "by 100 points: not tested: a single scenario cannot tell what chance does",
-    many_targets: "positive metrics: none of 4,950 differences between targets is sure",
+    many_targets: "positive metrics: none of 4,950 differences between targets is significant",
 }
 
 
@@ -74,7 +74,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Analysis, str]:
 def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis, str]) -> None:
     analysis, said = case
     found = findings(analysis)
-    assert not [one for one in found if one.kind is Certainty.SURE]
+    assert not [one for one in found if one.kind is Certainty.SIGNIFICANT]
     assert any(said in one.text for one in found), [str(one) for one in found]
     assert not any(one.tells for target in analysis.targets for one in target.ranks.values())
 
@@ -83,10 +83,10 @@ def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis
 def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, together: bool) -> None:
     analysis, _ = case
     shown = overall([analysis, replace(analysis, benchmark="again")]) if together else analysis
-    assert not [one for one in findings(shown) if one.kind is Certainty.SURE]
+    assert not [one for one in findings(shown) if one.kind is Certainty.SIGNIFICANT]
     for text in _forms(shown):
         words = " ".join(text.split())
-        promise = "✓ is sure: of results like these, at most 5% carry any false ✓"
+        promise = "✓ significant: of results like these, at most 5% carry any false ✓"
         assert "✓" not in words.replace(promise, ""), text
         assert "nan" not in words.split()
 

@@ -200,10 +200,10 @@ def test_a_sure_shift_is_said_in_points_and_one_that_is_not_is_said_to_be_open()
     low, high = (round(abs(end) * 100) for end in (together.interval.high, together.interval.low))
     assert f"new as evaluator lowers positive passes by {low} to {high} points." in found.says
     assert [one.sure for one in track.shifts] == [True, False]
-    assert any("those with ! are sure" in one for one in found.says)
+    assert any("those with ! are significant" in one for one in found.says)
     still = report(before, before)
     assert any(one.startswith("Whether positive passes rise or fall") for one in still.says)
-    assert any("none is sure" in one for one in still.says)
+    assert any("none is significant" in one for one in still.says)
 
 
 def test_all_shifts_of_a_run_are_one_family() -> None:
