@@ -80,11 +80,25 @@ class _CommandLine(Parser):
         return formatter.format_help()
 
 
+_EXPECTED: Final = {
+    "int": "expected a whole number",
+    "float": "expected a number",
+    "dollars": "expected US dollars above 0, such as 2.50",
+    "port": "expected a port from 0 to 65535",
+    "seconds": "expected seconds above 0, at most a day",
+}
+"""What an option of each type takes, by the name of the function that reads it."""
+
+
 def _in_plain_words(message: str) -> str:
-    """argparse's message without its word "argument": people think of what they typed."""
-    return message.replace("the following arguments are required:", "missing:").replace(
-        "argument ", ""
-    )
+    """argparse's message without its words for its own parts: people think of what they typed."""
+    message = message.replace("the following arguments are required:", "missing:")
+    option, separator, found = message.replace("argument ", "", 1).partition(": invalid ")
+    kind, value, given = found.partition(" value: ")
+    if not value or kind not in _EXPECTED:
+        return f"{option}{separator}{found}"
+    typed = given.strip("'")
+    return f"{option} {typed}: {_EXPECTED[kind]}"
 
 
 def nearest_word(word: str, known: Iterable[str]) -> str | None:

@@ -22,8 +22,8 @@ def open_reader(path: Path) -> Reader:
     refuse_unfit(path)
     if not path.exists():
         raise StoreError(
-            f"{path} does not exist yet: nothing was run here so far; where files of earlier runs "
-            "are left under benchmarks/, `crosswind repair` makes it again from them"
+            f"{path} does not exist yet: nothing was run here so far; if files of earlier runs are "
+            "under benchmarks/, `crosswind repair` rebuilds it from them"
         )
     refuse_empty(path)
     try:

@@ -126,7 +126,7 @@ def refuse_others(place: Path) -> None:
         raise InputError(Problem("expected a folder, found something else", place))
     if any(place.iterdir()) and not (place / MANIFEST).exists():
         hint = "name a new folder, an empty one, or one that `crosswind site` made"
-        raise InputError(Problem("this folder holds files of others", place, hint=hint))
+        raise InputError(Problem("this folder holds other files", place, hint=hint))
     own_files(place)
 
 

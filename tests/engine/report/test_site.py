@@ -453,7 +453,7 @@ def test_an_earlier_site_is_replaced_and_files_of_others_stay(
 @pytest.mark.parametrize(
     ("manifest", "problem"),
     [
-        (None, "holds files of others"),
+        (None, "holds other files"),
         ("{", "not the list of files"),
         ('{"made_by": "somebody", "files": []}', "not the list of files"),
         ('{"made_by": "crosswind site", "files": ["../outside.txt"]}', "not the list of files"),
