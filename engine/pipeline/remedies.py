@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from engine.branches import Branch
@@ -183,6 +184,7 @@ _NAME: Final = re.compile(r"\A(?!\d{3}:)\S{1,200}: ")
 """The label of the model at the beginning of a reason, which may be `long-context` or `budget`."""
 
 
+@lru_cache(1024)
 def ailment_of(reason: str) -> KnownFailure:
     """The first kind whose pattern matches, in our own words or else in those of the server."""
     head = _NAME.sub("", reason[:READ_AT_MOST], count=1)
