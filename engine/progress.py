@@ -268,7 +268,10 @@ class Progress:
         return RunEnd(ends[-1]) if ends and ends[-1] in set(RunEnd) else RunEnd.DONE
 
     def stage_tally(self, benchmark: str, stage: Stage) -> StateCounts:
-        return self.stages.setdefault((benchmark, stage), StateCounts())
+        tally = self.stages.get((benchmark, stage))
+        if tally is None:
+            tally = self.stages[benchmark, stage] = StateCounts()
+        return tally
 
     def target(self, benchmark: str, target: str) -> TargetProgress:
         return self.targets.setdefault((benchmark, target), TargetProgress())

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input
 
 from engine.benchmark import Speaker, Stage
@@ -18,6 +22,7 @@ from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.line_dialogs import GoToScreen
 from tui.screens.live import LiveScreen
+from tui.screens.problems import ProblemsScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
@@ -53,6 +58,38 @@ def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:
         await pilot.press("2")
         again = pilot.app.screen
         assert isinstance(again, LiveScreen)
+
+    theatre.perform(script)
+
+
+def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_left(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    styled: list[object] = []
+    read: list[object] = []
+    apply, active = Stylesheet.apply, vars(Screen)["active_bindings"].fget
+
+    def noted_apply(sheet: Stylesheet, node: DOMNode, **given: Any) -> None:
+        styled.append(node)
+        apply(sheet, node, **given)
+
+    def noted_active(screen: Screen[Any]) -> Any:
+        read.append(screen)
+        return active(screen)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        left = pilot.app.screen
+        inside = set(left.walk_children(with_self=True))
+        monkeypatch.setattr(Stylesheet, "apply", noted_apply)
+        monkeypatch.setattr(Screen, "active_bindings", property(noted_active))
+        await pilot.press("5")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ProblemsScreen)
+        assert not inside & set(styled)
+        # the footer: as it comes up, with its focus, and once for all that follows
+        assert len(read) <= 4
 
     theatre.perform(script)
 

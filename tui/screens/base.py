@@ -153,9 +153,11 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.shell.ticker.listeners.add(self)
-        # Textual sets these classes after the first layout, which would have to be done twice
+        # Textual sets these classes after the first layout, which would have to be done twice;
+        # it applies the styles when the screen is shown
         both = zip(self.app.size, (BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN), strict=True)
-        self.add_class(*(_class_for_size(size, breakpoints) for size, breakpoints in both))
+        classes = (_class_for_size(size, breakpoints) for size, breakpoints in both)
+        self.add_class(*classes, update=False)
         self.shell.draw(self)  # otherwise the first frame would be empty
 
     def on_unmount(self) -> None:

@@ -20,10 +20,12 @@ PRIVATE: Final = {
     "textual.app:App": frozenset(
         {
             "_close_messages_no_wait",
+            "_css_update_count",
             "_display",
             "_driver",
             "_exit_renderables",
             "_fatal_error",
+            "_load_screen_css",
             "_notifications",
             "_refresh_notifications",
             "_suspend_signal",
@@ -32,7 +34,7 @@ PRIVATE: Final = {
     "textual.drivers.linux_driver:LinuxDriver": frozenset(
         {"_disable_mouse_support", "_enable_mouse_support", "_mouse", "_writer_thread"}
     ),
-    "textual.screen:Screen": frozenset({"_compositor"}),
+    "textual.screen:Screen": frozenset({"_compositor", "_css_update_count"}),
     "textual.drivers._writer_thread:WriterThread": frozenset({"_queue"}),
 }
 """The private names that are read, called or overridden, by the class of Textual that has them."""
@@ -100,6 +102,12 @@ class TextualApp(App[None]):
 
     def _fatal_error(self) -> None:
         self.show_fault()
+
+    def _load_screen_css(self, screen: Screen[Any]) -> None:
+        # otherwise Textual restyles and lays out the screen that is being left: a new screen counts
+        # as outdated, although its widgets get the styles of now when they are mounted
+        super()._load_screen_css(screen)
+        screen._css_update_count = self._css_update_count  # noqa: SLF001
 
     def _refresh_notifications(self) -> None:
         # Textual would show all notices, and those of the screen before on the next one, too

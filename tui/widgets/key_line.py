@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
@@ -116,9 +117,21 @@ class Hint(NamedTuple):
 class _UsableKey(NamedTuple):
     """An enabled key binding, whether or not it has anything to do now."""
 
-    binding: Binding
-    node: DOMNode
+    hint: Hint
+    """The hint with the binding's own description."""
     action: str
+    """The name of the action without its arguments."""
+    several: bool
+    """Whether the action has arguments, so that several keys share one hint."""
+    text_now: Callable[[str], str | None] | None
+    """`Hinting.hint` of the node, if it has it."""
+
+
+def _usable(key: str, binding: Binding, node: DOMNode) -> _UsableKey:
+    action, _, several = binding.action.removeprefix("app.").partition("(")
+    hint = Hint(key, binding.description, binding.action, node)
+    text_now = node.hint if isinstance(node, Hinting) else None
+    return _UsableKey(hint, action, bool(several), text_now)
 
 
 def _is_typed(key: str, screen: Screen[object]) -> bool:
@@ -143,10 +156,12 @@ class KeyLine(LineView):
         self._possible: list[_UsableKey] = []
         self._hints: list[Hint] = []
         self._kept: list[Hint] = []
+        self._outdated = True
+        """Whether the keys may have changed since `_possible` was set."""
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._renew)
-        self._renew(self.screen)
+        self.screen.bindings_updated_signal.subscribe(self, self._note_change)
+        self._look_if_outdated()
 
     def row_count(self) -> int:
         return 1
@@ -169,33 +184,43 @@ class KeyLine(LineView):
                 await self.app.run_action(hint.action, hint.node)
                 return
 
-    def _renew(self, screen: Screen[object]) -> None:
-        if not screen.is_attached:
-            return
+    def _note_change(self, screen: Screen[object]) -> None:
+        """Look again once, however often the screen says it: opening one says it five times."""
+        if not self._outdated and screen.is_attached:
+            self._outdated = True
+            self.call_later(self._look_if_outdated)
+
+    def _look_if_outdated(self) -> None:
+        # a covered screen's footer is read anew with the first tick after it comes up
+        if self._outdated and self.screen.is_current:
+            self.look()
+
+    def _renew(self) -> None:
+        self._outdated = False
+        screen = self.screen
         self._possible = [
-            _UsableKey(active.binding, active.node, active.binding.action.removeprefix("app."))
+            _usable(key_name(active.binding.key), active.binding, active.node)
             for key, active in screen.active_bindings.items()
             if active.binding.show and active.enabled and not _is_typed(key, screen)
         ]
         self._kept, self._hints = [], []
-        self.look()
 
     def look(self) -> None:
         """Ask each key for its hint, and redraw if any has changed."""
+        if self._outdated:
+            self._renew()
         hints: dict[str, Hint] = {}
         told: set[str] = set()
-        for binding, node, whole in self._possible:
-            action, _, several = whole.partition("(")
-            now = node.hint(action) if isinstance(node, Hinting) else None
-            if now == "" or binding.action in told:
+        for hint, action, several, text_now in self._possible:
+            now = None if text_now is None else text_now(action)
+            if now == "" or hint.action in told:
                 continue
-            told.add(binding.action)
+            told.add(hint.action)
             if action not in hints:
-                key = key_name(binding.key)
-                hints[action] = Hint(key, now or binding.description, binding.action, node)
+                hints[action] = hint._replace(text=now) if now else hint
             # actions such as `go('Live')` share one hint for a range of keys: `1-5 screens`
             elif several:
-                hints[action] = hints[action].up_to(key_name(binding.key))
+                hints[action] = hints[action].up_to(hint.key)
         kept = [hints[action] for action in ALWAYS if action in hints]
         others = [hints[action] for action in ORDER if action in hints and action not in ALWAYS]
         if (kept, others) != (self._kept, self._hints):
