@@ -154,6 +154,8 @@ class BrowsedRow:
     arc: Sequence[ArcTurn]
 
 
+MOST_GROUPS: Final = 256
+"""The most demographic groups that are told apart."""
 _CONV_ID: Final = (
     "t.scenario_id || '__' || t.target || CASE WHEN t.sample THEN '__s' || t.sample ELSE '' END"
 )
@@ -227,10 +229,14 @@ class Browser:
         """Return the length of the longest conversation id, in characters."""
         return self._store.number(f"SELECT coalesce(max(length({_CONV_ID})), 0) FROM take t")
 
-    def has_groups(self) -> bool:
-        """Whether any scenario has demographic values."""
-        some = "SELECT EXISTS (SELECT 1 FROM scenario WHERE demographic NOT IN ('', '{}'))"
-        return bool(self._store.number(some))
+    def groups(self) -> list[dict[str, str]]:
+        """Return the demographic groups of all scenarios, each once, at most `MOST_GROUPS`."""
+        found = self._store.all(
+            "SELECT DISTINCT demographic FROM scenario WHERE demographic NOT IN ('', '{}') LIMIT ?",
+            (MOST_GROUPS,),
+        )
+        with self._store.reporting_damage():
+            return [json.loads(row["demographic"]) for row in found]
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Return all conversations that match. Raises `StoreError`."""

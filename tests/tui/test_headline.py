@@ -11,7 +11,7 @@ from engine.benchmark import Speaker, Track
 from engine.jury import HUMAN, Jury, People
 from engine.store.tables import Quote, Verdict
 from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
-from tui.state.headline import group_words, metric_line, shown_words, votes_line
+from tui.state.headline import group_parts, metric_line, shown_words, votes_line
 from tui.text.ink import Line
 
 JURY = Jury(("evaluator",))
@@ -89,16 +89,17 @@ def test_where_the_behaviour_was_shown_is_what_the_verdict_that_counts_quotes(
 
 
 def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> None:
-    notes = ["shown in turn 4", "", group_words({"age": "younger", "gender": "woman"})]
+    notes = ["shown in turn 4", ""]
+    group = group_parts({"age": "younger", "gender": "woman"})
 
     def at(width: int) -> tuple[str, str]:
-        left, right = metric_line(METRIC, notes, width)
+        left, right = metric_line(METRIC, notes, width, group)
         return text(left), text(right)
 
     name = f" + {METRIC.name}"
     assert at(140) == (f"{name}  {METRIC.definition}", "  shown in turn 4  younger · woman ")
     assert at(70) == (name, "  shown in turn 4  younger · woman ")
-    assert at(60) == (name, "  shown in turn 4  younger · wo… ")
+    assert at(60) == (name, "  shown in turn 4  youn… · woman ")
     assert at(50) == (name, "  shown in turn 4 ")
     assert at(30) == (name, "")
     assert metric_line(None, notes, 80) == ((), ())

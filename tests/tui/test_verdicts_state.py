@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 
 import pytest
 from rich.cells import cell_len
 
-from engine.store.browsing import Browser, Column, Sorting
+from engine.store.browsing import Browser, Column, FilterResult, Sorting
+from engine.watch import named_only
 from tests.tui.theatre import BENCHMARK, Theatre
 from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
 from tui.state.verdicts import AGAIN_AFTER, KnownNames, VerdictsState, cells
-from tui.text.ink import Line, shorten_middle, told_apart
+from tui.text.ink import Line, group_text, shorten_middle, told_apart
 
 
 def text(line: Line) -> str:
@@ -180,16 +182,17 @@ def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_colu
         await theatre.judge(await theatre.play(1))
         browser = Browser(theatre.watch.reader)
         [take] = read(theatre, state)
-        assert browser.has_groups()
+        groups = browser.groups()
+        assert groups == [{"age": "Adult (18+)"}]
         before = state.id_width(120)
         state.mark_stale({take: "the definition changed"})
-        for has_groups in (True, False):
+        for given in (groups, []):
             found = browser.find(state.wanted, state.sorting)
-            state.find(found, None, browser.longest_id(), has_groups=has_groups)
+            state.find(found, None, browser.longest_id(), given)
             assert state.id_width(120) == before + len("~ ")
             columns = [heading.title for heading in state.columns(theatre.watch.benchmarks, 120)]
-            assert ("who" in columns) is has_groups
-            names = KnownNames([], [], state.id_width(120), has_groups=has_groups)
+            assert ("who" in columns) is bool(given)
+            names = KnownNames([], [], state.id_width(120), groups=state.groups)
             [row] = cells(
                 browser.rows([take]),
                 several=False,
@@ -200,9 +203,44 @@ def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_colu
             ).values()
             assert len(row) == len(columns)
             assert row[1].text == "~ m01_s001_v01__steadfast"
-            assert (row[3].text == "Adult (18+)") is has_groups
+            assert (row[3].text == "Adult (18+)") is bool(given)
 
     asyncio.run(script())
+
+
+@pytest.mark.parametrize("width", [18, 24, 40])
+def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width: int) -> None:
+    ages, skills = (
+        ("in your early twenties", "over 65"),
+        ("new to computers", "at home with computers", "new to computer games"),
+    )
+    groups = tuple((age, skill) for age in ages for skill in skills)
+    shown = [group_text(each, groups, width) for each in groups]
+    assert len(set(shown)) == len(groups)
+    assert all(cell_len(each) <= width and " · " in each for each in shown)
+    if width == 24:
+        assert shown[1] == "in your e… · at home wi…"
+        assert shown[4] == "over 65 · at home with …"
+    assert group_text(("over 65", "new"), groups, width) == "over 65 · new"
+    assert group_text((), groups, width) == ""
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    infos = named_only(["giving-in-under-pressure-a", "giving-in-under-pressure-b"])
+    state = VerdictsState()
+    state.find(
+        FilterResult(array("q"), 0, 0, 0),
+        0,
+        27,
+        [{"age": "in your early twenties", "sex": "woman"}],
+    )
+    at = {
+        width: {each.title: each.width for each in state.columns(infos, width, ["evaluator"])}
+        for width in (120, 200)
+    }
+    assert (at[120]["who"], at[200]["who"]) == (18, 30)
+    assert (at[120]["benchmark"], at[200]["benchmark"]) == (14, 24)
+    assert at[120]["judge"] == len("evaluator +1")
 
 
 def test_ids_that_are_cut_keep_both_ends_and_look_different() -> None:

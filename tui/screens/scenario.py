@@ -17,7 +17,7 @@ from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading
-from tui.state.headline import group_words, metric_in, metric_line
+from tui.state.headline import group_parts, metric_in, metric_line
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
@@ -187,7 +187,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _groups(self) -> list[Group]:
-        return [Group(_variant(one), group_words(one.demographic)) for one in self._scenarios]
+        return [Group(_variant(one), group_parts(one.demographic)) for one in self._scenarios]
 
     def _first_spot(self) -> GridCell:
         ids = [each.id for each in self._scenarios]
@@ -228,8 +228,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_metric(self) -> None:
         here = self._grid.cursor.group
-        notes = [f"{one.name}  {one.who}" for one in self._groups[here : here + 1]]
-        asked = metric_line(self._metric, notes, self.size.width)
+        shown = next(iter(self._groups[here : here + 1]), Group(""))
+        asked = metric_line(self._metric, [shown.name], self.size.width, shown.who)
         self._asked.set_class(not asked[0], "-nothing")
         self._asked.show(*asked)
 

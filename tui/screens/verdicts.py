@@ -24,14 +24,21 @@ from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, he
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.ticker import begin, begin_instead
 from tui.state.filters import FilterFault, parse
-from tui.state.headline import group_words, metric_in, metric_line, shown_words, votes_words
+from tui.state.headline import group_parts, metric_in, metric_line, shown_words, votes_words
 from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
-from tui.state.verdicts import NARROW, SORTS, KnownNames, VerdictsState, cells
+from tui.state.verdicts import (
+    NARROW,
+    SORTS,
+    KnownNames,
+    VerdictsState,
+    benchmark_width,
+    cells,
+)
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink
-from tui.text.wrap import Cells
+from tui.text.wrap import Cells, Heading
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.table import Headings, WideTable
@@ -92,6 +99,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """The metric of the row under the cursor."""
         self._asked_words: Sequence[str] = ()
         """The text beside the metric of the row under the cursor."""
+        self._group: Sequence[str] = ()
+        """As whom the person of that row speaks."""
         self._stars: Sequence[Subject] = ()
         """The stars as last drawn."""
         self._read_before: Sequence[TakeRef] = ()
@@ -366,11 +375,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             must_count = state.must_count(found)
             total = await asyncio.to_thread(browser.count) if must_count else None
             longest = await asyncio.to_thread(browser.longest_id)
-            has_groups = await asyncio.to_thread(browser.has_groups)
+            groups = await asyncio.to_thread(browser.groups)
         except StoreError as error:
             state.fail(error)
         else:
-            state.find(found, total, longest, has_groups=has_groups)
+            state.find(found, total, longest, groups)
         self._show_rows()
         if self._from_top:
             self._from_top = False
@@ -458,11 +467,19 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _show_rows(self) -> None:
         found = self._state.found
         rows = self._table.rows if found is None else found.takes
-        columns = self._state.columns(self.watched.benchmarks, self.size.width)
-        self._table.show(rows, columns, self._state.empty())
+        self._table.show(rows, self._columns, self._state.empty())
         self._draw_headings()
         self._draw_detail()
         self._draw_lines()
+
+    @property
+    def _columns(self) -> list[Heading]:
+        return self._state.columns(self.watched.benchmarks, self.size.width, self._judges)
+
+    @property
+    def _judges(self) -> Sequence[str]:
+        jury = self.watched.jury
+        return () if jury is None else tuple(map(one_line, jury.judges))
 
     def _cells(self, rows: Sequence[int]) -> Mapping[int, Cells]:
         try:
@@ -474,12 +491,18 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         stars = set(self.shell.preferences.views.stars)
         state = self._state
         stale, read = state.stale, state.read
-        jury = self.watched.jury
         targets = {one_line(each.id) for info in self.watched.benchmarks for each in info.targets}
-        judges = () if jury is None else tuple(map(one_line, jury.judges))
+        benchmarks = [one_line(info.name) for info in self.watched.benchmarks]
         width = self.size.width
         names = KnownNames(
-            sorted(targets), judges, state.id_width(width), width < NARROW, state.has_groups
+            sorted(targets),
+            self._judges,
+            state.id_width(width),
+            width < NARROW,
+            benchmarks,
+            benchmark_width(benchmarks, width),
+            state.groups,
+            state.who_width(width),
         )
         return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
 
@@ -490,12 +513,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _draw_lines(self) -> None:
         state, table = self._state, self._table
         self._header.show(*heading(self, "Verdicts", state.header()))
-        columns = state.columns(self.watched.benchmarks, self.size.width)
-        self._told.show(state.filter_words(columns), state.count_words(len(table.marked)))
+        self._told.show(state.filter_words(self._columns), state.count_words(len(table.marked)))
 
     def _draw_detail(self) -> None:
         row, blocks = self._table.cursor, list[Block]()
-        self._metric, self._asked_words = None, ()
+        self._metric, self._asked_words, self._group = None, (), ()
         try:
             if row is not None:
                 blocks = self._read_detail(row)
@@ -515,11 +537,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if found is not None:
             given = found.verdict
             self._metric = metric_in(self.watched, given.benchmark, given.key.scenario_id)
-            who = group_words(found.who)
-            self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury), who]
+            self._group = group_parts(found.who)
+            self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury)]
         return verdict_blocks(verdicts, jury)
 
     def _draw_metric(self) -> None:
-        line = metric_line(self._metric, self._asked_words, self.size.width)
+        line = metric_line(self._metric, self._asked_words, self.size.width, self._group)
         self._asked.set_class(not line[0], "-nothing")
         self._asked.show(*line)

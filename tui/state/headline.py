@@ -23,12 +23,24 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
 from tui.state.transcript import Dialogue
-from tui.text.ink import MEANINGFUL, VERDICT_INKS, Ink, Line, Piece, length, shorten
+from tui.text.ink import (
+    MEANINGFUL,
+    VERDICT_INKS,
+    Ink,
+    Line,
+    Piece,
+    group_text,
+    length,
+    length_of_group,
+    shorten,
+)
 
 ENOUGH: Final = 20
 """The fewest cells in which a definition is useful."""
 JUDGE_WIDTH: Final = 24
 """The most cells of a judge's name."""
+_PER_PART: Final = 3
+"""The cells that each further value of a group needs, to say anything."""
 _LISTED: Final = 4
 """The most turns that are named."""
 
@@ -63,41 +75,44 @@ def measured(
     if dialogue is None or metric is None:
         return (), ()
     who = {} if dialogue.scenario is None else dialogue.scenario.demographic
-    notes = [shown_words(dialogue.verdicts, jury), group_words(who)]
-    left, right = metric_line(metric, notes, width - 2)
+    notes = [shown_words(dialogue.verdicts, jury)]
+    left, right = metric_line(metric, notes, width - 2, group_parts(who))
     return [Piece("  "), *left], right
 
 
-def metric_line(metric: Metric | None, notes: Sequence[str], width: int) -> tuple[Line, Line]:
+def metric_line(
+    metric: Metric | None, notes: Sequence[str], width: int, group: Sequence[str] = ()
+) -> tuple[Line, Line]:
     """Both ends of a line of so many cells about a metric: its direction, its name, and the
-    beginning of its definition; and these notes, of which the last ones give way first."""
+    beginning of its definition; and these notes and the person's group, of which the last ones give
+    way first."""
     if metric is None:
         return (), ()
     left = [
         Piece(f" {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
         Piece(one_line(metric.name), Ink.STRONG),
     ]
-    right = _fitting_notes(notes, width - length(left))
+    right = _fitting_notes(notes, group, width - length(left))
     room = width - length([*left, *right]) - 3
     if room > ENOUGH:
         left.append(Piece(f"  {shorten(one_line(metric.definition), room)}", Ink.FAINT))
     return left, right
 
 
-def _fitting_notes(notes: Sequence[str], room: int) -> Line:
-    """As many notes as fit; the last one may be cut."""
+def _fitting_notes(notes: Sequence[str], group: Sequence[str], room: int) -> Line:
+    """As many notes as fit, then the group; the last one may be cut."""
     told = ""
-    for note in filter(None, notes):
+    for parts in (*((note,) for note in notes if note), *([tuple(group)] if group else ())):
         free = room - cell_len(told) - 4
-        if free < min(MEANINGFUL, cell_len(note)):
+        if free < min(MEANINGFUL + _PER_PART * (len(parts) - 1), length_of_group(parts)):
             break
-        told += f"  {shorten(note, free)}"
+        told += f"  {group_text(parts, (parts,), free)}"
     return [Piece(f"{told} ", Ink.MUTED)] if told else ()
 
 
-def group_words(who: Mapping[str, str]) -> str:
-    """`younger · woman`: as whom the person speaks; nothing for nobody in particular."""
-    return " · ".join(one_line(str(value)) for value in who.values())
+def group_parts(who: Mapping[str, str]) -> tuple[str, ...]:
+    """`younger`, `woman`: as whom the person speaks; nothing for nobody in particular."""
+    return tuple(one_line(str(value)) for value in who.values())
 
 
 def votes_line(verdicts: Sequence[Verdict], jury: Jury | None) -> Line:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
+
+from rich.cells import cell_len
 
 from engine.display import one_line
 from engine.facts import Fact, TakeEnded, VerdictGiven
@@ -20,10 +22,11 @@ from engine.store.browsing import (
 from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict
 from tui.state.filters import parse
+from tui.state.headline import group_parts
 from tui.state.related import Subject
 from tui.state.run_status import UnseenCounts
 from tui.state.transcript import MOST_TURNS, arc
-from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, told_apart
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, group_text, length_of_group, told_apart
 from tui.text.wrap import Cells, Heading
 
 AGAIN_AFTER: Final = 1.0
@@ -32,7 +35,15 @@ ID_WIDTH: Final = (20, 48)
 """The least and the most cells of a conversation's id."""
 NARROW: Final = 40
 """Below this many cells, an outcome is shown as its sign only."""
-JUDGE_WIDTH: Final = 24
+JUDGE_WIDTH: Final = (10, 24)
+"""The least and the most cells of a judge's name, with the number of others."""
+BENCHMARK_WIDTH: Final = (9, 14, 24)
+"""The least and the most cells of a benchmark's name, and the most on a wide screen."""
+WHO_WIDTH: Final = (18, 44)
+"""The most cells of a demographic group, and the most on a wide screen."""
+WIDE: Final = 150
+"""A screen of this many cells or more is wide."""
+_OTHERS: Final = len(" +1")
 _STALE_MARK: Final = "~ "
 _STAR_MARK: Final = "★ "
 _BESIDE_ID: Final = 6
@@ -74,8 +85,8 @@ class VerdictsState:
         """The reason why the store cannot be read."""
         self.longest_id = 0
         """The length of the longest id in cells; 0 until the store was read."""
-        self.has_groups = True
-        """Whether any conversation has a demographic group."""
+        self.groups: tuple[tuple[str, ...], ...] = ()
+        """The demographic groups of all conversations."""
         self.has_stars = False
         """Whether any conversation has a star."""
         self.missed: UnseenCounts | None = None
@@ -114,7 +125,11 @@ class VerdictsState:
         return bool(self.wanted) and (self.total is None or found.through > self._through)
 
     def find(
-        self, found: FilterResult, total: int | None, longest_id: int, *, has_groups: bool = True
+        self,
+        found: FilterResult,
+        total: int | None,
+        longest_id: int,
+        groups: Iterable[Mapping[str, str]] = (),
     ) -> None:
         """Take in a query's result; `total` if it was counted, `longest_id` in cells."""
         self.found, self.fault, self._through = found, None, found.through
@@ -122,7 +137,7 @@ class VerdictsState:
             self.total = len(found.takes)
         elif total is not None:
             self.total = total
-        self.longest_id, self.has_groups = longest_id, has_groups
+        self.longest_id, self.groups = longest_id, tuple(map(group_parts, groups))
         self.unseen.clear()
         self.mark_stale(self.stale)
 
@@ -203,9 +218,11 @@ class VerdictsState:
         wanted = max(min(self.longest_id + mark, high), low)
         return wanted if width >= NARROW else max(min(wanted, width - _BESIDE_ID), 1)
 
-    def columns(self, benchmarks: Sequence[BenchmarkInfo], width: int) -> list[Heading]:
+    def columns(
+        self, benchmarks: Sequence[BenchmarkInfo], width: int, judges: Sequence[str] = ()
+    ) -> list[Heading]:
         """The columns on a screen of so many cells, as wide as what is in them needs; several
-        benchmarks have one more."""
+        benchmarks have one more. `judges` are those whose verdicts count."""
         turns = max((info.turns for info in benchmarks), default=0)
         narrow = width < NARROW
         columns = [
@@ -214,14 +231,20 @@ class VerdictsState:
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
             Heading(Column.END, "ended", 10),
-            Heading(Column.JUDGE, "judge", JUDGE_WIDTH),
+            Heading(Column.JUDGE, "judge", judge_width(judges)),
             Heading(Column.BECAUSE, "because", 0),
         ]
-        if self.has_groups:
-            columns.insert(3, Heading(Column.WHO, "who", 18))
+        if self.groups:
+            columns.insert(3, Heading(Column.WHO, "who", self.who_width(width)))
         if len(benchmarks) > 1:
-            columns.insert(2, Heading(Column.BENCHMARK, "benchmark", 14))
+            wide = benchmark_width([info.name for info in benchmarks], width)
+            columns.insert(2, Heading(Column.BENCHMARK, "benchmark", wide))
         return columns
+
+    def who_width(self, width: int) -> int:
+        """The cells of a demographic group on a screen of `width` cells."""
+        longest = max(map(length_of_group, self.groups), default=0)
+        return max(min(longest, WHO_WIDTH[width >= WIDE]), len("who ▴"))
 
     def empty(self) -> Line:
         """The line shown in place of rows."""
@@ -279,6 +302,19 @@ class VerdictsState:
         return words
 
 
+def judge_width(judges: Sequence[str]) -> int:
+    """The cells of a judge's name, with the number of others."""
+    low, high = JUDGE_WIDTH
+    longest = max(map(cell_len, judges), default=high)
+    return max(min(longest + _OTHERS, high), low)
+
+
+def benchmark_width(names: Sequence[str], width: int) -> int:
+    """The cells of a benchmark's name on a screen of `width` cells."""
+    low, *high = BENCHMARK_WIDTH
+    return max(min(max(map(cell_len, names), default=low), high[width >= WIDE]), low)
+
+
 class KnownNames(NamedTuple):
     """Names that are told apart when cut, and the layout of their columns."""
 
@@ -288,8 +324,11 @@ class KnownNames(NamedTuple):
     """Cells for a conversation's id."""
     narrow: bool = False
     """Whether an outcome is shown as its sign only."""
-    has_groups: bool = True
-    """Whether there is a column for demographic groups."""
+    benchmarks: Sequence[str] = ()
+    benchmark_width: int = BENCHMARK_WIDTH[1]
+    groups: tuple[tuple[str, ...], ...] = ()
+    """The demographic groups; without any there is no column for them."""
+    who_width: int = WHO_WIDTH[0]
 
 
 def cells(
@@ -319,7 +358,7 @@ def _judges(row: BrowsedRow, known: Sequence[str]) -> str:
     """The judge that counts, and the number of others."""
     others = f" +{row.judges - 1}" if row.judges > 1 else ""
     judge = one_line(row.verdict.judge)
-    return told_apart((*known, judge), JUDGE_WIDTH - len(others))[judge] + others
+    return told_apart((*known, judge), judge_width(known) - len(others))[judge] + others
 
 
 def _cells(
@@ -333,7 +372,7 @@ def _cells(
 ) -> Cells:
     """The cells in the order of the columns."""
     given = row.verdict
-    who = ", ".join(one_line(str(value)) for value in row.who.values())
+    who = group_parts(row.who)
     why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
     if stale is not None:
         why = f"stale, {stale}: {why}"
@@ -352,8 +391,11 @@ def _cells(
         Piece(_judges(row, names.judges), Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
     ]
-    if names.has_groups:
-        cells.insert(3, Piece(who, Ink.MUTED))
+    if names.groups:
+        cells.insert(3, Piece(group_text(who, names.groups, names.who_width), Ink.MUTED))
     if several:
-        cells.insert(2, Piece(one_line(given.benchmark), Ink.MUTED))
+        benchmark = one_line(given.benchmark)
+        known = (*names.benchmarks, benchmark)
+        shown = told_apart(known, names.benchmark_width)[benchmark]
+        cells.insert(2, Piece(shown, Ink.MUTED))
     return cells

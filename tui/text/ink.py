@@ -62,6 +62,8 @@ MEANINGFUL: Final = 10
 """A line cut to fewer cells than this says too little."""
 TOLD_APART: Final = 6
 """The fewest cells in which similar names can be told apart."""
+BETWEEN_PARTS: Final = " · "
+"""What stands between the values of a demographic group."""
 _BLANK: Final = Piece(" ")
 
 
@@ -121,6 +123,37 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
             mark = f"~{number}"
             found[name] = shorten(found[name], max(width - len(mark), 0)) + mark
     return found
+
+
+@lru_cache(maxsize=1024)
+def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
+    """Join the parts of one of the `groups` to at most `width` cells. Each part is cut by itself,
+    the longest first, so that none is lost; parts that would look like another group's at the same
+    place are told apart from it."""
+    room = max(width - cell_len(BETWEEN_PARTS) * (len(parts) - 1), len(parts))
+    cut = []
+    for place, share in enumerate(_shares([cell_len(part) for part in parts], room)):
+        same = dict.fromkeys(group[place] for group in groups if place < len(group))
+        shown = shorten(parts[place], share)
+        alike = [each for each in same if shorten(each, share) == shown]
+        cut.append(shown if len(alike) < 2 else told_apart(tuple(same), share)[parts[place]])
+    return shorten(BETWEEN_PARTS.join(cut), width)
+
+
+def length_of_group(parts: Sequence[str]) -> int:
+    """The width of a whole group in cells."""
+    return cell_len(BETWEEN_PARTS.join(parts))
+
+
+def _shares(wanted: Sequence[int], room: int) -> list[int]:
+    """Share out `room` cells: what wants least gets all of it, and the others the rest evenly."""
+    shares = [0] * len(wanted)
+    for left, place in zip(
+        range(len(wanted), 0, -1), sorted(range(len(wanted)), key=wanted.__getitem__), strict=True
+    ):
+        shares[place] = min(wanted[place], room // left)
+        room -= shares[place]
+    return shares
 
 
 def pad_apart(name: str, names: Iterable[str], width: int) -> str:

@@ -11,7 +11,17 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import UNKNOWN, bar
-from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, shorten, told_apart
+from tui.text.ink import (
+    BETWEEN_PARTS,
+    Ink,
+    Line,
+    Piece,
+    fitted_line,
+    group_text,
+    pad,
+    pad_apart,
+    told_apart,
+)
 from tui.widgets.cursor import HEAD_ROWS, GridView
 
 COLUMN: Final = (11, 18)
@@ -180,11 +190,11 @@ class Group(NamedTuple):
     """A group of cells, and who they are about, shown if there is room."""
 
     name: str
-    who: str = ""
+    who: tuple[str, ...] = ()
 
     @property
     def whole(self) -> str:
-        return f"{self.name} {self.who}".rstrip()
+        return f"{self.name} {BETWEEN_PARTS.join(self.who)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +319,7 @@ class OutcomeGrid(GridView):
         if self._group_width < min(ROOM_FOR_WHO, cell_len(each.whole) + BETWEEN):
             return each.name
         room = max(self._group_width - cell_len(each.name) - BETWEEN, 0)
-        known = dict.fromkeys(one.who for one in self._groups)
-        cut = [shorten(who, room) for who in known]
-        who = shorten(each.who, room)
-        # the texts of variants often begin alike
-        who = who if cut.count(who) == 1 else told_apart(tuple(known), room)[each.who]
+        who = group_text(each.who, tuple(one.who for one in self._groups), room)
         return f"{each.name} {who}".rstrip()
 
     def bring_column_into_view(self) -> None:
