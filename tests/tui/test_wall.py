@@ -9,7 +9,7 @@ from engine.benchmark import Speaker
 from engine.store.tables import Quote
 from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
 from tui.screens.conversation import ConversationScreen
-from tui.screens.wall import WallScreen, panes_for
+from tui.screens.wall import Pane, WallScreen, panes_for
 from tui.state.follower import DWELL
 
 
@@ -93,14 +93,25 @@ def test_it_is_held_still_and_leads_to_the_conversation_and_back(theatre: Theatr
     theatre.perform(script, (80, 24))
 
 
-def test_a_wall_on_which_nothing_is_said_says_so_once_and_has_nothing_to_freeze(
+def test_a_wall_on_which_nothing_is_said_says_why_and_has_nothing_to_open_or_freeze(
     theatre: Theatre,
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "w")
         shown = on_screen(pilot)
-        assert shown.count("nothing is being said") == 1
-        assert "freeze" not in shown.splitlines()[-1]
+        assert "nothing has run yet" in shown
+        assert "every conversation that was judged" in shown
+        assert "speaking" not in shown
+        assert sum(pane.display for pane in pilot.app.screen.query(Pane)) == 1
+        footer = shown.splitlines()[-1]
+        assert "freeze" not in footer
+        assert "open" not in footer
+
+        theatre.speak(await theatre.begin(1), 1, Speaker.USER, "What time is it?")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "What time is it?" in on_screen(pilot)
+        assert sum(pane.display for pane in pilot.app.screen.query(Pane)) == 4
 
     theatre.perform(script)

@@ -18,11 +18,23 @@ from engine.watch import Watch
 from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.state.explanations import awaits_verdict, end_words, left_above, verdict_stamp
+from tui.state.explanations import (
+    awaits_verdict,
+    end_words,
+    left_above,
+    nobody_speaks,
+    verdict_stamp,
+)
 from tui.state.follower import Follower
 from tui.state.headline import info_of, metric_behind
 from tui.state.related import Subject, TakeRef
-from tui.state.run_status import Instant, UnseenCounts
+from tui.state.run_status import (
+    Instant,
+    RunStatus,
+    UnseenCounts,
+    current_benchmark,
+    status_of,
+)
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Piece
@@ -48,6 +60,11 @@ class PaneTranscript(TranscriptView):
     """The text of a pane; Enter opens its conversation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+
+    def hint(self, action: str) -> str | None:
+        """The hint of a key of this pane; see `Hinting`."""
+        nothing = isinstance(self.parent, Pane) and self.parent.shown is None
+        return "" if action == "open" and nothing else None
 
     class Opened(Message):
         """A user wants to read the pane's conversation."""
@@ -93,7 +110,8 @@ class Pane(Vertical):
     def draw(
         self, watch: Watch, speaking: Sequence[Speech], seconds: float, *, first: bool
     ) -> None:
-        """Draw the pane. `speaking` are live conversations that no other pane shows."""
+        """Draw the pane. `speaking` are live conversations that no other pane shows; `first` is
+        whether it says so if there is none for it."""
         if self._stale:
             self._load(watch)
         take = self._dialogue.take if self._dialogue else None
@@ -116,6 +134,11 @@ class Pane(Vertical):
             self._talk.show(self._text(self._dialogue, watch))
         self._stale = False
         self._draw_title(self._dialogue, watch)
+
+    def explain(self, status: RunStatus) -> None:
+        """Say why no pane has a conversation to show."""
+        self._title.show([Piece("   "), Piece(status.words, status.ink)])
+        self._talk.show(nobody_speaks(status))
 
     def _load(self, watch: Watch) -> None:
         if self._dialogue is None:
@@ -165,6 +188,8 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         self._panes = [Pane() for _ in range(MOST)]
         self._missed: UnseenCounts | None = None
         """Counts what arrived since the display was frozen; None while it is not."""
+        self._is_empty = False
+        """Whether no pane has a conversation to show, so that the first one says why."""
 
     @property
     def subject(self) -> Subject | None:
@@ -199,12 +224,16 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         speaking = board.speaking if board else ()
+        status = status_of(self.watched.progress, board, current_benchmark(self.watched))
         told = [Piece(f"{len(speaking)} speaking", Ink.MUTED)]
+        if not speaking:
+            told = [Piece(f"{status.glyph} {status.words}", status.ink)]
         if self._missed is not None:
             told = [Piece(self._missed.words, Ink.WARN)]
         self._header.show(*heading(self, "Wall", told))
         if self._missed is None and self.is_running:
             self._draw_panes(speaking, moment.seconds)
+            self._explain(status)
 
     def action_freeze(self) -> None:
         self._missed = UnseenCounts() if self._missed is None else None
@@ -215,11 +244,20 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             self.shell.navigator.open_conversation(*subject)
 
     def _arrange(self) -> None:
-        across, down = panes_for(*self.app.size)
+        across, down = (1, 1) if self._is_empty else panes_for(*self.app.size)
         self._wall.styles.grid_size_columns = across
         self._wall.styles.grid_size_rows = down
         for place, pane in enumerate(self._panes):
             pane.display = place < across * down
+
+    def _explain(self, status: RunStatus) -> None:
+        """Give the whole wall to the reason why it shows nothing, as long as it does."""
+        is_empty = not any(pane.shown for pane in self._panes)
+        if is_empty != self._is_empty:
+            self._is_empty = is_empty
+            self._arrange()
+        if is_empty:
+            self._panes[0].explain(status)
 
     def _draw_panes(self, speaking: Sequence[Speech], seconds: float) -> None:
         """Draw all panes; no conversation is in two of them."""

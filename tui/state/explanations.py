@@ -78,6 +78,17 @@ def explain(
     return blocks
 
 
+def nobody_speaks(status: RunStatus) -> list[Block]:
+    """The wall's text while it has no conversation to show."""
+    text = _TEXTS.get(status.phase, "Every conversation has ended.")
+    return [
+        Passage("top", "", "", close=True),
+        _passage_of("text", text),
+        Passage("2", "", f"{pad('2', 5)}the run as a whole", close=True),
+        Passage("3", "", f"{pad('3', 5)}every conversation that was judged", close=True),
+    ]
+
+
 def _passage_of(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
     return Passage(key, "", text, ink=ink)
 
