@@ -220,7 +220,9 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
         await settled(theatre, pilot)
         await pilot.press("slash", *" xyz")
         await settled(theatre, pilot)
-        assert "Nobody said that." in on_screen(pilot)
+        shown = on_screen(pilot)
+        assert "Nobody said that." in shown
+        assert "messages with all of these words" in shown
         await pilot.press("escape")
         await settled(theatre, pilot)
         assert not isinstance(screen(pilot), SearchScreen)
@@ -363,7 +365,7 @@ def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(theatre: Theatr
         await theatre.prepare()
         take = await theatre.play()
         await theatre.judge(take)
-        theatre.link.refuses = "the run is stopping; ask again when it has ended"
+        theatre.link.refuses = "the run is stopping; ask again when it has come to its very end"
         await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("r")
@@ -371,8 +373,15 @@ def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(theatre: Theatr
         await pilot.press("enter")
         await settled(theatre, pilot)
         assert isinstance(screen(pilot), JudgedAgainScreen)
+        shown = on_screen(pilot)
+        assert "not judged again  " in shown
+        assert "very end" in shown
+        assert "none yet" not in shown
+        assert "freeze" not in shown.splitlines()[-1]
+        assert "· not judged" in shown
+        await pilot.resize_terminal(120, 24)
+        await settled(theatre, pilot)
         assert "not judged again: the run is stopping" in on_screen(pilot)
-        assert "· not judged" in on_screen(pilot)
         assert "waiting" not in on_screen(pilot)
         await pilot.press("q")
         await settled(theatre, pilot)

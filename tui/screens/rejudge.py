@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -45,6 +46,7 @@ AGAIN_AFTER: Final = 0.5
 """Seconds between two queries while verdicts arrive."""
 _WIDTH: Final = (20, 48)
 _UNSORTED: Final = "-"
+_LEAVING: Final = "q goes back "
 _OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 
 
@@ -145,7 +147,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             case "sort":
                 return None if len(self._subjects) > 1 else ""
             case "freeze":
-                return None if self._missed is None else FROZEN
+                over = self._refusal is not None or self._gone
+                return FROZEN if self._missed is not None else "" if over else None
             case _:
                 return None
 
@@ -170,8 +173,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             self.shell.tell(answer.text)
             return
         self._refusal = answer.text or "the engine refused"
-        self.shell.tell(self._refusal, bad=True)
         self._table.renew_all()
+        self._draw_sides()
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         over = self._accepted and board is not None and board.state in _OVER
@@ -290,7 +293,10 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         if self._fault is not None:
             return [Piece(" " + one_line(self._fault), Ink.BAD)]
         if self._refusal is not None:
-            return [Piece(f" not judged again: {one_line(self._refusal)}", Ink.BAD)]
+            whole = f" not judged again: {one_line(self._refusal)}"
+            fits = cell_len(whole) + len(_LEAVING) < self.app.size.width
+            # if it does not fit, the pane below has it in full
+            return [Piece(whole if fits else " not judged again", Ink.BAD)]
         done, total = len(self._pairs), len(self._subjects)
         ink = Ink.GOOD if done == total else Ink.ACCENT
         words = [Piece(f" {done:,} of {plural(total, 'conversation')}", ink)]
@@ -304,7 +310,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         changed = sum(pair.changed for pair in self._pairs.values())
         same = len(self._pairs) - changed
         if self._refusal is not None:
-            return [Piece("q goes back ", Ink.MUTED)]
+            return [Piece(_LEAVING, Ink.MUTED)]
         if not self._pairs:
             return [Piece("verdicts come as the engine gets to them ", Ink.MUTED)]
         counts = sum(pair.counts_otherwise for pair in self._pairs.values())
@@ -327,7 +333,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                 [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)], []
             )
             return
-        self._sides.show(*(_side_blocks(pair, name) for name in ("before", "now")))
+        self._sides.show(_side_blocks(pair, "before"), _side_blocks(pair, "now", self._refusal))
 
 
 def _what_counts(pair: _VerdictChange) -> Piece:
@@ -355,8 +361,11 @@ def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Verdic
     return _VerdictChange(old, new, counted, what_counts(verdicts, jury), votes)
 
 
-def _side_blocks(pair: _VerdictChange, name: str) -> list[Block]:
+def _side_blocks(pair: _VerdictChange, name: str, refusal: str | None = None) -> list[Block]:
     given = pair.old if name == "before" else pair.new
+    if given is None and refusal is not None:
+        title = Rule("side", name, "not judged", ink=Ink.STRONG)
+        return [title, Passage("none", "because", display_text(refusal), Ink.MUTED, Ink.BAD)]
     if given is None:
         none = "none yet" if name == "now" else "none"
         title = Rule("side", name, ink=Ink.STRONG)

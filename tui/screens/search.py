@@ -261,11 +261,11 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         return f"{plural(len(self._hits), 'message')}{more}, the newest first{leads}", Ink.GOOD
 
     def _draw_detail(self) -> None:
-        """Show the transcript around the match; before anything is typed, what can be found."""
+        """Show the transcript around the match; without one, what can be found."""
         hit = self._current_hit
         self._where.set_class(hit is None, "-nothing")
         if hit is None:
-            self._detail.show_another(() if self._searched else _GUIDE, follow=False)
+            self._detail.show_another(_GUIDE, follow=False)
         elif hit != self._previewed:
             where = f"turn {hit.turn}, take {hit.take + 1} of {one_line(hit.benchmark)}"
             title = [Piece(f" {one_line(str(hit.key))}", Ink.STRONG)]
