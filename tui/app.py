@@ -463,7 +463,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.navigator.open_search()
 
     def action_go_to(self) -> None:
-        self.navigator.ask_id(self._watch.reader)
+        self.navigator.ask_id(self._watch)
 
     def action_copy(self) -> None:
         self.exporter.copy()

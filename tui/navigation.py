@@ -22,7 +22,7 @@ from tui.state.related import MessageRef, RowCursor, Subject
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
     from engine.store.browsing import Filter
-    from engine.store.reader import Reader
+    from engine.watch import Watch
     from tui.bindings import PaletteCommand
     from tui.services.engine_control import QuitChoice
     from tui.state.filters import FoundId
@@ -303,9 +303,14 @@ class Navigator:
         if chosen is not None:
             self._app.call_later(chosen.act)
 
-    def ask_id(self, reader: Reader) -> None:
-        """Ask for the id of a scenario or conversation, and open it."""
-        self._ask("go to", self.open_found, reader)
+    def ask_id(self, watch: Watch) -> None:
+        """Ask for the id of a metric, scenario or conversation, and open it."""
+        names = {
+            (info.name, metric_id): metric.name
+            for info in watch.benchmarks
+            for metric_id, metric in info.metrics.items()
+        }
+        self._ask("go to", self.open_found, watch.reader, names)
 
     def ask_filter(
         self,

@@ -57,7 +57,7 @@ def every_dialog(theatre: Theatre, pilot: Pilot[None]) -> Iterator[Overlay[Any]]
         CommandScreen(None, ()),
         FilterScreen("", (), lambda _wanted: None),
         FindScreen("", _find),
-        GoToScreen(theatre.watch.reader),
+        GoToScreen(theatre.watch.reader, {}),
         QuitScreen(board),
         StopScreen(board),
         StopOthersScreen(board),

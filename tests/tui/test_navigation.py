@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, shell
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, key_actions
 from tui.navigation import MAIN_SCREENS, SCREENS, load
@@ -246,7 +246,7 @@ def test_an_id_is_found_by_any_part_of_it_in_letters_of_any_size(theatre: Theatr
         await pilot.press("ctrl+u", *"M01")
         await theatre.answered(pilot)
         await theatre.answered(pilot)
-        assert f"m01  metric of {BENCHMARK}" in on_screen(pilot)
+        assert f"m01  metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
         await pilot.press("enter")
         await theatre.answered(pilot)
         await theatre.tick(pilot)

@@ -4,7 +4,7 @@ command."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -148,9 +148,11 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         Binding("tab", "complete", "complete", show=False),
     ]
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, metrics: Mapping[tuple[str, str], str]) -> None:
+        """`metrics` are their names by benchmark and id."""
         super().__init__("an id, or any part of it")
         self._reader = reader
+        self._metrics = metrics
 
     def on_mount(self) -> None:
         self._say("Type a part of an id, such as s002 or a target.")
@@ -186,7 +188,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
             return
         self._found = found
         width = max(min(WIDTH, self.app.size.width) - 6, 1)
-        self._list.show(_lines(found, typed.strip(), width))
+        self._list.show(_lines(found, typed.strip(), width, self._metrics))
         self._say(_matches_words(typed, len(found)))
 
 
@@ -199,13 +201,22 @@ def _matches_words(typed: str, found: int) -> str:
     return f"{more}Enter opens, Tab completes"
 
 
-def _lines(found: Sequence[FoundId], typed: str, width: int) -> list[Line]:
+def _lines(
+    found: Sequence[FoundId], typed: str, width: int, metrics: Mapping[tuple[str, str], str]
+) -> list[Line]:
     of = [f"  {each.kind} of {one_line(each.benchmark, 24)}" for each in found]
     room = max(width - 2 - max(map(cell_len, of), default=0), LEAST)
     names = told_apart(tuple(one_line(each.id) for each in found), room)
     return [
-        _line(names[one_line(each.id)], words, typed) for each, words in zip(found, of, strict=True)
+        fitted_line(_line(names[one_line(each.id)], words + _named(each, metrics), typed), width)
+        for each, words in zip(found, of, strict=True)
     ]
+
+
+def _named(found: FoundId, metrics: Mapping[tuple[str, str], str]) -> str:
+    """`: Says what it cannot know` for a metric."""
+    name = metrics.get((found.benchmark, found.id)) if found.kind == "metric" else None
+    return f": {one_line(name)}" if name else ""
 
 
 def _line(name: str, of: str, typed: str) -> Line:
