@@ -6,6 +6,7 @@ The cursor is on a conversation, not on a row number, and never moves by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from rich.cells import cell_len
@@ -73,9 +74,10 @@ class VerdictTable(PagedTable):
     @property
     def _longest_id(self) -> int:
         """The length of the longest id in cells, estimated from the first id and the targets."""
-        first = cell_len(one_line(str(self._source.key(0))))
-        own = cell_len(one_line(self._source.key(0).target_id))
-        return first + max([0, *(cell_len(target) - own for target in self._targets)]) + _SAMPLE
+        first = self._source.key(0)
+        own = cell_len(one_line(first.target_id))
+        most = max([0, *(cell_len(target) - own for target in self._targets)])
+        return cell_len(one_line(str(replace(first, sample=1)))) + most
 
     def tell_apart(self, targets: Sequence[str]) -> None:
         """Set the targets of the verdicts, to be told apart in ids."""
@@ -151,7 +153,6 @@ _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAIN
 _ORDER: Final = ("sign", "outcome", "track", "conversation", "turns", "because")
 
 
-_SAMPLE: Final = len("__s1")
 _LEAST_QUOTE: Final = 20
 """Cells reserved for the quote and for what precedes the conversation."""
 
