@@ -248,6 +248,23 @@ def test_what_was_said_under_one_id_in_two_benchmarks_is_told_apart(
     theatre.perform(script, (80, 24))
 
 
+def test_what_was_found_is_not_cut_itself_where_room_is_short(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        for name in (BENCHMARK, "another"):
+            monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
+            await theatre.prepare()
+            await theatre.play(reply="A hotplate from your neighbourhood and a salad will do.")
+        await pilot.app.push_screen(SearchScreen(shell(pilot)))
+        await pilot.press(*"neighbourhood")
+        await settled(theatre, pilot)
+        hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+        assert any("neighbourhood" in line for line in hits)
+
+    theatre.perform(script, (80, 24))
+
+
 def test_what_of_a_message_is_left_out_behind_what_was_found_is_seen(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

@@ -38,7 +38,7 @@ PAGE: Final = 50
 PAUSE: Final = 0.15
 """Seconds without a key press after which the search starts."""
 BEFORE: Final = 12
-"""The number of characters shown before a match."""
+"""The most characters shown before a match."""
 _SPEAKERS: Final = {"by:user": Speaker.USER, "by:target": Speaker.TARGET}
 _HELP: Final = 'words, "a phrase", begin*, by:user or by:target, in:benchmark'
 
@@ -202,6 +202,13 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
                 self._fault = str(error)
                 self._draw_note()
 
+    def on_resize(self) -> None:
+        if self._hits:
+            self._list.show(self._entries())
+
+    def _entries(self) -> list[Entry]:
+        return _entries(self._hits, self.app.size.width)
+
     def _ask_again(self) -> None:
         if self._asked.words:
             self._ask(self._asked, self._limit)
@@ -231,7 +238,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._fault = str(error)
         else:
             self._hits, self._searched, self._fault = hits, bool(what.words), None
-            self._list.show(_entries(hits))
+            self._list.show(self._entries())
             self._list.set_class(not hits, "-nothing")
             self._draw_detail()
         self._searching = False
@@ -307,36 +314,44 @@ def _needle(hit: Hit) -> str:
 
 _ID_WIDTH: Final = 31
 _PLACE_WIDTH: Final = 14
+_SAID_WIDTH: Final = 18
+"""The cells of who said it in which turn, and the blanks between them."""
 
 
-def _entries(hits: Sequence[Hit]) -> list[Entry]:
-    """The matches' entries, with their benchmark if there are several, as ids may repeat."""
+def _entries(hits: Sequence[Hit], room: int) -> list[Entry]:
+    """The matches' entries in `room` cells, with their benchmark if there are several, as ids may
+    repeat."""
     names = [one_line(str(hit.key)) for hit in hits]
     shown = told_apart(tuple(names), _ID_WIDTH)
     width = max(map(cell_len, shown.values()), default=0)
     places = told_apart(tuple(one_line(hit.benchmark) for hit in hits), _PLACE_WIDTH)
     place_width = max(map(cell_len, places.values())) + 2 if len(places) > 1 else 0
+    snippet = room - _SAID_WIDTH - width - place_width - len("  …  …")
     return [
-        _entry(hit, pad(shown[name], width), pad(places[one_line(hit.benchmark)], place_width))
+        _entry(
+            hit, pad(shown[name], width), pad(places[one_line(hit.benchmark)], place_width), snippet
+        )
         for hit, name in zip(hits, names, strict=True)
     ]
 
 
-def _entry(hit: Hit, conv_id: str, place: str) -> Entry:
+def _entry(hit: Hit, conv_id: str, place: str, room: int) -> Entry:
     ink = Ink.USER if hit.speaker is Speaker.USER else Ink.TARGET
     left = [
         Piece(pad(SPEAKER_NAMES[hit.speaker], 7), ink),
         Piece(pad(f"turn {hit.turn}", 8), Ink.MUTED),
         Piece(conv_id + "  ", Ink.STRONG),
         Piece(place, Ink.MUTED),
-        *_snippet(hit),
+        *_snippet(hit, room),
     ]
     return Entry(hit.seq, left)
 
 
-def _snippet(hit: Hit) -> list[Piece]:
-    """The marked match with some text before it; each piece is cleaned separately."""
-    start = max(hit.spans[0][0] - BEFORE, 0) if hit.spans else 0
+def _snippet(hit: Hit, room: int) -> list[Piece]:
+    """The marked match with some text before it, less where the match would not fit into `room`
+    cells; each piece is cleaned separately."""
+    before = min(BEFORE, max(room - len(_needle(hit)), 0))
+    start = max(hit.spans[0][0] - before, 0) if hit.spans else 0
     if start:  # at the beginning of a word, where one begins
         start = hit.snippet.find(" ", start, hit.spans[0][0]) + 1 or start
     styles = [Styled(*span, Ink.EVIDENCE) for span in hit.spans]
