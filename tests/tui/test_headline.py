@@ -74,6 +74,7 @@ def test_what_counts_is_said_with_whose_it_is_and_what_others_say(
     [
         ([FIRST], "shown in turn 4"),
         ([replace(FIRST, marks=(False, True, False, True))], "shown in turns 2 and 4"),
+        ([replace(FIRST, marks=(False, True, True, True))], "shown in turns 2 to 4"),
         ([replace(FIRST, quotes=tuple(Quote("a", n) for n in range(1, 6)))], "shown in 5 turns"),
         ([FIRST, STRICT], "shown in turn 4"),  # another's counts for nothing
         ([STRICT], ""),  # of what is absent, the nearest passages are quoted

@@ -220,7 +220,7 @@ def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width:
     assert all(cell_len(each) <= width and " · " in each for each in shown)
     if width == 24:
         assert shown[1] == "in your e… · at home wi…"
-        assert shown[4] == "over 65 · at home with …"
+        assert shown[4] == "over 65 · at home wi…"
     assert group_text(("over 65", "new"), groups, width) == "over 65 · new"
     assert group_text((), groups, width) == ""
 

@@ -137,7 +137,7 @@ class Pane(Vertical):
 
     def explain(self, status: RunStatus) -> None:
         """Say why no pane has a conversation to show."""
-        self._title.show([Piece("   "), Piece(status.words, status.ink)])
+        self._title.show([Piece(" ")])
         self._talk.show(nobody_speaks(status))
 
     def _load(self, watch: Watch) -> None:

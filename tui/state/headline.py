@@ -173,5 +173,7 @@ def shown_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:
         return ""
     if len(turns) > _LISTED:
         return f"shown in {len(turns)} turns"
+    if len(turns) > 2 and turns[-1] - turns[0] == len(turns) - 1:
+        return f"shown in turns {turns[0]} to {turns[-1]}"
     *first, last = map(str, turns)
     return f"shown in turns {', '.join(first)} and {last}" if first else f"shown in turn {last}"

@@ -129,14 +129,18 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
 def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
     """Join the parts of one of the `groups` to at most `width` cells. Each part is cut by itself,
     the longest first, so that none is lost; parts that would look like another group's at the same
-    place are told apart from it."""
+    place are told apart from it. Where a group is cut, all are cut at the same places."""
     room = max(width - cell_len(BETWEEN_PARTS) * (len(parts) - 1), len(parts))
+    values = [
+        tuple(dict.fromkeys(group[place] for group in groups if place < len(group)))
+        for place in range(len(parts))
+    ]
     cut = []
-    for place, share in enumerate(_shares([cell_len(part) for part in parts], room)):
-        same = dict.fromkeys(group[place] for group in groups if place < len(group))
+    for place, share in enumerate(_shares([max(map(cell_len, each)) for each in values], room)):
+        same = values[place]
         shown = shorten(parts[place], share)
         alike = [each for each in same if shorten(each, share) == shown]
-        cut.append(shown if len(alike) < 2 else told_apart(tuple(same), share)[parts[place]])
+        cut.append(shown if len(alike) < 2 else told_apart(same, share)[parts[place]])
     return shorten(BETWEEN_PARTS.join(cut), width)
 
 
