@@ -24,6 +24,9 @@ RECENT: Final = 200
 KNOWN: Final = 20
 """Calls of a kind from which on the dearest of them says what another may cost."""
 
+MARGIN: Final = 0.02
+"""The largest share of a limit that is kept free for a call dearer than the last ones."""
+
 WEIGHT: Final = 20.0
 """After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
 
@@ -48,6 +51,8 @@ class FirstCall:
 
     usual_usd: float
     most_usd: float
+    longest_usd: float = 0.0
+    """The cost of a call whose answer is as long as it may be; applies to later calls, too."""
 
 
 CallKind = tuple[str, Role, str]
@@ -97,9 +102,12 @@ async def _always() -> bool:
 class Budget:
     """Tracks a run's cost: spent, in flight, and usual for each role.
 
-    Until a few calls of a role and model have been answered, `first_usd` says what they cost. A
-    limit can be overshot by what calls in flight cost beyond the dearest of the last ones like
-    them, and by what one call that is alone costs beyond the usual.
+    Until a few calls of a role and model have been answered, `first_usd` says what they cost. For
+    each call in flight, the cost of the dearest of the last ones like it is reserved, and `MARGIN`
+    is kept free for one that costs more: reserving the longest answer for each would leave few
+    calls at once, as it costs ten times the usual or more. A limit can be overshot where one call
+    costs more than that, as with a limit of less than 50 times the longest answer, or where several
+    do at once.
     """
 
     def __init__(
@@ -230,9 +238,20 @@ class Budget:
 
     def _full(self, role: Role, model: str) -> BudgetLimit | None:
         """The limit that a call might break now; one alone may cost as much as usual."""
-        usd = self.most_usd(role, model) if self._in_air.total() else self.usual_usd(role, model)
+        usd, beyond = self.usual_usd(role, model), 0.0
+        if self._in_air.total():
+            usd = self.most_usd(role, model)
+            kinds = [kind for kind, count in list(self._in_air.items()) if count]
+            beyond = max(self._longest_usd(*kind) - self.most_usd(*kind) for kind in kinds)
+        beyond = max(beyond, self._longest_usd(role, model) - usd, 0.0)
         after = self.spent_usd + self.in_flight_usd + usd
-        return next((limit for limit in self.limits if limit.before_usd + after > limit.usd), None)
+        for limit in self.limits:
+            if limit.before_usd + after + min(beyond, MARGIN * limit.usd) > limit.usd:
+                return limit
+        return None
+
+    def _longest_usd(self, role: Role, model: str) -> float:
+        return self._first_usd(role, model).longest_usd
 
     def most_usd(self, role: Role, model: str) -> float:
         """The cost that is reserved for a call in flight: that of the dearest of the last ones."""

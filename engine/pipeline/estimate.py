@@ -381,7 +381,14 @@ class Estimator:
         seen = self.one_call(calls)
         if seen.measured and seen.usd is not None:
             return 2 * seen.usd.high
-        told = self._assumed_call(calls).input_tokens
+        return self.longest_usd(spec, role)
+
+    def longest_usd(self, spec: ModelSpec, role: Role) -> float | None:
+        """The cost of a call whose answer is as long as it may be; None where not known."""
+        if spec.is_offline:
+            return 0.0
+        target = spec if role is Role.TARGET else None
+        told = self._assumed_call(Calls(role, spec, Range.exactly(1), target=target)).input_tokens
         return self._cost(spec, told.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
 
     def require_prices(self, config: Config, key: str) -> None:

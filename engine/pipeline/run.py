@@ -280,7 +280,9 @@ class Pipeline:
             return free
         estimator = self.planner.estimator()
         usual, most = estimator.first_usd(spec, role), estimator.most_usd(spec, role)
-        return free if usual is None or most is None else FirstCall(usual, max(usual, most))
+        if usual is None or most is None:
+            return free
+        return FirstCall(usual, max(usual, most), estimator.longest_usd(spec, role) or 0.0)
 
     async def reestimate(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
         """Update the expected remaining cost of a benchmark, if the run was quoted."""

@@ -109,6 +109,30 @@ def test_two_hundred_at_once_come_near_the_limit_and_not_beyond(
     assert 9.7 < budget.spent_usd < 10.0 + max(costs)
 
 
+@pytest.mark.parametrize("beside", [1, 5])
+def test_one_answer_as_long_as_it_may_be_does_not_break_the_limit(beside: int) -> None:
+    """It costs twelve times as much as any before it, and comes when it does most harm."""
+    longest = 0.12
+
+    async def row() -> None:
+        while True:
+            async with budget.call(Role.TARGET, "a") as spend:
+                await asyncio.sleep(0)
+                near = budget.spent_usd + longest > 10.0 + 1e-9
+                is_long = near and not long
+                spend(longest if is_long else 0.01)
+                long.extend([True] * is_long)
+
+    async def play() -> None:
+        await asyncio.gather(*(row() for _ in range(beside)), return_exceptions=True)
+
+    long: list[bool] = []
+    first = FirstCall(0.05, longest, longest)
+    budget = Budget([BudgetLimit("run.budget", 10.0)], first_usd=lambda _role, _model: first)
+    asyncio.run(play())
+    assert 9.7 < budget.spent_usd <= 10.0
+
+
 @pytest.mark.parametrize("limit", [0.5, 2.0, 5.0])
 def test_calls_that_all_cost_more_than_assumed_do_not_break_the_limit(limit: float) -> None:
     """Though as many as the limit would hold by the assumption could begin before one has ended."""
