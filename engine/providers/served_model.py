@@ -39,6 +39,7 @@ _DATE: Final = re.compile(
 )
 """The date or number of a model's snapshot."""
 _LATEST: Final = "latest"
+_BRANCH: Final = "@main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ def _name_and_date(name: str) -> tuple[str, str | None]:
     `latest`."""
     name = name[:LONGEST_NAME].strip().casefold().rstrip("/")
     name = name.rpartition("/")[2].removesuffix(".gguf")
+    # `transformers serve` adds the branch of the weights to the name that was asked
+    name = name.removesuffix(_BRANCH)
     name = _PUBLISHERS.sub("", name, count=1) if "." in name else name
     # a routing tag is not part of the name; any other tag, such as a size, is
     head, colon, tag = name.rpartition(":")

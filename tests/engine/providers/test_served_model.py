@@ -36,6 +36,7 @@ SAME = [
     ("/models/qwen3/", "qwen3"),
     ("qwen3", "/srv/models/qwen3.gguf"),
     ("llama3", "llama3:latest"),
+    ("/models/qwen3", "/models/qwen3@main"),
     ("deepseek/deepseek-r1:free", "deepseek/deepseek-r1"),
     ("llama3.1:8b", "llama3.1:8b"),
 ]
@@ -48,6 +49,7 @@ OTHER = [
     ("llama3:8b", "llama3:70b"),
     ("claude-3-5-sonnet", "claude-3-5-haiku-20241022"),
     ("deepseek-chat", "deepseek-reasoner"),
+    ("qwen3@0a1b2c3", "qwen3@9f8e7d6"),
     ("qwen3", ""),
 ]
 
