@@ -7,8 +7,9 @@ import asyncio
 import json
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -247,15 +248,20 @@ async def call(
     """Call every model once, concurrently, with the form and token limit of a run. The findings are
     in the order of the models."""
     accounts = Accounts(retry_policy=_ONCE, prices=prices)
+    places = [(model, model.endpoint) for model in models if model.endpoint is not None]
     try:
-        calls = [
-            _call(model, model.endpoint, accounts, longest_s)
-            for model in models
-            if model.endpoint is not None
-        ]
-        return list(await asyncio.gather(*calls))
+        calls = [_call(model, endpoint, accounts, longest_s) for model, endpoint in places]
+        found = await asyncio.gather(*calls)
     finally:
         await accounts.close()
+    times = Counter(one.subject for one in found)
+    return [
+        # several entries may have the same model: their roles tell them apart
+        replace(one, sentence=f"{', '.join(model.roles)} · {one.sentence}")
+        if times[one.subject] > 1
+        else one
+        for (model, _), one in zip(places, found, strict=True)
+    ]
 
 
 _ONCE: Final = RetryPolicy(tries=1, stalls=1, empties=1, trying_s=0, refused_s=0, unreachable_s=0)

@@ -647,6 +647,17 @@ def test_a_call_that_fails_is_told_and_not_tried_for_long(
     assert len([request for request in server.requests if request.asks_a_model]) == 1
 
 
+def test_entries_of_the_same_model_are_told_apart(clinic: Clinic, server: ProtocolServer) -> None:
+    lines = [
+        f'  - {{id: good, model: words-3, source: x, base_url: "{server.openai_url}"}}\n',
+        f'  - {{id: bad, model: words-3, source: x, base_url: "{NOBODY}"}}\n',
+    ]
+    clinic.write("config.yaml", OFFLINE + "".join(lines))
+    good, bad = clinic.examine(Area.CALL, call=True)
+    assert good.sentence.startswith("target good · answered in")
+    assert bad.sentence.startswith("target bad · no connection")
+
+
 def test_a_model_without_its_key_is_not_called(clinic: Clinic, server: ProtocolServer) -> None:
     clinic.target(f"model: words-3, {speaks(server, 'openai')}")
     assert clinic.only(Area.CALL).state is Severity.NOTE
