@@ -73,6 +73,11 @@ class ModelInUse:
         return text.replace(tail, "/…") if tail else text
 
     @property
+    def hides_path(self) -> bool:
+        """Whether a variable is in its address, so that the path may be a key."""
+        return bool(self._variables)
+
+    @property
     def _variables(self) -> list[str]:
         return VARIABLE.findall(written_address(self.spec))
 

@@ -23,6 +23,7 @@ from engine.providers.attempts import (
     Cause,
     Failure,
     describe,
+    redirect_words,
     refuses_key,
     server_words,
     transport_failure,
@@ -35,6 +36,7 @@ from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 
 _CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})
+_MODELS: Final = "/models"
 _NO_TLS: Final = "it was connected, but could not agree on TLS"
 _TRUST_REMEDY: Final = "let it name a file of certificates, or unset it to trust the system's"
 _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
@@ -51,6 +53,8 @@ class Destination:
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     key_name: str = field(compare=False)
     """The name of the key for people: its variable."""
+    hides_path: bool = field(default=False, compare=False)
+    """Whether a variable is in its address, so that its path may be a key."""
 
     @property
     def subject(self) -> str:
@@ -110,7 +114,12 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
         apikey = model.spec.apikey
         name = "" if apikey is None else ", ".join(apikey.variables)
         yield Destination(
-            endpoint.wire, endpoint.base_url, key, tuple(headers.items()), name or "apikey"
+            endpoint.wire,
+            endpoint.base_url,
+            key,
+            tuple(headers.items()),
+            name or "apikey",
+            hides_path=model.hides_path,
         )
 
 
@@ -189,7 +198,7 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
     if place.wire is Wire.ANTHROPIC:
         headers["anthropic-version"] = VERSION
     tail = "/messages" if place.wire is Wire.ANTHROPIC else "/chat/completions"
-    return where.url.removesuffix(tail) + "/models", {**headers, **dict(place.headers)}
+    return where.url.removesuffix(tail) + _MODELS, {**headers, **dict(place.headers)}
 
 
 def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx.AsyncClient:
@@ -335,14 +344,14 @@ def _answered_otherwise(place: Destination, status: int, location: str, reached:
         with_key = "" if place.key in {None, NO_KEY} else f", {place.key_name} was not refused"
         return _finding(place, Severity.OK, f"{reached}{with_key}")
     if 300 <= status < 400:
-        # not the whole address, which may contain anything
-        target = urlsplit(location).hostname
+        target = "" if place.hides_path else redirect_words(location)
         elsewhere = f" to {target}" if target else ""
+        tail = "" if place.wire.is_application else f" without {_MODELS}"
         return _finding(
             place,
             Severity.PROBLEM,
             f"{reached}, but it redirects{elsewhere} ({status}), which a run never follows",
-            "write the address that it redirects to into base_url, if you trust it",
+            f"write the address that it redirects to{tail} into base_url, if you trust it",
         )
     state = Severity.PROBLEM if status >= 500 else Severity.NOTE
     return _finding(place, state, f"{reached}, but it answers with {status}")

@@ -314,7 +314,7 @@ def status_failure(
     cause = Fault.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
     failure = failure_in(body, cause, status)
     # the body of a redirect is for people: its destination is in a header
-    where = _redirect_words(headers.get("location", "")) if 300 <= status < 400 else ""
+    where = redirect_words(headers.get("location", "")) if 300 <= status < 400 else ""
     return Failure(
         cause,
         where or failure.message,
@@ -326,7 +326,7 @@ def status_failure(
     )
 
 
-def _redirect_words(location: str) -> str:
+def redirect_words(location: str) -> str:
     """Return a redirect's destination without the parts that may be secret."""
     try:
         parts = urlsplit(location[:_LONGEST_LOCATION])

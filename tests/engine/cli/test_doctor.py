@@ -427,7 +427,7 @@ def silent() -> Iterator[str]:
 class _Redirecting(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(307)
-        self.send_header("location", f"http://elsewhere.example/{CANARY}")
+        self.send_header("location", f"http://me@elsewhere.example/v1/models?token={CANARY}")
         self.send_header("content-length", "0")
         self.end_headers()
 
@@ -479,13 +479,18 @@ def test_a_proxy_that_refuses_is_told_with_its_status(
     assert "NO_PROXY" in found.remedy
 
 
-def test_a_redirect_is_told_by_its_host_and_not_followed(clinic: Clinic) -> None:
+def test_a_redirect_is_told_with_its_address_and_not_followed(clinic: Clinic) -> None:
     with redirecting() as url:
         clinic.target(f'model: x, source: vllm, base_url: "{url}"')
         found = clinic.only(Area.REACH)
     assert found.state is Severity.PROBLEM
-    assert "redirects to elsewhere.example (307)" in found.sentence
+    assert "redirects to http://elsewhere.example/v1/models (307)" in found.sentence
     assert CANARY not in found.sentence
+    with redirecting() as url:
+        clinic.target(f'model: x, source: vllm, base_url: "{url[:-2]}${{TENANT}}"')
+        found = clinic.only(Area.REACH, TENANT="v1")
+    # a variable in the address may be a key, and comes back with it
+    assert "but it redirects (307)" in found.sentence
 
 
 def test_the_order_is_that_of_the_configuration_however_long_each_takes(
