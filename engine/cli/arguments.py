@@ -613,7 +613,8 @@ def _repair(command: AddCommand) -> None:
     repair = command(
         "repair",
         "mend a damaged store from what can be read of it and the files under benchmarks/",
-        "The damaged store is kept beside the new one. A store that lacks nothing is left alone.\n"
+        "The damaged store is kept beside the new one. A store that lacks nothing is left alone; "
+        "one of an older version is brought up to date. No model is called.\n"
         "Exit codes: 0 nothing is missing · 1 something is; `crosswind run` plays or "
         "judges it again.",
     )
