@@ -147,9 +147,6 @@ class Board:
     """The expected remaining cost; None without a quote."""
     question: str | None = None
     """A question that pauses the run: `resume` answers yes, `stop` no."""
-    workspace_budget_usd: float | None = None
-    workspace_spent_usd: float | None = None
-    """Spent by all runs together, this one included. Both are None without such a limit."""
     agents: tuple[AgentStatus, ...] = ()
     """The workers that make the calls; empty where the engine makes them itself."""
 

@@ -236,12 +236,6 @@ class Pipeline:
     def models(self) -> Models:
         return self.planner.models
 
-    @property
-    def workspace_spent_usd(self) -> float | None:
-        """Spent by all runs together; None without a workspace budget."""
-        before = [one.before_usd for one in self.budget.limits if one.key == WORKSPACE_BUDGET]
-        return before[0] + self.budget.spent_usd if before else None
-
     def context_of(self, definition: Definition) -> RunContext:
         """The context for working on one benchmark, with its own configuration."""
         return self._bench(self.planner.context(definition))

@@ -260,8 +260,6 @@ class Engine:
             agreed_usd=pipeline.budget.agreed_usd,
             rest_usd=None if pipeline.quote is None else pipeline.budget.rest_usd,
             question=None if pipeline.question is None else pipeline.question.words,
-            workspace_budget_usd=pipeline.config.workspace_budget,
-            workspace_spent_usd=pipeline.workspace_spent_usd,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
             agents=self._agents_status(),
         )

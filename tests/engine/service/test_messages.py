@@ -72,8 +72,6 @@ BOARD = Board(
     2.5,
     0.75,
     "may it cost more?",
-    100.0,
-    37.5,
     (AgentStatus("n7-3", "n7", 12, 100, 3.5, 0.25),),
 )
 ORDER = Order(
