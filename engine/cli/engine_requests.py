@@ -33,7 +33,7 @@ GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 
 
 def ask_and_follow(
-    session: Session, request: Request, *, wait: bool, as_json: bool = False
+    session: Session, request: Request, *, wait: bool, as_json: bool
 ) -> RunResult | None:
     """Send a request, print the answer, and, with `wait`, print the outcome of each row.
 

@@ -139,12 +139,12 @@ def what_next(groups: Sequence[FailureGroup], command: str) -> str:
     )
 
 
-def tell_failures(groups: Sequence[FailureGroup], command: str) -> None:
-    """Print what failed, and what `command` would do about it."""
+def tell_failures(groups: Sequence[FailureGroup]) -> None:
+    """Print what failed, and what another `crosswind run` would do about it."""
     for line in failure_lines(groups):
         tell(line)
     if groups:
-        tell(what_next(groups, command))
+        tell(what_next(groups, "crosswind run"))
 
 
 def failures_json(groups: Sequence[FailureGroup]) -> list[dict[str, Any]]:

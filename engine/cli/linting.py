@@ -147,7 +147,7 @@ def _in_short(standing: int, silenced: int, benchmarks: int) -> str:
 
 
 def _of_benchmark(
-    session: Session, planner: Planner, name: str, read: Sequence[LintFinding] = ()
+    session: Session, planner: Planner, name: str, read: Sequence[LintFinding]
 ) -> list[_LocatedFinding]:
     """Raises `InputError`."""
     document = read_yaml(session.workspace.definition_path(name))

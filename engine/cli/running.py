@@ -402,7 +402,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     for one in found.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
         out(results_table(one, page_of_output()))
         out()
-    tell_failures(failures, "crosswind run")
+    tell_failures(failures)
     if result.stopped:
         tell("stopped before the end; `crosswind run` goes on from here")
 

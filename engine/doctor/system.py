@@ -37,7 +37,7 @@ class Terminal:
     ask_tmux: AskTmux
 
 
-def this_terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
+def this_terminal(environ: Mapping[str, str]) -> Terminal:
     """The terminal of this process."""
     return Terminal(environ, _size(), sys.stdout.encoding or "ascii", _ask_tmux)
 

@@ -46,14 +46,14 @@ def as_object(value: object) -> ForeignObject:
     """Return the row. Raises `UnfitError` if it is not an object, or nested too deeply."""
     if not isinstance(value, dict):
         raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
-    if _depth_beyond(value, DEPTH_LIMIT):
+    if _is_too_deep(value):
         raise UnfitError("", f"values are nested more than {DEPTH_LIMIT} deep")
     return value
 
 
-def _depth_beyond(value: dict[str, Any], limit: int) -> bool:
+def _is_too_deep(value: dict[str, Any]) -> bool:
     level: list[dict[str, Any] | list[Any]] = [value]
-    for _ in range(limit):
+    for _ in range(DEPTH_LIMIT):
         level = [
             member
             for one in level

@@ -16,7 +16,7 @@ from engine.config.schema import Config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.files import digest_on_disk
-from engine.importing.importer import Importer, NoWatcher, Watcher
+from engine.importing.importer import Importer
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.store.acknowledged import rows_missing
@@ -121,7 +121,6 @@ async def repair(
     examination: Examination,
     *,
     now: datetime,
-    watcher: Watcher | None = None,
 ) -> Repair:
     """Repair the store. Copies a damaged one aside first. Raises `WorkspaceBusyError` and
     `StoreError`."""
@@ -148,8 +147,7 @@ async def repair(
         # what the files have and the store lost is imported as from any other folder
         with open_store(path, engine=hold.engine) as store:
             if examination.files is not None:
-                watcher = watcher or NoWatcher()
-                importer = Importer(workspace, config, store.reader, store, watcher, anew=True)
+                importer = Importer(workspace, config, store.reader, store, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
             if done.left_out is not None:  # the files may have had some of these rows

@@ -74,10 +74,10 @@ class SharedTranscript:
     _secrets: frozenset[str] = frozenset()
     _plain: PlainMessages = field(default_factory=lambda: PlainMessages([], []))
 
-    def plain(self, value: list[Any], key: str, secrets: frozenset[str]) -> PlainMessages:
+    def plain(self, value: list[Any], secrets: frozenset[str]) -> PlainMessages:
         """Of a list of messages. Raises `UnfitError`."""
         if value != self._value or secrets != self._secrets:
-            contents = [_content(one, index, key) for index, one in enumerate(value)]
+            contents = [_content(one, index) for index, one in enumerate(value)]
             texts = [_encode_without_secrets(one or "", secrets) for one in contents]
             finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
             self._value, self._secrets = value, secrets
@@ -88,17 +88,17 @@ class SharedTranscript:
 def read_transcript(
     value: object,
     *,
-    ours: Mapping[str, Any] | None = None,
-    key: str = "transcript",
-    secrets: frozenset[str] = frozenset(),
+    ours: Mapping[str, Any] | None,
+    secrets: frozenset[str],
     shared: SharedTranscript | None = None,
 ) -> ParsedTranscript:
     """Read a transcript. Raises `UnfitError` unless user and assistant alternate."""
     if value is None:
         value = []
     if not isinstance(value, list):
-        raise UnfitError(key, f"expected a list of messages, found {kind_of(value)}")
-    plain = (shared or SharedTranscript()).plain(value, key, secrets)
+        what = f"expected a list of messages, found {kind_of(value)}"
+        raise UnfitError("transcript", what)
+    plain = (shared or SharedTranscript()).plain(value, secrets)
     turns = _turns(ours)
     told = (
         [_with_turn_details(one, turns.get(one.turn, _NOTHING)) for one in plain]
@@ -108,15 +108,15 @@ def read_transcript(
     return ParsedTranscript(told)
 
 
-def _content(value: object, index: int, key: str) -> str | None:
+def _content(value: object, index: int) -> str | None:
     # the user begins and the two alternate; anything else is not a conversation of ours
     role = _ROLES[index & 1]
     if not isinstance(value, dict) or value.get("role") != role:
-        raise _unfit(value, role, f"{key}[{index}]")
+        raise _unfit(value, role, f"transcript[{index}]")
     content = value.get("content")
     if not isinstance(content, str) and content is not None:
         what = f"expected a text or null, found {kind_of(content)}"
-        raise UnfitError(f"{key}[{index}].content", what)
+        raise UnfitError(f"transcript[{index}].content", what)
     return content
 
 

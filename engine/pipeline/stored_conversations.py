@@ -60,7 +60,7 @@ def outdated_states(
     wanted: set[str],
     planned: set[str],
     made: set[str],
-    complete: frozenset[str] = frozenset(),
+    complete: frozenset[str],
 ) -> Iterator[tuple[StateRow, State]]:
     """Yield rows of work with an outdated state, and their correct state.
 

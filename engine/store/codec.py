@@ -139,7 +139,7 @@ def _reader(wanted: type, found: tuple[str, ...]) -> Convert:
     names: dict[str, Any] = {}
     lines: list[str] = []
     made = _emit_constructor(wanted, found, names, lines, inner=False)
-    return _compiled_lines("row", [*lines, f"return {made}"], names)
+    return _compiled_lines([*lines, f"return {made}"], names)
 
 
 def _emit_constructor(
@@ -296,9 +296,9 @@ def _name_for(used: Any, names: dict[str, Any]) -> str:
     return name
 
 
-def _compiled_lines(argument: str, lines: Sequence[str], names: dict[str, Any]) -> Convert:
+def _compiled_lines(lines: Sequence[str], names: dict[str, Any]) -> Convert:
     # compiled once for each class and set of columns: a loop would look up each field in each row
-    exec(f"def made({argument}):\n " + "\n ".join(lines), names)  # noqa: S102  (as `_compiled`)
+    exec("def made(row):\n " + "\n ".join(lines), names)  # noqa: S102  (as `_compiled`)
     function: Convert = names["made"]
     return function
 

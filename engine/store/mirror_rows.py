@@ -335,7 +335,7 @@ def score_row(
     metrics: Metrics,
     *,
     scripted: bool,
-    jury: Jury | None = None,
+    jury: Jury | None,
 ) -> JsonObject:
     """Return a row of `scores.json` from all verdicts on the counting take; at least one."""
     passed = what_counts(verdicts, jury)

@@ -194,7 +194,7 @@ class Reader:
                 found += [(row["benchmark"], row["id"], kind) for row in rows]
         return found
 
-    def find_ids_within(self, part: str, limit: int = 20) -> list[tuple[str, str, str]]:
+    def find_ids_within(self, part: str, limit: int) -> list[tuple[str, str, str]]:
         """As `find_ids`, for ids that contain `part` but do not begin with it in this case."""
         found: list[tuple[str, str, str]] = []
         given = (part.lower(), part)
@@ -584,9 +584,7 @@ class Reader:
                 found.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
         return found
 
-    def attempts_without_usage(
-        self, benchmark: str, stage: Stage, target: str | None = None
-    ) -> int:
+    def attempts_without_usage(self, benchmark: str, stage: Stage, target: str | None) -> int:
         """Count the failed attempts without reported usage, whose cost is in no sum."""
         return self.connection.number(
             "SELECT count(*) FROM attempt WHERE benchmark = ?1 AND stage = ?2 "
@@ -672,7 +670,7 @@ class Reader:
         return {row.model: (row.step, frozenset(row.dropped)) for row in found}
 
     def callers_of(
-        self, benchmark: str, stage: Stage, target: str | None = None
+        self, benchmark: str, stage: Stage, target: str | None
     ) -> list[tuple[Role, str]]:
         """Return the roles and labels of the models that were called in a stage, or for `target`
         in it."""

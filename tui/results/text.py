@@ -4,7 +4,7 @@ verdicts behind a figure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
@@ -25,15 +25,14 @@ def paragraph(
     width: int,
     mark: Piece | None = None,
     ink: Ink = Ink.TEXT,
-    key: Hashable | None = None,
 ) -> Iterator[SheetRow]:
-    """Wrap a text, made harmless, into rows after `mark`; all of them lead to `key`."""
+    """Wrap a text, made harmless, into rows after `mark`."""
     sign = Piece(" " if mark is None else f" {mark.text} ", Ink.TEXT if mark is None else mark.ink)
     indent = cell_len(sign.text)
     words = one_line(text)
     for number, row in enumerate(wrap(words, max(min(width - indent - 1, READABLE), 8))):
         head = sign if number == 0 else Piece(" " * indent)
-        yield SheetRow([head, Piece(words[row.start : row.end], ink)], key)
+        yield SheetRow([head, Piece(words[row.start : row.end], ink)])
 
 
 def title(words: str, width: int, note: str = "") -> SheetRow:

@@ -91,7 +91,7 @@ class LineView(ScrollView, inherit_bindings=False):
             self._strips[index] = strip
         return strip
 
-    def paint(self, line: Line, back: Ink | None = None) -> Strip:
+    def paint(self, line: Line, back: Ink | None) -> Strip:
         """Render a line to the width of the view, on the background of `back`."""
         behind = None if back is None else self._background(back)
         base = self.ink(Ink.TEXT) if behind is None else self.ink(Ink.TEXT) + behind

@@ -88,9 +88,9 @@ def _value_of_type(
                 text += f", {draw.pick(_WORDS)}"
             return text[: schema.get("maxLength", len(text))]
         case "integer":
-            return _number_of_schema(schema, 1)
+            return _number_of_schema(schema)
         case "number":
-            return float(_number_of_schema(schema, 1))
+            return float(_number_of_schema(schema))
         case "boolean":
             return draw.chance(0.5)
         case "null":
@@ -108,16 +108,16 @@ def _object(
     return {key: _value(properties.get(key, {}), root, draw, depth + 1) for key in required}
 
 
-def _number_of_schema(schema: Mapping[str, Any], step: int) -> Any:
+def _number_of_schema(schema: Mapping[str, Any]) -> Any:
     if "minimum" in schema:
         return schema["minimum"]
     if "exclusiveMinimum" in schema:
-        return schema["exclusiveMinimum"] + step
+        return schema["exclusiveMinimum"] + 1
     if "maximum" in schema:
         return schema["maximum"]
     if "exclusiveMaximum" in schema:
-        return schema["exclusiveMaximum"] - step
-    return step
+        return schema["exclusiveMaximum"] - 1
+    return 1
 
 
 Sleep = Callable[[float], Awaitable[None]]
