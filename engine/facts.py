@@ -125,7 +125,6 @@ class CallMade(Fact):
     """One attempt of a call to a model, successful or not."""
 
     stage: Stage
-    unit: str
     target: str | None
     role: Role
     model: str
@@ -136,7 +135,6 @@ class CallMade(Fact):
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
-    detail: str | None
     other: str | None = None
     """The model that answered instead of the requested one; None where the requested one did."""
 

@@ -26,7 +26,6 @@ from engine.cluster.wire import (
     SentFailure,
     decoded,
     encoded,
-    own_python,
     own_version,
 )
 from engine.config.secrets import Environment, Secret
@@ -173,7 +172,7 @@ class Agent:
         if self._lease is None:
             self._lease = asyncio.create_task(self._watch_lease())
         capacity = min(MOST_AT_ONCE, most_connections())
-        me = AgentHello(WIRE_VERSION, own_version(), own_python(), _host(), os.getpid(), capacity)
+        me = AgentHello(WIRE_VERSION, own_version(), _host(), capacity)
         return encoded(me)
 
     async def submit(self, raw: bytes) -> None:

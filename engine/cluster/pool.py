@@ -109,7 +109,6 @@ class _SentRequest:
     accepted: Callable[[], None]
     over: asyncio.Future[CallOutcome | None]
     """Its result; None if the agent was lost."""
-    began: float
 
 
 @dataclass(slots=True, eq=False)
@@ -211,7 +210,7 @@ class _Slot:
         began = result.reply.clock()
         if not self.pool.has(agent):
             over.set_result(None)
-        agent.calls[number] = _SentRequest(result, accepted, over, began)
+        agent.calls[number] = _SentRequest(result, accepted, over)
         agent.begin[number] = request
         agent.to_send.set()
         try:

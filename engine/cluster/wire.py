@@ -7,7 +7,6 @@ contains a key, except in `Batch.values` where a person asked for that.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -23,7 +22,7 @@ from engine.providers.model import Finish
 from engine.providers.protocols.base import Tokens
 from engine.providers.served_model import NO_ROUTE, GatewayRoute
 
-WIRE_VERSION: Final = 1
+WIRE_VERSION: Final = 2
 """Incremented when one side begins to send what the other would not understand."""
 
 LONGEST_FAULT: Final = 200
@@ -54,9 +53,7 @@ class AgentHello:
 
     wire: int
     crosswind: str
-    python: str
     host: str
-    pid: int
     capacity: int
     """The most concurrent calls that it accepts."""
 
@@ -153,10 +150,6 @@ class AgentReport:
 
 def own_version() -> str:
     return version("crosswind")
-
-
-def own_python() -> str:
-    return platform.python_version()
 
 
 def _as_dict(value: object) -> Any:

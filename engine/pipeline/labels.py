@@ -315,9 +315,7 @@ class SettledLabel:
 
     conversation: JudgedConversation
     present: bool
-    stratum: str
     inclusion: float
-    people: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,15 +367,7 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
             first = own[0]
             today = _definition_text(current[item].metric)
             earlier += all(one.definition != today for one in own)
-            settled.append(
-                SettledLabel(
-                    current[item],
-                    bool(present),
-                    first.stratum or "",
-                    first.inclusion or 1.0,
-                    sorted(one.judge for one in own),
-                )
-            )
+            settled.append(SettledLabel(current[item], bool(present), first.inclusion or 1.0))
     settled.sort(key=lambda one: str(one.conversation.key))
     disputed.sort(key=lambda one: str(one[0].key))
     return Labels(settled, disputed, cannot_tell, replaced, earlier, dict(sorted(people.items())))

@@ -118,7 +118,6 @@ class WorkItem:
     stage: Stage
     unit: str
     why: WorkReason
-    target: str | None = None
     detail: str | None = None
     """What changed, for a stale row; the reason, for one that failed."""
 

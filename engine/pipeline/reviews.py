@@ -348,7 +348,6 @@ class ReviewPage:
     """Everything of one benchmark that can be reviewed, with findings."""
 
     benchmark: str
-    mode: ReviewMode
     entries: Sequence[ReviewEntry]
     findings: Mapping[str, Sequence[LintFinding]]
     """By id."""
@@ -358,7 +357,7 @@ class ReviewPage:
         """Read the current state. Raises `StoreError`."""
         reviews = Reviews.of(definition, reader)
         found = findings_of(reviews, config.generation.turns)
-        return cls(definition.name, config.review, reviews.entries(), found)
+        return cls(definition.name, reviews.entries(), found)
 
     @property
     def waiting(self) -> list[ReviewEntry]:

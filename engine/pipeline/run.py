@@ -179,14 +179,13 @@ class Pipeline:
 
     def _remark(self, text: str) -> None:
         """Store a warning about a model."""
-        self._note(NoteKind.WARNING, "", text)
+        self._note(NoteKind.WARNING, text)
 
     def _budget_spent(self, limit: BudgetLimit) -> None:
         if not self.control.draining:
             spent = limit.before_usd + self.budget.spent_usd
             self._note(
                 NoteKind.WARNING,
-                "",
                 f"`{limit.key}`, ${limit.usd:.2f}, has no room for another call: ${spent:.4f} are "
                 "spent",
             )
@@ -201,11 +200,11 @@ class Pipeline:
             self.budget.use_measured_costs()
             found = BudgetQuestion.of(self.budget)
             if not (self.attended() or self.awaits_somebody):
-                self._note(NoteKind.WARNING, "", found.stopped_words)
+                self._note(NoteKind.WARNING, found.stopped_words)
                 self.drain()
                 return False
             self.question = found
-            self._note(NoteKind.WARNING, "", found.words)
+            self._note(NoteKind.WARNING, found.words)
             self.pause()
             # a separate task: the waiting calls are paused and cannot count the time
             self._waiting = asyncio.create_task(self._wait_for_somebody())
@@ -222,7 +221,7 @@ class Pipeline:
             await asyncio.sleep(LOOK_SECONDS)
             alone += LOOK_SECONDS
             if alone >= most and not self.attended():
-                self._note(NoteKind.WARNING, "", BudgetQuestion.of(self.budget).stopped_words)
+                self._note(NoteKind.WARNING, BudgetQuestion.of(self.budget).stopped_words)
                 self.question = None
                 self.drain()
 
@@ -321,7 +320,7 @@ class Pipeline:
             await bring_to_file(context, self.store)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
-        self._note(NoteKind.RUN_STARTED, "", "run started")
+        self._note(NoteKind.RUN_STARTED, "run started")
         for bench in benches:
             for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
                 bench.note(NoteKind.WARNING, warning)
@@ -345,14 +344,14 @@ class Pipeline:
             how = RunEnd.STOPPED
             raise
         finally:
-            self._note(NoteKind.RUN_ENDED, "", how)
+            self._note(NoteKind.RUN_ENDED, how)
         return RunResult(failed, self.control.draining)
 
     def pause(self) -> None:
         """Begin nothing new until `resume`. Call this and the next two on the run's event loop."""
         if not self.control.paused and not self.control.draining:
             self.control.pause()
-            self._note(NoteKind.PAUSED, "", "paused")
+            self._note(NoteKind.PAUSED, "paused")
 
     def resume(self) -> str:
         """Go on, and say so in words; if the run waits for an answer, agree to the higher cost."""
@@ -362,17 +361,17 @@ class Pipeline:
             self._stop_waiting()
             self.budget.agree(more)
             said = f"running, for up to ${more:.2f}"
-            self._note(NoteKind.WARNING, "", f"it was agreed that this run costs up to ${more:.2f}")
+            self._note(NoteKind.WARNING, f"it was agreed that this run costs up to ${more:.2f}")
         if self.control.paused:
             self.control.resume()
-            self._note(NoteKind.RESUMED, "", "resumed")
+            self._note(NoteKind.RESUMED, "resumed")
         return said
 
     def drain(self) -> None:
         """Finish the messages being spoken, then end."""
         if not self.control.draining:
             self.control.drain()
-            self._note(NoteKind.DRAINING, "", "finishing what is being spoken")
+            self._note(NoteKind.DRAINING, "finishing what is being spoken")
 
     def _run_row(self, order: Order) -> RunRow:
         return RunRow(
@@ -383,8 +382,8 @@ class Pipeline:
             pid=os.getpid(),
         )
 
-    def _note(self, kind: NoteKind, benchmark: str, text: str, stage: Stage | None = None) -> None:
-        self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
+    def _note(self, kind: NoteKind, text: str) -> None:
+        self.store.tell(NoteRow(kind=kind, benchmark="", stage=None, text=text))
 
     async def _benchmark(self, bench: RunContext, order: Order, *, beside: bool = False) -> int:
         run = BenchmarkRun(bench, order, self.planner.judge(order), self.reestimate, beside)

@@ -99,7 +99,7 @@ def _parse_progress(seq: int, kept: dict[str, Any]) -> Progress:
 
 
 _KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take"
-_CALL: Final = "x.seq, x.at, x.benchmark, x.stage, x.unit, x.target, x.role, x.model, x.outcome"
+_CALL: Final = "x.seq, x.at, x.benchmark, x.stage, x.target, x.role, x.model, x.outcome"
 
 _FACTS: Final[Mapping[type[Fact], str]] = {
     Noted: "SELECT x.* FROM note x",
@@ -112,7 +112,7 @@ _FACTS: Final[Mapping[type[Fact], str]] = {
     VerdictGiven: f"SELECT x.seq, x.at, x.metric_id, x.track, x.judge, x.number, x.present,"
     f" x.passed, x.unscored, x.counted_before, x.counted, {_KEY} "
     "FROM verdict x JOIN take t ON t.seq = x.take",
-    CallMade: f"SELECT {_CALL}, x.duration_ms, x.detail,"
+    CallMade: f"SELECT {_CALL}, x.duration_ms,"
     f" {', '.join(f'{plausible_value(name)} AS {name}' for name in COLUMNS)},"
     " CASE WHEN other THEN coalesce(nullif(served, ''), 'another model') END AS other "
     "FROM attempt x",

@@ -89,8 +89,8 @@ def nobody_speaks(status: RunStatus) -> list[Block]:
     ]
 
 
-def _passage_of(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
-    return Passage(key, "", text, ink=ink)
+def _passage_of(key: str, text: str) -> Passage:
+    return Passage(key, "", text)
 
 
 def _units(units: Iterable[StateRow]) -> list[Block]:

@@ -55,11 +55,7 @@ class HeatMap(GridView):
     """A heat map: a row for each metric, a column for each target."""
 
     class Opened(Message):
-        """A user has opened this cell."""
-
-        def __init__(self, spot: HeatCell) -> None:
-            super().__init__()
-            self.spot = spot
+        """A user has opened the cell at the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
@@ -115,7 +111,7 @@ class HeatMap(GridView):
 
     def action_open(self) -> None:
         if self._rows and self._columns:
-            self.post_message(self.Opened(self.cursor))
+            self.post_message(self.Opened())
 
     def _head(self, seen: range) -> Line:
         before, after = seen.start, len(self._columns) - seen.stop

@@ -273,7 +273,8 @@ def test_an_agent_of_another_version_is_refused_and_the_others_go_on(place: Work
     assert all_done(place)
     assert other.most == 0
     told = sorted(scene.notes, key=len)
-    assert "the worker odd is not used: version 2 of its messages, 1 here" in told[0]
+    versions = f"version {WIRE_VERSION + 1} of its messages, {WIRE_VERSION} here"
+    assert f"the worker odd is not used: {versions}" in told[0]
     assert "the worker old is not used: Crosswind 0.0.9 there" in told[1]
 
 

@@ -33,7 +33,7 @@ ASK = ChatRequest("m", (Message(MessageRole.USER, "Hällo 🥐"),), extra_body={
 ENDED = CallOutcome(SentFailure("status", "no", 503), status=200, finish=Finish.STOP)
 SAID: Final[dict[type, Any]] = {
     Greeting: Greeting(1, "0.1", 30.0, "/a/workspace"),
-    AgentHello: AgentHello(1, "0.1", "3.11.7", "here", 1, 500),
+    AgentHello: AgentHello(1, "0.1", "here", 500),
     Batch: Batch(
         {1: RemoteRequest(WHERE, ASK, RetryPolicy())},
         {2: HostPort("a", 1, False)},
