@@ -34,6 +34,8 @@ NO_ROOM: Final = (
 )
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
+    "imported": "what there is was taken from files, which do not say how the last run ended; "
+    "`crosswind run` does what is missing",
     "lost": "the last run was killed, its machine went down, or its disk was full; all that was "
     "stored is kept, and `crosswind run` goes on from here",
     RunEnd.BROKEN.value: "the last run ended with a fault; crosswind.log in the workspace says "
@@ -303,7 +305,7 @@ def _judged(status: Status) -> str | None:
 def _last_run(progress: Progress) -> str:
     """How the last run ended, as a key of `LAST_RUN`."""
     if progress.run_state is None:
-        return "none"
+        return "imported" if any(tally.total for tally in progress.stages.values()) else "none"
     end = progress.run_end
     return "lost" if end is None else end.value
 

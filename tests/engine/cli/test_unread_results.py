@@ -52,6 +52,9 @@ def test_a_repair_brings_it_back_and_nothing_is_left_to_do(
     place: Place, crosswind: Crosswind
 ) -> None:
     assert crosswind("repair", "--yes")[0] == 0
+    code, out, _ = crosswind("status")
+    assert (code, "nothing has run yet" in out) == (0, False)
+    assert "what there is was taken from files" in out
     before = calls(place)
     code, _, err = crosswind("run", "--headless")
     assert (code, "hold what was run here" in err) == (0, False)
