@@ -28,8 +28,13 @@ def _command(arguments: argparse.Namespace) -> int:
             tell(DEMO)
         return _from("tui.launch", "open_app")(arguments)
     why = why_no_app(arguments)
-    if why is not None:
-        tell(why)
+    if why is None:
+        return dispatch(arguments)
+    if arguments.command is None:
+        code = dispatch(arguments)
+        tell(why)  # below the help, which is longer than most screens
+        return code
+    tell(why)
     return dispatch(arguments)
 
 

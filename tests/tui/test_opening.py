@@ -289,6 +289,8 @@ def test_a_terminal_that_cannot_place_text_is_told_why_there_is_no_app(tmp_path:
         said = b" ".join(terminal.shown.split())
         assert b"the app cannot open here: TERM is dumb or not set" in said
         assert (b"this goes on here, in plain lines" in said) is bool(words)
+        # last where it follows the help, which is longer than most screens
+        assert said.endswith(b"`TERM=xterm-256color crosswind` opens it") is not bool(words)
         assert b"\x1b[" not in terminal.shown
 
 
