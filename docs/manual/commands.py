@@ -52,8 +52,12 @@ def _told(command: argparse.ArgumentParser, known: set[str]) -> Iterator[str]:
 
 def _usage(command: argparse.ArgumentParser) -> str:
     """In a line of its own or several, without what every command takes."""
+    usual = command.formatter_class
     command.formatter_class = partial(HelpFormatter, width=10_000)
-    line = command.format_usage().removeprefix("usage: ").replace("[-h] ", "")
+    try:
+        line = command.format_usage().removeprefix("usage: ").replace("[-h] ", "")
+    finally:
+        command.formatter_class = usual  # the parsers are built once for all that this process does
     return textwrap.fill(
         " ".join(line.split()), _WIDTH, subsequent_indent="    ", break_on_hyphens=False
     )

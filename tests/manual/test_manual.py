@@ -145,6 +145,12 @@ def test_every_command_and_all_that_it_takes_has_its_place() -> None:
                 assert action.metavar in part, (name, action.metavar)
 
 
+def test_help_is_as_wide_as_before_when_the_commands_were_told() -> None:
+    help_before = [command.format_help() for command in commands_of(build_parser()).values()]
+    command_reference()
+    assert [one.format_help() for one in commands_of(build_parser()).values()] == help_before
+
+
 def shapes() -> Iterator[type[BaseModel]]:
     yield Config
     yield BenchmarkShape
