@@ -232,8 +232,11 @@ def read_lines(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
 
 def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonRow]:
     number = 0
-    while raw := file.readline(LONGEST_ROW):
+    while raw := file.readline(LONGEST_ROW + 1):
         number += 1
+        if len(raw) > LONGEST_ROW:
+            what = f"this line has more than {LONGEST_ROW >> 20} MB"
+            raise InputError(Problem(what, path, number))
         if on_read is not None:
             on_read(raw)
         if not raw.strip():

@@ -14,7 +14,15 @@ import pytest
 
 from engine.errors import InputError
 from engine.files import read_pieces
-from engine.importing.json_rows import _DECODER, _QUICK_DECODER, CHUNK, read_object, read_rows
+from engine.importing import json_rows
+from engine.importing.json_rows import (
+    _DECODER,
+    _QUICK_DECODER,
+    CHUNK,
+    read_lines,
+    read_object,
+    read_rows,
+)
 from engine.importing.source import pieces_of
 from tests.engine.importing.building import (
     Ours,
@@ -41,6 +49,7 @@ def cut(text: str) -> bytes:
         (b'{"a": 1}', "expected a JSON array, [...], found an object, {...}", 0),
         (b"[ ", "the file ends in the middle of the array (was the file cut off?)", 0),
         (cut(GOOD), "(was the file cut off?)", 1),
+        (b'[{"id": "\xc3', "the file ends in the middle of a character (was the file cut off", 0),
         (GOOD.encode("utf-16"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)", 0),
         (GOOD.encode("utf-16-be"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)", 0),
         (
@@ -303,6 +312,37 @@ def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path)
         with pytest.raises(InputError, match="leads out of the folder"):
             list(pieces_of(root / "model" / "good.json", root, inside))
     assert not inside
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b" \n", "one.json: is empty; expected JSON"),
+        ('{"a": 1}'.encode("utf-16"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)"),
+        (b'{"a":\n"\xe9"}', "one.json:2: byte 0xe9 is not UTF-8 (save the file as UTF-8)"),
+        (b'{"a": 1', "(was the file cut off?)"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a":' * 100_000, "values are nested deeper than can be read"),
+    ],
+)
+def test_a_broken_small_file_says_where(content: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as told:
+        read_object(path, read_pieces(str(path)))
+    assert said in str(told.value)
+
+
+def test_a_line_that_is_too_long_is_called_so_and_not_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_rows, "LONGEST_ROW", 1 << 20)
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1}\n{"a": "' + "x" * (1 << 20) + '"}\n')
+    rows = read_lines(path)
+    assert next(rows).value == {"a": 1}
+    with pytest.raises(InputError, match=r"rows.jsonl:2: this line has more than 1 MB"):
+        next(rows)
 
 
 def test_a_file_of_many_parts_is_read_whole_and_a_small_one_takes_little(tmp_path: Path) -> None:
