@@ -182,6 +182,11 @@ def test_a_base_that_is_edited_is_played_by_its_variants_and_not_written_anew(
         ("approve", ("m01_s001",), {"seen": {"m01_s001": "other"}}, "was changed meanwhile"),
         ("edit", ("m01",), {"text": "id: m09\nname: A\ntype: positive\ndefinition: B\n"}, "'m01'"),
         ("edit", ("m01_s001",), {"text": "id: m01_s001\npersona: [1]\n"}, "m01_s001.yaml:2:10"),
+        ("edit", ("m01",), {}, "an edit is of one metric or scenario, with all of its text"),
+        ("edit", ("m01", "m02"), {"text": "id: m01"}, "an edit is of one metric or scenario, with"),
+        ("edit", ("m01",), {"text": "#" * 100_001}, "the text is longer than 100,000 characters"),
+        ("approve", ("m01",), {"reason": "x" * 4_001}, "the reason is longer than 4,000 charact"),
+        ("close", ("m01",), {}, "there is no 'close' in a review"),
         ("undo", (), {}, "nothing of ann's to undo"),
     ],
 )
@@ -193,6 +198,22 @@ def test_what_cannot_be_is_said_and_nothing_is_done(
         act(written, action, *ids, **more)
     assert what in str(told.value)
     assert {name: one.state for name, one in entries(written).items()} == before
+
+
+def test_what_is_rejected_is_neither_edited_nor_rejected_again(written: Place) -> None:
+    text = text_of(entries(written)["m01_s001"])
+    act(written, "reject", "m01_s001", reason="no")
+    with pytest.raises(InputError, match=r"m01_s001 is rejected \(approve it first, then edit"):
+        act(written, "edit", "m01_s001", text=text)
+    with pytest.raises(InputError, match="m01_s001 is rejected already"):
+        act(written, "reject", "m01_s001", reason="no")
+
+
+def test_an_edit_that_changes_nothing_is_no_act(written: Place) -> None:
+    text = text_of(entries(written)["m01_s001"])
+    assert act(written, "edit", "m01_s001", text=text) == "nothing was changed in m01_s001"
+    with pytest.raises(InputError, match="nothing of ann's to undo"):
+        act(written, "undo")
 
 
 def test_nobody_undoes_what_another_built_upon(written: Place) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.analysis.comparability import GuessedAxis, group_checks, unchecked_axes
-from engine.checks import CheckAnswer, FaultKind, landmark_faults
+from engine.checks import CheckAnswer, CheckKind, FaultKind, check_words, landmark_faults
 from engine.errors import AnswerError
 from engine.providers.model import Message
 from engine.stages.check import (
@@ -177,3 +177,7 @@ def test_what_nobody_guessed_is_not_counted_as_wrong() -> None:
     none = group_checks([conversation(0, right=None)])
     assert (none["age"].checked, none["age"].low, none["age"].chance) == (0, None, None)
     assert unchecked_axes(none, ["age", "town"]) == ["age", "town"]
+
+
+def test_a_check_without_answers_says_that_there_was_nothing_to_look_for() -> None:
+    assert check_words(CheckKind.LANDMARKS, ()) == "there was nothing to look for"

@@ -29,6 +29,12 @@ def judged(
     return calibrate(rows, people, "judge", width)
 
 
+def test_a_judge_of_nothing_that_is_labelled_has_no_figures() -> None:
+    assert list(calibration_lines(judged(bases=8, labels=0))) == [
+        "no label is about a conversation that judge has judged"
+    ]
+
+
 def test_many_labels_on_one_base_scenario_are_not_called_too_few() -> None:
     found = judged(bases=1, labels=40)
     said = "\n".join(calibration_lines(found))
