@@ -48,6 +48,26 @@ _NAMES: Final = {
     "section(1)": "next section",
 }
 """The names of actions whose footer text is ambiguous or no name."""
+_OTHER_NAMES: Final = {
+    "all again": ("retry",),
+    "benchmarks": ("home", "status"),
+    "export": ("save", "write"),
+    "go to id": ("open", "show"),
+    "help": ("keys",),
+    "judge again": ("evaluate",),
+    "live": ("watch",),
+    "messages": ("log", "notices"),
+    "new": ("create",),
+    "pause": ("resume",),
+    "play again": ("simulate",),
+    "problems": ("errors", "failed", "retry"),
+    "quit": ("exit", "leave"),
+    "run": ("start",),
+    "search": ("find",),
+    "theme": ("colours", "themes"),
+    "verdicts": ("conversations", "transcripts"),
+}
+"""Further names that people type, among them those of the command line."""
 _OF_A_CONVERSATION: Final = {
     "compare": "open the conversation and read it side by side with another",
     "judge_again": "judge the conversation again, by the judge you choose",
@@ -61,7 +81,10 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
     """All commands available on a screen, each name once, ordered by group."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
     found: dict[str, PaletteCommand] = {}
+    taken = {name for deed in key_actions([screen]) for name in deed.keys}
     for deed in key_actions([screen, *panes.values(), app]):
+        if deed.node is app:
+            deed = deed._replace(keys=[name for name in deed.keys if name not in taken])
         command = _of_deed(app, deed)
         if command is not None:
             found.setdefault(command.name, command)
@@ -205,7 +228,7 @@ def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:
     name, whole = command.name.casefold(), " ".join(words)
     if name == whole:
         return 0
-    if name.startswith(whole):
+    if name.startswith(whole) or whole in _OTHER_NAMES.get(name, ()):
         return 1
     parts = name.replace("-", " ").split()
     if _begin(words, parts):
