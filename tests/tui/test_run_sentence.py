@@ -130,6 +130,13 @@ def test_one_sentence_says_what_is_going_on(theatre: Theatre, play: Play, said: 
     assert text(state.happening(200)[0]).strip() == said
 
 
+def test_on_narrow_terminals_it_is_whole(theatre: Theatre) -> None:
+    asyncio.run(speaking(theatre))
+    state = LiveState(theatre.watch)
+    look(theatre, state)
+    assert text(state.happening(60)[0]) == " 3 conversations, turns 1 to 2 of 2; 3 to come"
+
+
 def test_it_stays_when_the_run_is_over(theatre: Theatre) -> None:
     async def script() -> None:
         await all_speaking(theatre)

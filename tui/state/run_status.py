@@ -255,7 +255,7 @@ def run_sentence(
     brief: bool = False,
 ) -> str:
     """`17 conversations with 2 targets, turn 1 of 5; 4 being judged; 40 to come`. Of a run that is
-    over, how far it came. Where it is to be `brief`, it does not count targets."""
+    over, how far it came. Where it is to be `brief`, it counts neither targets nor who speaks."""
     if status.phase.over:
         return _how_far(watch, info)
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
@@ -286,7 +286,7 @@ def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None, *, brief: 
     speaking = turns.total()
     if not speaking:
         return f"{whole}, none speaking now"
-    share = "" if speaking >= begun else f"{speaking:,} speaking in "
+    share = "" if brief or speaking >= begun else f"{speaking:,} speaking in "
     return f"{whole}, {share}{_turn_words(turns, info.turns)}"
 
 
