@@ -527,13 +527,14 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
         for one in analysis.targets
         if (concord := one.agreement) is not None and concord.disagreeing
     }
+    noun = "variant" if analysis.axes else "scenario"
     if len(split) > _FEW:
-        yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement))
+        yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement, noun))
     else:
         for target, concord in split.items():
             yield Finding(
                 Certainty.CAUTION,
-                f"{target}: samples disagree in {_share(concord)}{_coefficients(concord)}",
+                f"{target}: samples disagree in {_share(concord, noun)}{_coefficients(concord)}",
             )
     for concord in analysis.agreement:
         if concord.between != "samples":
@@ -560,12 +561,12 @@ def agreement_subject(concord: RepeatAgreement) -> str:
     return f"{concord.between} of {concord.of or 'all targets'}"
 
 
-def _share(concord: RepeatAgreement) -> str:
-    return f"{concord.disagreeing:,} of {plural(concord.things, 'scenario')}"
+def _share(concord: RepeatAgreement, noun: str) -> str:
+    return f"{concord.disagreeing:,} of {plural(concord.things, noun)}"
 
 
 def _samples_of_many(
-    split: Mapping[str, RepeatAgreement], together: Sequence[RepeatAgreement]
+    split: Mapping[str, RepeatAgreement], together: Sequence[RepeatAgreement], noun: str
 ) -> str:
     def share(target: str) -> float:
         return split[target].disagreeing / split[target].things
@@ -574,8 +575,12 @@ def _samples_of_many(
     pooled = next((one for one in together if one.between == "samples"), None)
     text = f"samples of {len(split)} targets disagree"
     if pooled is not None:
-        text += f" in {_share(pooled)}, counted with each target{_coefficients(pooled)}"
-    return f"{text}; least {least}, {_share(split[least])}; most {most}, {_share(split[most])}"
+        text += f" in {_share(pooled, noun)}, counted with each target{_coefficients(pooled)}"
+    ends = (
+        f"{of} {name}, {_share(split[name], noun)}"
+        for of, name in (("least", least), ("most", most))
+    )
+    return "; ".join([text, *ends])
 
 
 def _coefficients(concord: RepeatAgreement) -> str:

@@ -277,12 +277,14 @@ class _Reader:
             self._exposed,
         )
         yield rf"reached the last landmark: 0 of {_COUNT} conversations? of .*", self._unreached
-        yield rf"{_NAME}: samples disagree in {_COUNT} of {_COUNT} scenarios? \((.*)\)", self._split
         yield (
-            rf"samples of (\d+) targets disagree in {_COUNT} of {_COUNT} scenarios, counted with "
-            rf"each target \((.*)\); "
-            rf"least {_NAME}, {_COUNT} of {_COUNT} scenarios; most {_NAME}, {_COUNT} of {_COUNT} "
-            "scenarios",
+            rf"{_NAME}: samples disagree in {_COUNT} of {_COUNT} {_ITEMS} \((.*)\)",
+            self._split,
+        )
+        yield (
+            rf"samples of (\d+) targets disagree in {_COUNT} of {_COUNT} {_ITEMS}, counted with "
+            rf"each target \((.*)\); least {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}; "
+            rf"most {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}",
             self._split_by_many,
         )
         silent = (
@@ -554,6 +556,7 @@ class _Reader:
 
 
 _COUNT: Final = r"([\d,]+)"
+_ITEMS: Final = r"(?:scenario|variant)s?"
 
 
 def _track(where: str) -> str | None:

@@ -208,7 +208,7 @@ def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
 
 def test_samples_that_disagree_are_said() -> None:
     texts = said(Certainty.CAUTION, {"wavers": "++-- +-+- ++++"}, samples=2)
-    assert any(text.startswith("wavers: samples disagree in 2 of 6 scenarios") for text in texts)
+    assert any(text.startswith("wavers: samples disagree in 2 of 6 variants") for text in texts)
 
 
 def test_where_only_one_answer_was_given_there_is_no_alpha_and_the_reason() -> None:
@@ -226,9 +226,9 @@ def test_what_concerns_many_targets_is_told_once() -> None:
     pictures = {f"t{n}": "++-- +-+- ++?+" for n in range(8)} | {"t8": "+-+- +-+- +-+-"}
     texts = said(Certainty.CAUTION, pictures, samples=2)
     assert any(
-        text.startswith("samples of 9 targets disagree in 22 of 46 scenarios") for text in texts
+        text.startswith("samples of 9 targets disagree in 22 of 46 variants") for text in texts
     )
-    assert any("; most t8, 6 of 6 scenarios" in text for text in texts)
+    assert any("; most t8, 6 of 6 variants" in text for text in texts)
     assert any(
         text.startswith("8 of 108 conversations unscored, of 8 targets (no usable verdict 8); most")
         for text in texts
