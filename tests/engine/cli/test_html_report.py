@@ -234,5 +234,6 @@ def test_no_data_makes_a_page_too() -> None:
 
 def test_light_and_dark_and_paper_are_all_thought_of() -> None:
     text = html_report([rich()], MADE)
-    assert "prefers-color-scheme: dark" in text
+    assert "@media screen and (prefers-color-scheme: dark)" in text  # paper is never dark
+    assert text.count("prefers-color-scheme: dark") == 1
     assert "@media print" in text
