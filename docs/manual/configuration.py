@@ -16,7 +16,7 @@ from docs.manual.markdown import code, table
 from engine.config.benchmark_file import BenchmarkShape
 from engine.config.schema import Config, ModelSpec, Target, UserModel
 
-_HEADS: Final = ("key", "may be", "left out", "what it says")
+_HEADS: Final = ("key", "value", "default", "meaning")
 _ONE_MODEL: Final = "a-model"
 
 
@@ -113,7 +113,7 @@ def _anchor(name: str) -> str:
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "**must be there**"
+        return "**required**"
     value = field.get_default(call_default_factory=True, validated_data={})
     match value:
         case None | () | BaseModel():

@@ -427,8 +427,8 @@ class Config(Shape):
     evaluator_model: ModelSpec = Field(
         description="the keys of the model that judges: `model`, `source`, …"
     )
-    """Judges each finished conversation. Leave it out if you write `evaluators`, whose first model
-    it then is."""
+    """Judges each finished conversation. Not needed with `evaluators`, whose first model it then
+    is."""
     evaluators: Several[ModelSpec] | None = Field(
         default=None, description="a list of models that judge, or of names from `models`"
     )
