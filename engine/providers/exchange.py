@@ -20,8 +20,8 @@ from engine.providers.attempts import (
 )
 from engine.providers.http.transport import ConnectionFailedError, Fault, OnBody, Transport
 from engine.providers.model import Finish, OnText
+from engine.providers.protocols.application import ApplicationReplyParser
 from engine.providers.protocols.base import (
-    AnyAnswerParser,
     InStreamError,
     ReplyParser,
     ThoughtSplitter,
@@ -265,8 +265,7 @@ class _ResponseHandler:
         self._deadlines = deadlines
         self._accepted = accepted
         parser = result.parser
-        # checked once, as comparing with a protocol takes 30 µs
-        self._app_parser = parser if isinstance(parser, AnyAnswerParser) else None
+        self._app_parser = parser if isinstance(parser, ApplicationReplyParser) else None
         self._decoder = EventDecoder()
         self._had_event = False
         self._document: bytearray | None = None

@@ -97,8 +97,8 @@ class ApplicationDialect:
 
 
 class ApplicationReplyParser(OpenAIReplyParser):
-    """Parses an answer: a document, or a stream of events. Tokens and the model's name are read
-    where OpenAI's protocol has them."""
+    """Parses what chat protocols do not have: a reply as a single document, and a stream that ends
+    with the response. Tokens and the model's name are read where OpenAI's protocol has them."""
 
     __slots__ = ("_reply", "_session_from", "_spoke", "_stream", "session")
 
@@ -120,7 +120,7 @@ class ApplicationReplyParser(OpenAIReplyParser):
         return self._stream is not None
 
     def hear_headers(self, headers: Mapping[str, str]) -> None:
-        """Read the session from a header, if it is there; names are in lower case."""
+        """Read the session from a response's header, if it is there; names are in lower case."""
         name = (self._session_from or "").removeprefix(FROM_HEADER)
         if name != self._session_from:
             self._take_session(headers.get(name.strip().lower()))
@@ -135,6 +135,7 @@ class ApplicationReplyParser(OpenAIReplyParser):
             self.session = str(said)
 
     def close(self) -> None:
+        """Note that the response ended, completely as far as its framing says."""
         # an application need not mark the end: the end of its answer is enough
         if self._spoke:
             self.finish = self.finish or Finish.STOP

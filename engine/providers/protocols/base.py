@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 from engine.providers.attempts import Failure
 from engine.providers.capabilities import (
@@ -131,33 +131,6 @@ class ReplyParser(Protocol):
 
         Raises `BrokenStreamError` and `InStreamError`.
         """
-        ...
-
-
-@runtime_checkable
-class AnyAnswerParser(ReplyParser, Protocol):
-    """A parser for what chat protocols do not have: a reply as a single document, and a stream that
-    ends with the response."""
-
-    @property
-    def takes_document(self) -> bool: ...
-
-    @property
-    def streams(self) -> bool: ...
-
-    session: str | None
-    """The other side's name for the conversation, if it gave one."""
-
-    def hear_headers(self, headers: Mapping[str, str]) -> None:
-        """Read the headers of a response, whose names are in lower case."""
-        ...
-
-    def feed_document(self, data: str) -> str:
-        """Return the text of a reply that came as a document. Raises `InStreamError`."""
-        ...
-
-    def close(self) -> None:
-        """Note that the response ended, completely as far as its framing says."""
         ...
 
 
