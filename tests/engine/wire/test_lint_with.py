@@ -44,7 +44,7 @@ class Reading:
 
     def answers_by(self, says: Callable[[str], str]) -> None:
         self.server.settings = Settings(
-            aliases={"reader": "echo"}, says=lambda asked: says(_all_of(asked))
+            aliases={"reader": "echo"}, says=lambda asked: says(_all_of(asked)), chunks=8
         )
 
     def lint(self, *words: str) -> Said:
@@ -174,7 +174,7 @@ def test_a_long_answer_is_cut_to_what_anybody_reads(reading: Reading) -> None:
 
 
 def test_an_answer_without_end_is_refused(reading: Reading) -> None:
-    reading.answers(listed(*[{**NOT_VISIBLE, "says": "on and on " * 5_000}] * 40))
+    reading.answers(listed(*[{**NOT_VISIBLE, "says": "on and on " * 12_000}] * 40))
     said = reading.lint("--yes")
     assert said.code == 1
     assert "not read: bread m01: " in said.err
