@@ -74,15 +74,14 @@ def two_hundred_at_once(costs: Sequence[float], limit: float, first: FirstCall) 
     """As many calls as there are costs, in the order in which they end, until the limit stops
     them."""
 
+    async def one_after_the_other() -> None:
+        for usd in left:
+            await one(budget, Role.TARGET, usd)
+
     async def play() -> None:
-        slots = asyncio.Semaphore(200)
+        await asyncio.gather(*(one_after_the_other() for _ in range(200)), return_exceptions=True)
 
-        async def call(usd: float) -> None:
-            async with slots:
-                await one(budget, Role.TARGET, usd)
-
-        await asyncio.gather(*map(call, costs), return_exceptions=True)
-
+    left = iter(costs)
     stopped = asyncio.Event()
 
     async def may_begin() -> bool:
