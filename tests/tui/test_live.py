@@ -582,6 +582,21 @@ def test_opening_late_shows_what_was_before(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
+def test_a_run_that_its_budget_stopped_says_so(theatre: Theatre) -> None:
+    why = "`run.budget`, $0.50, has no room for another call: $0.4950 are spent"
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(1)
+        await theatre.note(NoteKind.RUN_STARTED)
+        await theatre.note(NoteKind.WARNING, text=why)
+        await theatre.note(NoteKind.RUN_ENDED, text="stopped")
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot)
+        assert why in told(pilot)
+
+    theatre.perform(script)
+
+
 def test_what_holds_the_run_up_is_named(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from typing import Final
 
 from engine.benchmark import Metric, Stage, State
+from engine.cli.lines import price_stop
 from engine.display import display_text, one_line, plural
 from engine.jury import TIED, Jury, counting_votes, verdict_to_show, what_counts
 from engine.progress import Progress
@@ -68,6 +69,8 @@ def explain(
         blocks.append(
             Passage("problem", "problem", display_text(status.problem), Ink.BAD, Ink.STRONG)
         )
+    if status.phase is RunPhase.STOPPED and (why := price_stop(watch.progress)) is not None:
+        blocks.append(Passage("why", "why", display_text(why), Ink.WARN))
     stage = _WRITING.get(status.phase)
     if stage is not None:
         blocks += _units(watch.reader.units(info.name, stage).values())
