@@ -216,7 +216,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.invalid:
         keys = _invalid(session, arguments)
         if not keys:
-            tell("no conversation is known in which the user model did not do its part")
+            tell("no fault of a user model is known here, so nothing is played again")
             return DONE
         return _redo(session, arguments, Command.SIMULATE, keys)
     if not arguments.ids:

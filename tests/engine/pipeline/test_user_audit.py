@@ -173,7 +173,7 @@ def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
     done = crosswind(place.root, "simulate", "--invalid")
     assert (done.code, done.text) == (
         0,
-        "no conversation is known in which the user model did not do its part\n",
+        "no fault of a user model is known here, so nothing is played again\n",
     )
 
 
