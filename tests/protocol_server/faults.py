@@ -35,7 +35,7 @@ class Fault(StrEnum):
     """429 without a word on when to come back."""
     RATE_LIMITED_SECONDS = "rate_limited_seconds"
     RATE_LIMITED_DATE = "rate_limited_date"
-    """Retry-After is a date, `Detail.retry_after` seconds from now."""
+    """Retry-After is a date, `Detail.retry_after` seconds from now, which Date gives."""
     RATE_LIMITED_LONG = "rate_limited_long"
     """Retry-After is 200 s."""
     QUOTA_EXHAUSTED = "quota_exhausted"

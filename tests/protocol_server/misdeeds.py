@@ -55,8 +55,11 @@ def rejection_of(strike: Strike, request: Request) -> Rejection | None:
         case Fault.OVERLOADED_SECONDS:
             return Rejection(529, "Overloaded", headers={"retry-after": detail.retry_after})
         case Fault.RATE_LIMITED_DATE:
-            then = datetime.now(UTC) + timedelta(seconds=float(detail.retry_after))
-            return rate_limit(format_datetime(then, usegmt=True))
+            now = datetime.now(UTC)
+            then = now + timedelta(seconds=float(detail.retry_after))
+            refusal = rate_limit(format_datetime(then, usegmt=True))
+            date = format_datetime(now, usegmt=True)
+            return replace(refusal, headers={**refusal.headers, "date": date})
         case Fault.RATE_LIMITED_LONG:
             return rate_limit("200")
         case Fault.CONTEXT_FULL if request.dialect is Dialect.OPENAI:

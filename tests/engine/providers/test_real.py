@@ -315,10 +315,12 @@ def test_an_outage_is_waited_for_by_every_call(bench: Bench) -> None:
     assert [len(done.attempts) for done in bench.calls(4)] == [8, 8, 8, 8]
 
 
+@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED_SECONDS, Fault.RATE_LIMITED_DATE])
 def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
-    bench: Bench,
+    bench: Bench, fault: Fault
 ) -> None:
-    bench.server.plan(Fault.RATE_LIMITED_SECONDS, when=first, detail=Detail(retry_after="12"))
+    """Also where it names a time of day, and its clock shows quite another one than ours."""
+    bench.server.plan(fault, when=first, detail=Detail(retry_after="12"))
 
     async def run(accounts: Accounts, model: RealModel) -> str | None:
         seen: list[str | None] = []
