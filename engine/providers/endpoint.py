@@ -229,15 +229,15 @@ def application_endpoint(
     """Return the endpoint of an application, whose address is used unchanged. Raises `InputError`
     if it is invalid."""
     url = url.strip()
+    if _holds_credentials(url):
+        hint = "send them as a header, from a variable"
+        raise InputError(Problem("url holds a user name or password", hint=hint))
     try:
         parts = urlsplit(url)
         fault = _address_fault(parts.scheme, parts.hostname, parts.port)
     except ValueError:
         fault = "is not an address"
     else:
-        if parts.username is not None or parts.password is not None:
-            hint = "send them as a header, from a variable"
-            raise InputError(Problem("url holds a user name or password", hint=hint))
         fault = fault or ("has a fragment" if parts.fragment else None)
     if fault is not None:
         hint = "it looks like https://host.example/chat"
@@ -257,17 +257,16 @@ def application_endpoint(
 def checked_address(base_url: str, source: str) -> str:
     """Normalize the address of a chat protocol. Raises `InputError` if it is invalid."""
     url = base_url.strip().rstrip("/")
+    if _holds_credentials(url):
+        raise InputError(
+            Problem("base_url holds a user name or password", hint="put the key into apikey")
+        )
     try:
         parts = urlsplit(url)
         fault = _address_fault(parts.scheme, parts.hostname, parts.port)
     except ValueError:
         fault = "is not an address"
     else:
-        if parts.username is not None or parts.password is not None:
-            # not shown, as it contains a password
-            raise InputError(
-                Problem("base_url holds a user name or password", hint="put the key into apikey")
-            )
         if parts.query or parts.fragment:
             fault = "has something behind the path"
     if fault is not None:
@@ -281,6 +280,16 @@ def checked_address(base_url: str, source: str) -> str:
         url = url.removesuffix(tail)
     # the Anthropic protocol adds the version to the path by itself
     return url.removesuffix("/v1") if source == "anthropic" else url
+
+
+def _holds_credentials(url: str) -> bool:
+    """Whether a user name or password stands before the host."""
+    # not left to the parser: it gives up at an invalid port or bracket, and the message about an
+    # invalid address must not contain a password
+    authority = url.partition("://")[2] or url
+    for end in "/?#":
+        authority = authority.partition(end)[0]
+    return "@" in authority
 
 
 def _address_fault(scheme: str, host: str | None, port: int | None) -> str | None:

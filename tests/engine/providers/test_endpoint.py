@@ -7,7 +7,10 @@ import pytest
 from engine.errors import InputError
 from engine.providers.endpoint import (
     NO_KEY,
+    Application,
+    ExtraBody,
     Wire,
+    application_endpoint,
     checked_address,
     checked_headers,
     checked_key,
@@ -91,12 +94,6 @@ def test_what_is_no_address_is_refused(given: str) -> None:
         checked_address(given, "openai")
 
 
-def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
-    with pytest.raises(InputError) as caught:
-        checked_address("https://me:hunter2@a.example/v1", "openai")
-    assert "hunter2" not in str(caught.value)
-
-
 @pytest.mark.parametrize("bad", ["", "  ", "sk-new\nline", "sk-tab\tx", "sk-schlüssel", "sk-\0"])
 def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(bad: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -132,3 +129,48 @@ def test_an_endpoint_does_not_show_its_key() -> None:
 )
 def test_it_is_known_where_a_key_can_be_read_on_the_way(url: str, *, open_to_all: bool) -> None:
     assert endpoint(model="m", source="x", base_url=url).unencrypted is open_to_all
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://ann:secret@a.example/v1",
+        "https://ann:secret@a.example:no/v1",
+        "https://ann:secret@[::1/v1",
+        "ftp://ann:secret@a.example",
+        "ann:secret@a.example",
+        "https://secret@a.example?x=1",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(given: str) -> None:
+    with pytest.raises(InputError, match="base_url holds a user name or password") as told:
+        checked_address(given, "openai")
+    assert "secret" not in str(told.value)
+    with pytest.raises(InputError, match="url holds a user name or password") as told:
+        application_address(given)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ("https://a.example/chat#top", "has a fragment"),
+        ("https://a.example:no/chat", "is not an address"),
+        ("a.example/chat", "does not begin with https:// or http://"),
+    ],
+)
+def test_an_address_of_an_application_that_is_none_is_refused(given: str, fault: str) -> None:
+    with pytest.raises(InputError, match=rf"{fault} \(it looks like https://host.example/chat"):
+        application_address(given)
+    kept = "https://a.example/@acme/chat?to=ann@example"
+    assert application_address(kept) == kept
+
+
+def application_address(url: str) -> str:
+    return application_endpoint(
+        model="shop",
+        url=url,
+        headers=dict,
+        request=lambda: ExtraBody({}),
+        application=Application("text", None, keeps_session=False),
+    ).base_url
