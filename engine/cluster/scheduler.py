@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,6 @@ from distributed import Scheduler, SchedulerPlugin, Security
 
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterError, ClusterFolder, scheduler_address
-from engine.cluster.signals import asked_to_end
 from engine.errors import Problem
 
 DEFAULT_PORT: Final = 8786
@@ -30,6 +31,9 @@ QUIET: Final = {
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.retry.count": 0,
 }
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which terminals, schedulers and Kubernetes end a process."""
 
 SayLine = Callable[[str], None]
 
@@ -111,6 +115,19 @@ async def scheduler_here(security: Security, arrived: Callable[[], None]) -> Sch
     await scheduler
     scheduler.add_plugin(_WorkerArrivals(arrived))
     return scheduler
+
+
+async def asked_to_end() -> None:
+    """Wait for a signal that ends this process; afterwards, a second one ends it as usual."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    for number in _ENDING:
+        loop.add_signal_handler(number, asked.set)
+    try:
+        await asked.wait()
+    finally:
+        for number in _ENDING:
+            loop.remove_signal_handler(number)
 
 
 class _WorkerArrivals(SchedulerPlugin):

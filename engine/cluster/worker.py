@@ -17,9 +17,15 @@ from distributed import Nanny
 
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterError, ClusterFolder, SchedulerGoneError, scheduler_address
-from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, ListenAddress, SayLine, listen_fault
+from engine.cluster.scheduler import (
+    NO_PAGES,
+    PAGES_PORT,
+    ListenAddress,
+    SayLine,
+    asked_to_end,
+    listen_fault,
+)
 from engine.cluster.scheduler_identity import scheduler_identity
-from engine.cluster.signals import asked_to_end
 from engine.errors import Problem
 
 OURS: Final = "crosswind"
