@@ -138,11 +138,11 @@ def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> li
     several = len(watch.benchmarks) > 1
     steps = []
     if any_verdict:
-        of_each = f", of each of {len(watch.benchmarks):,} benchmarks" if several else ""
+        whose = "each benchmark's" if several else "the"
         steps += [
             ("4", "what is significant, and what may be chance"),
-            ("1 W", f"what failed of the weakest metric{of_each}"),
-            ("Tab", "the verdicts; Enter reads one with its evidence marked"),
+            ("1 W", f"what failed of {whose} weakest metric"),
+            ("Tab", "the verdicts; Enter reads one at its evidence"),
         ]
     if status.failed:
         steps.append(("5", "what failed, why, and what to do"))
