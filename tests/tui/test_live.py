@@ -23,8 +23,9 @@ from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
 from tui.state.follower import DWELL, ROUND
 from tui.state.stalls import PATIENCE
-from tui.text.ink import Ink, Line
+from tui.text.ink import Ink, Line, Piece
 from tui.widgets.stage_strip import StageStrip
+from tui.widgets.target_board import TargetBoard
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
@@ -305,6 +306,33 @@ def test_conversations_that_wait_for_their_turn_do_not_count_as_running(theatre:
     theatre.perform(script)
     wide = StageView("Simulation", StageState.RUNNING, 0, 3, at_once=2, waiting=1)
     assert wide.words(40) == "running, 2 at once, 1 wait"
+
+
+def test_a_stage_that_is_done_with_failed_rows_has_no_check_mark() -> None:
+    short = StageView("simulate", StageState.DONE, 24, 36, failed=12)
+    assert short.sign == Piece("! ", Ink.BAD)
+    assert StageView("simulate", StageState.DONE, 36, 36).sign == Piece("✓ ", Ink.GOOD)
+    assert StageView("simulate", StageState.RUNNING, 3, 36, failed=1).sign.text == "▸ "
+
+
+def test_the_footer_offers_to_try_again_only_what_the_cursor_is_on(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        broken = await theatre.begin(2, TARGETS[1])
+        await theatre.end(broken, StopReason.TARGET_FAILED)
+        await theatre.move(Stage.SIMULATE, str(broken.key), State.FAILED, TARGETS[1], "too long")
+        await theatre.note(NoteKind.RUN_ENDED)
+        theatre.link.state = EngineState.IDLE
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "all again" in on_screen(pilot).splitlines()[-1]
+        assert "try again" not in on_screen(pilot).splitlines()[-1]
+        pilot.app.screen.query_one(TargetBoard).focus()
+        await pilot.press("down")
+        await theatre.tick(pilot)
+        assert "try again" in on_screen(pilot).splitlines()[-1]
+
+    theatre.perform(script)
 
 
 def test_judges_that_are_behind_are_said_to_be(theatre: Theatre) -> None:

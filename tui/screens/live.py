@@ -130,6 +130,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
                 if state.missed is not None:
                     return FROZEN
                 return "" if state.status.phase.over else None
+            case "again":
+                target = self._target_in_focus
+                failed = self.subject if target is None else state.failed_of(target)
+                return None if failed else ""
             case "concurrency":
                 return "" if state.at_once is None or state.status.phase.over else None
             case "toggle_thoughts":

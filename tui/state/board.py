@@ -62,6 +62,13 @@ class StageView:
     """Rows that are ready but not begun; only if worth mentioning."""
 
     @property
+    def sign(self) -> Piece:
+        """The sign of its state; one that is done with failed rows has that of a failed one."""
+        ended_badly = self.state is StageState.DONE and self.failed
+        state = StageState.FAILED if ended_badly else self.state
+        return Piece(f"{state.glyph} ", state.ink)
+
+    @property
     def count(self) -> str:
         """`40/64`; empty where nothing is planned yet."""
         return f"{self.done}/{self.total}" if self.total else ""

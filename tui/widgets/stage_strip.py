@@ -54,7 +54,7 @@ def _in_one_row(stages: Sequence[StageView]) -> list[Piece]:
         begun = stage.state is not StageState.WAITING
         line += [
             Piece("  " if place else " "),
-            Piece(f"{stage.state.glyph} ", stage.state.ink),
+            stage.sign,
             Piece(stage.name, Ink.STRONG if begun else Ink.MUTED),
         ]
         # a finished stage without failures needs no count
@@ -66,7 +66,7 @@ def _in_one_row(stages: Sequence[StageView]) -> list[Piece]:
 def _upper(stage: StageView, width: int) -> list[Piece]:
     mark = Ink.BAD if stage.failed else stage.state.ink
     name = Ink.MUTED if stage.state is StageState.WAITING else Ink.STRONG
-    pieces = [Piece(f"{stage.state.glyph} ", stage.state.ink), Piece(stage.name, name)]
+    pieces = [stage.sign, Piece(stage.name, name)]
     if width >= ROOMY - 2:
         room = width - length(pieces)
         pieces.append(
