@@ -21,6 +21,7 @@ from engine.cluster.local_processes import LocalProcesses
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
+from engine.config.values import OFFLINE_JUDGES
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
@@ -281,13 +282,13 @@ def describe_benchmarks(
 
 
 def offered_judges(config: Config) -> list[EvaluatorInfo]:
-    """The models in `models:` that the app offers as judges: none that is under test, which only
-    the command line may name."""
+    """The models in `models:` that the app offers as judges: none that is under test and no script
+    of another role, which only the command line may name."""
     tested = {target.label for target in config.targets}
     return [
         EvaluatorInfo(name, spec.label, spec.is_offline)
         for name, spec in config.models.items()
-        if spec.label not in tested
+        if spec.label not in tested and (not spec.is_offline or spec.model in OFFLINE_JUDGES)
     ]
 
 

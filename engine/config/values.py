@@ -44,6 +44,8 @@ OFFLINE_MODELS: Final = frozenset(
     }
 )
 """Scripts in place of language models; they need no key and cost nothing."""
+OFFLINE_JUDGES: Final = frozenset({"evaluator", "evaluator-strict"})
+"""The scripts that are written to judge."""
 
 KNOWN_SOURCES: Final = frozenset(
     {

@@ -50,6 +50,17 @@ def test_who_is_under_test_is_not_offered_as_a_judge(config_file: Write) -> None
     assert [one.name for one in offered_judges(config)] == ["strict"]
 
 
+def test_scripts_of_other_roles_are_not_offered_as_judges(config_file: Write) -> None:
+    models = "user_model: {model: user, source: offline}\n"
+    models += "targets: [{id: holds, model: steadfast, source: offline}]\n"
+    models += "evaluator_model: {model: m, source: openai}\n"
+    models += "models:\n  blunt: {model: user-blunt, source: offline}\n"
+    models += "  strict: {model: evaluator-strict, source: offline}\n"
+    models += "  real: {model: m, source: openai}\n"
+    config = load_config(config_file(models))
+    assert [one.name for one in offered_judges(config)] == ["strict", "real"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
