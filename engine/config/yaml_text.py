@@ -365,6 +365,7 @@ _SENTENCES: Final = (
     ),
     ("could not find expected ':'", "this line has no `:`, expected `key: value`"),
     ("unknown escape character", "this is no escape that YAML knows; in '…' a \\ is just a \\"),
+    ("Unicode character escape", "this escape names no character: write the character itself"),
     ("expected key", "this does not fit the lines around it: check indentation and quotes"),
     ("<block end>", "this does not fit the lines around it: check indentation and quotes"),
     ("'-' indicator", "this does not fit the list above it: expected another `- `"),

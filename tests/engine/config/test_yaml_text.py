@@ -46,6 +46,7 @@ def test_a_dotted_key_reads_as_people_write_it() -> None:
         ("a: b: c\n", 1, 5, "needs quotes"),
         ("a:\n\t- x\n", 2, 1, "a tab cannot indent"),
         ("a: 1\n\tb: 2\n", 2, 1, "a tab cannot indent"),
+        ('a: "\\ud83d"\n', 1, 7, "this escape names no character"),
         ("a: @x\n", 1, 4, "cannot begin with `@`"),
         ("a:\n  - x\n - y\n", 3, 2, "does not fit the lines around it"),
         ("a: 1\nb\nc: 1\n", 2, 1, "no `:`"),
