@@ -16,6 +16,7 @@ class AppAnswer:
     """One response."""
 
     body: str
+    """A lone surrogate is sent as the byte that is no UTF-8."""
     kind: str = "application/json"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +54,7 @@ def running_app(answering: Answering) -> Iterator[RunningApp]:
             app.headers.append(dict(self.headers))
             answer = answering(body)
             self.send_response(answer.status)
-            raw = answer.body.encode()
+            raw = answer.body.encode("utf-8", "surrogateescape")
             self.send_header("Content-Type", answer.kind)
             self.send_header("Content-Length", str(len(raw) + answer.missing))
             for name, value in answer.headers.items():

@@ -159,6 +159,7 @@ def test_what_it_says_that_it_used_is_counted() -> None:
         (AppAnswer('{"text": "Ye', missing=5), None, "the connection broke"),
         (AppAnswer("[" * 100_000), None, "text in place of JSON"),
         (AppAnswer('{"text": "' + "x" * (5 << 20) + '"}'), None, "too large"),
+        (AppAnswer('{"text": "\udcff"}'), None, "the answer holds bytes that are not UTF-8"),
         (events({"x": "Yes."}), "d", "broke off"),
         (events("Yes."), "d", "not JSON"),
         (AppAnswer('data: {"d": "Ye"}\n\n', "text/event-stream", missing=9), "d", "broke"),
