@@ -18,6 +18,7 @@ from engine.pipeline.order import budget_words
 from engine.store.connection import Connection, raw_connection
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.integrity import (
+    amount_faults,
     came_without_its_log,
     quick_check,
     spent_usd,
@@ -95,6 +96,9 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
     elif lost := _lost_rows(path, root):
         remedy = "`crosswind repair` has it back from there"
         yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {lost}", remedy)
+    elif amounts := _amounts(path):
+        remedy = "`crosswind repair` makes these amounts unknown"
+        yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {amounts}", remedy)
     else:
         yield _finding("store", Severity.OK, f"{path}, {size}, no damage found")
     yield from _log(log_of(path))
@@ -111,6 +115,13 @@ def _lost_rows(path: Path, root: Path) -> str | None:
         for name in reader.benchmarks():
             if found := lost_scenarios(root, reader, name):
                 return f"{lost_words(found)} in {name}"
+    return None
+
+
+def _amounts(path: Path) -> str | None:
+    """In words, of how many attempts the usage cannot be true; None where there is none."""
+    with suppress(StoreError, sqlite3.Error), closing(raw_connection(path)) as connection:
+        return next(iter(amount_faults(connection)), None)
     return None
 
 

@@ -58,7 +58,7 @@ def faults(path: Path) -> list[str]:
     try:
         with closing(raw_connection(path)) as connection:
             check_header(connection, path)
-            return [*told, *_amounts(connection), *faults_in(connection)][:MOST_REPORTED]
+            return [*told, *amount_faults(connection), *faults_in(connection)][:MOST_REPORTED]
     except DamagedStoreError as error:
         return [error.how]
     except sqlite3.Error as error:
@@ -88,7 +88,9 @@ def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterato
     yield from _references(connection)
 
 
-def _amounts(connection: sqlite3.Connection) -> list[str]:
+def amount_faults(connection: sqlite3.Connection) -> list[str]:
+    """Say of how many attempts the usage cannot be true. Sums pass over it, so it stops no run.
+    Raises `sqlite3.Error`."""
     count = implausible_rows(connection)
     what = plural(count, "attempt tells", "attempts tell")
     return [f"{what} of more tokens or dollars than can be"] if count else []

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import MOST_TOKENS, Stage, Usage
+from engine.doctor.store import store_findings
 from engine.store.database import Store, open_store
 from engine.store.integrity import faults
 from engine.store.open_reader import open_reader
@@ -72,6 +73,11 @@ def test_sums_that_were_kept_of_such_rows_are_not_believed(overfull: Path) -> No
         connection.execute("INSERT INTO summary (one, seq, progress) VALUES (1, 4, ?)", (kept,))
     with closing(open_reader(overfull)) as reader:
         assert reader.snapshot().target(BENCHMARK, "steady").usage.calls == 4
+
+
+def test_the_doctor_names_such_rows_as_repair_does(overfull: Path) -> None:
+    told = [str(one) for one in store_findings(overfull, overfull.parent)]
+    assert any("4 attempts tell of more tokens or dollars than can be" in one for one in told)
 
 
 def test_repair_finds_such_rows_and_makes_them_unknown(overfull: Path, tmp_path: Path) -> None:
