@@ -31,6 +31,8 @@ class EvaluatorInfo:
     """Its name in the configuration."""
     label: str
     scripted: bool
+    part: str = ""
+    """What it has done in the conversations that it would judge, as a clause; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class BenchmarkInfo:
     scripts: str | None = None
     """Which parts scripts play, in words; None where all parts or none are scripted."""
     evaluators: Sequence[EvaluatorInfo] = ()
-    """Models that can be chosen as judges: all named models that are not targets."""
+    """Named models that can be chosen as judges, those that took no part in the conversations
+    first."""
     configured: Parts = field(default_factory=dict)
     """Which parts are scripted in the configuration."""
     played: Parts = field(default_factory=dict)

@@ -283,13 +283,19 @@ def describe_benchmarks(
 
 def offered_judges(config: Config) -> list[EvaluatorInfo]:
     """The models in `models:` that the app offers as judges: none that is under test and no script
-    of another role, which only the command line may name."""
-    tested = {target.label for target in config.targets}
-    return [
-        EvaluatorInfo(name, spec.label, spec.is_offline)
+    of another role, which only the command line may name; none that is the only judge already. The
+    user model and the generator come last: they would judge what they took part in."""
+    left_out = {target.label for target in config.targets}
+    if len(config.judges) == 1:
+        left_out |= {judge.label for judge in config.judges}
+    parts = {config.generator.label: "it wrote the scenarios"}
+    parts[config.user_model.label] = "it played the person"
+    found = [
+        EvaluatorInfo(name, spec.label, spec.is_offline, parts.get(spec.label, ""))
         for name, spec in config.models.items()
-        if spec.label not in tested and (not spec.is_offline or spec.model in OFFLINE_JUDGES)
+        if spec.label not in left_out and (not spec.is_offline or spec.model in OFFLINE_JUDGES)
     ]
+    return sorted(found, key=lambda one: bool(one.part))
 
 
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 import tui
 from engine.cli.piloting import PilotPage
 from engine.link import Command, WorkRow
-from tests.tui.theatre import BENCHMARK, METRIC, Theatre, shell
+from tests.tui.theatre import BENCHMARK, METRIC, Theatre, on_screen, shell
 from tui.screens.cards import DefinitionScreen, HelpScreen, MessagesScreen, PilotScreen
 from tui.screens.dialogs import (
     ChoiceOption,
@@ -103,6 +103,22 @@ def test_every_dialog_says_in_the_same_corner_that_esc_closes_it(
         assert bases >= {TextCard, TypingScreen}
 
     theatre.perform(script, size)
+
+
+def test_playing_again_says_whole_what_it_does_and_costs(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        row = WorkRow(BENCHMARK, str(take.key))
+        dialog = JudgeAgainScreen(shell(pilot), Command.SIMULATE, (row,))
+        await pilot.app.push_screen(dialog)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "what was played before stays" in shown
+        assert "free: only scripted models are called" in shown
+        assert "Enter plays and judges it" in shown
+
+    theatre.perform(script, (80, 24))
 
 
 def test_what_each_way_to_leave_means_is_said_whole(theatre: Theatre) -> None:

@@ -28,7 +28,7 @@ from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.format import conversation_id, verdict
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading, judging_again
-from tui.screens.dialogs import DialogFooter, Overlay
+from tui.screens.dialogs import WIDTH, DialogFooter, Overlay
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, UnseenCounts
@@ -411,7 +411,8 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._rows = rows
         infos = {info.name: info for info in shell.watch.benchmarks}
         self._candidates = _candidates(infos.get(rows[0].benchmark), command)
-        self._list = ChoiceList(list(map(_line, self._candidates)), id="found")
+        self._list = ChoiceList(_lines(self._candidates), id="found")
+        self._price_line = Lines(id="price")
         self._note = DialogFooter()
         self._prices: dict[str | None, Line] = {}
         """The text for each candidate: the price, or why it cannot be asked."""
@@ -424,6 +425,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         with Vertical(classes="card"):
             yield Lines([[Piece(self._question, Ink.ACCENT)]], id="question")
             yield self._list
+            yield self._price_line
             yield self._note
 
     def on_mount(self) -> None:
@@ -463,10 +465,12 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
     def _show_price(self) -> None:
         candidate = self._candidates[self._list.cursor]
         known = self._prices.get(candidate.name)
+        can_be_asked = candidate.name in self._quotes
+        self._note.say([Piece(f"Enter {self._effect_words}")] if can_be_asked else [])
         if known is not None:
-            self._note.say(known)
+            self._price_line.show([known])
             return
-        self._note.say([Piece("working out calls and price", Ink.MUTED)])
+        self._price_line.show([[Piece("working out calls and price", Ink.MUTED)]])
         begin_instead(self, partial(self._price, candidate), "price")
 
     async def _price(self, candidate: JudgeCandidate) -> None:
@@ -480,10 +484,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
             self._show_price()
             return
         words = FREE if priced is None else one_line(priced.total[0])
-        price = [
-            Piece(words, Ink.GOOD if priced is None else Ink.WARN),
-            Piece(f"  Enter {self._effect_words}"),
-        ]
+        price = [Piece(words, Ink.GOOD if priced is None else Ink.WARN)]
         self._quotes[candidate.name] = None if priced is None else priced.order.quote
         self._prices[candidate.name] = price
         for note in () if priced is None else priced.notes:
@@ -496,22 +497,34 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
 
 def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeCandidate]:
     if command is Command.SIMULATE:
-        return [JudgeCandidate(None, "play and judge", "a new playing beside those that are there")]
+        return [JudgeCandidate(None, "play and judge", "what was played before stays")]
     judges = ", ".join(map(one_line, info.jury.judges)) if info and info.jury else ""
     found = [JudgeCandidate(None, judges or "the configured judges", "counts from now on")]
     for each in () if info is None else info.evaluators:
         words = f"{one_line(each.name)}  {one_line(each.label)}"
         counts = info is not None and info.jury is not None and each.label in info.jury.judges
-        note = ("counts" if counts else "does not count") + (", a script" * each.scripted)
-        found.append(JudgeCandidate(each.name, words, note))
+        notes = ["counts" if counts else "does not count", each.part, "a script" * each.scripted]
+        found.append(JudgeCandidate(each.name, words, ", ".join(filter(None, notes))))
     return found
 
 
-def _line(candidate: JudgeCandidate) -> Line:
+def _lines(candidates: Sequence[JudgeCandidate]) -> list[Line]:
+    """The names, and beside them the notes, which are never cut."""
+    notes = max(cell_len(each.note) for each in candidates)
+    room = max(WIDTH - _BESIDE - notes, _LEAST_NAME)
+    names = min(max(cell_len(each.words) for each in candidates), room)
     return [
-        Piece(" " + pad(candidate.words, 40) + " ", Ink.STRONG),
-        Piece(candidate.note, Ink.MUTED),
+        [
+            Piece(f" {pad(each.words, names, middle=True)}  ", Ink.STRONG),
+            Piece(each.note, Ink.MUTED),
+        ]
+        for each in candidates
     ]
+
+
+_BESIDE: Final = 10
+"""Cells of a card beside the names and the notes."""
+_LEAST_NAME: Final = 20
 
 
 def judge_again(shell: Shell, subjects: Sequence[Subject]) -> None:

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.text.ink import Ink, Line, Piece, length, spread_line
+from tui.text.ink import Ink, Line, Piece, fitted_line, length, spread_line
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
 
@@ -57,7 +57,7 @@ class Lines(LineView):
         return len(self._lines)
 
     def row(self, index: int) -> Line:
-        return self._lines[index]
+        return fitted_line(self._lines[index], self.line_width)
 
 
 class ChoiceList(Lines, CursorView):

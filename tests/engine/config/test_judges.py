@@ -56,9 +56,34 @@ def test_scripts_of_other_roles_are_not_offered_as_judges(config_file: Write) ->
     models += "evaluator_model: {model: m, source: openai}\n"
     models += "models:\n  blunt: {model: user-blunt, source: offline}\n"
     models += "  strict: {model: evaluator-strict, source: offline}\n"
-    models += "  real: {model: m, source: openai}\n"
+    models += "  real: {model: other, source: openai}\n"
     config = load_config(config_file(models))
     assert [one.name for one in offered_judges(config)] == ["strict", "real"]
+
+
+def test_who_took_part_in_the_conversations_is_offered_last_and_says_why(
+    config_file: Write,
+) -> None:
+    rest = """\
+user_model: {model: p, source: openai}
+generator_model: {model: w, source: openai}
+evaluator_model: {model: r, source: openai}
+targets: [{id: holds, model: steadfast, source: offline}]
+models:
+  writer: {model: w, source: openai}
+  player: {model: p, source: openai}
+  reader: {model: r, source: openai}
+  other: {model: o, source: openai}
+  blunt: {model: user-blunt, source: offline}
+  strict: {model: evaluator-strict, source: offline}
+"""
+    found = offered_judges(load_config(config_file(rest)))
+    assert [(one.name, one.part) for one in found] == [
+        ("other", ""),
+        ("strict", ""),
+        ("writer", "it wrote the scenarios"),
+        ("player", "it played the person"),
+    ]
 
 
 @pytest.mark.parametrize(
