@@ -852,6 +852,18 @@ def test_a_gap_says_over_how_many_scenarios_and_rows(width: int, over: str) -> N
     assert max(map(len, lines)) <= width
 
 
+@pytest.mark.parametrize("width", [160, 80])
+def test_tests_and_what_they_rest_on_stand_in_columns(width: int) -> None:
+    """Also beside an interval over the whole scale, the longest one."""
+    analysis = an_analysis()
+    first, *others = (replace(one, p_adjusted=0.5) for one in analysis.gaps)
+    gaps = [replace(first, low=-1.0, high=1.0), *others]
+    shown = text_of(people_rows(replace(analysis, gaps=gaps), HELD, width))
+    lines = [line for line in shown if line.startswith(" · ")]
+    assert any("[−100 to 100]" in line for line in lines), lines
+    assert len({line.index(" p ") for line in lines}) == 1, lines
+
+
 @pytest.mark.parametrize(
     ("width", "shown"),
     [

@@ -105,7 +105,8 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     found = [one.of for one in branches]
     scale = scale_of(end for one in found for end in (one.low, one.high, one.difference))
     wide = width >= _WIDE
-    right = max(cell_len(_difference_words(one, wide=wide)) for one in found)
+    told = dict(zip(found, _aligned_words(found, wide=wide), strict=True))
+    right = max(map(cell_len, told.values()))
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
@@ -123,7 +124,7 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
                 Piece(pad(_names(one, names, known), names), Ink.STRONG if of.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
-                Piece("  " + _difference_words(of, wide=wide), Ink.TEXT if of.sure else Ink.MUTED),
+                Piece("  " + told[of], Ink.TEXT if of.sure else Ink.MUTED),
             ]
             yield SheetRow(fitted_line(line, width), one.behind)
 
@@ -140,14 +141,26 @@ def _names(one: _ForestLine, width: int | None = None, known: tuple[str, ...] = 
     return greater + sign + less
 
 
-def _difference_words(one: MarkedDifference, *, wide: bool) -> str:
+def _aligned_words(found: Sequence[MarkedDifference], *, wide: bool) -> list[str]:
+    """What is said beside each bar, its parts in columns."""
+    rows = [_difference_words(one, wide=wide) for one in found]
+    points, interval, p = (max(cell_len(row[part]) for row in rows) for part in range(3))
+    gap = "  " if wide else " "
+    return [
+        gap.join((row[0].rjust(points), row[1].ljust(interval), row[2].ljust(p), row[3]))
+        for row in rows
+    ]
+
+
+def _difference_words(one: MarkedDifference, *, wide: bool) -> tuple[str, str, str, str]:
+    """The difference, its interval, its p-value, and what it rests on."""
     p = p_value_words(one.p_adjusted) or "no p"
+    interval = points_interval(one.low, one.high)
     if not wide:
         over = f"{one.base_scenarios:,} ({one.rows:,})"
-        interval = points_interval(one.low, one.high)
-        return f"{round(one.difference * 100):>3} {interval:<11} {p:<8} {over}"
+        return f"{round(one.difference * 100)}", interval, p, over
     over = f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
-    return f"{_points(one.difference):>9} {points_interval(one.low, one.high):<12} {p:<9} {over}"
+    return _points(one.difference), interval, p, over
 
 
 def _points(difference: float) -> str:
