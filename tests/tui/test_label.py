@@ -30,6 +30,7 @@ from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
 from tui.services.label_queue import LabelQueue, wait_for_files
 from tui.state.labelling import IDLE_SECONDS, BlindLabelling, LabelForm
+from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import BlindTranscript
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
@@ -260,6 +261,25 @@ def test_whatever_a_key_does_here_has_a_name_of_its_own_in_the_palette(place: Pl
         assert_keys_have_names(pilot)
 
     play(PersonSample.open(session_of(place), "giving-in", "ann", 4, "7", new=False), script)
+
+
+def test_the_footer_under_a_dialog_stays_as_it_was(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        before = footer(pilot)
+        assert "q quit" in before
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 2
+        assert footer(pilot) == before
+        await pilot.press("escape")
+        await pilot.pause()
+        assert footer(pilot) == before
+
+    def footer(pilot: Pilot[None]) -> str:
+        line = pilot.app.screen_stack[0].query_one(KeyLine).row(0)
+        return "".join(piece.text for piece in line)
+
+    play(sample_of(place), script, (160, 40))
 
 
 def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Place) -> None:

@@ -191,8 +191,9 @@ class KeyLine(LineView):
             self.call_later(self._look_if_outdated)
 
     def _look_if_outdated(self) -> None:
-        # a covered screen's footer is read anew with the first tick after it comes up
-        if self._outdated and self.screen.is_current:
+        # a covered screen's footer is read anew with the first tick after it comes up; under a
+        # dialog it stays as it was, as what it said then would be of the dialog's keys
+        if self._outdated and self.app.screen is self.screen:
             self.look()
 
     def _renew(self) -> None:
