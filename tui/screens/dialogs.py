@@ -138,16 +138,18 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         self._capitals = capitals
         self._question = [question] if isinstance(question, str) else question
         self._offers = offers
+        self._list = ChoiceList(list(map(_line, offers)), id="choices")
+        self._footer = DialogFooter()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Lines(self._lines(), id="question")
-            yield ChoiceList(list(map(_line, self._offers)), id="choices")
-            yield DialogFooter("Enter chooses")
+            yield self._list
+            yield self._footer
 
     def _lines(self) -> list[Line]:
         width = min(WIDTH, self.app.size.width) - 6
-        inks = [Ink.ACCENT, *[Ink.MUTED] * len(self._question)]
+        inks = [Ink.ACCENT, Ink.TEXT, *[Ink.MUTED] * len(self._question)]
         return [
             [Piece(row, ink)]
             for line, ink in zip(self._question, inks, strict=False)
@@ -155,8 +157,12 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         ]
 
     def on_mount(self) -> None:
-        self.query_one(ChoiceList).focus()
-        self.query_one(ChoiceList).move_to(self._begin)
+        self._list.focus()
+        self._list.move_to(self._begin)
+        self.on_cursor_view_moved()
+
+    def on_cursor_view_moved(self) -> None:
+        self._footer.say([Piece(f"Enter: {self._offers[self._list.cursor].name}", Ink.MUTED)])
 
     def on_key(self, event: events.Key) -> None:
         typed = event.character or ""
@@ -234,6 +240,7 @@ class TypingScreen(Overlay[ResultT], inherit_bindings=False):
 
 
 _QUESTION: Line = [Piece("What is the new benchmark to be called?", Ink.ACCENT)]
+_NAME_HELP: Final = "letters, digits, and any of . _ -"
 
 
 class NameScreen(TypingScreen[str], inherit_bindings=False):
@@ -244,7 +251,7 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
     def __init__(self, taken: Collection[str]) -> None:
         super().__init__("a short name, for a folder")
         self._taken = {name.casefold() for name in taken}
-        self._note = DialogFooter()
+        self._note = DialogFooter(_NAME_HELP)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -253,8 +260,9 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
             yield self._note
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        fault = self._name_fault(message.value) if message.value else None
-        words = fault or "Enter makes it"
+        typed = message.value
+        fault = self._name_fault(typed) if typed else None
+        words = fault or (f"Enter makes it in benchmarks/{typed}" if typed else _NAME_HELP)
         self._note.say([Piece(words, Ink.BAD if fault else Ink.MUTED)])
 
     def submit(self, typed: str) -> None:

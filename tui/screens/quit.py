@@ -55,6 +55,8 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
         self._speaking = len(board.speaking)
         self._own = own
         self._choices = [choice for choice in QuitChoice if self.offers(choice)]
+        self._list = ChoiceList(list(map(_line, self._choices)), id="choices")
+        self._footer = DialogFooter()
 
     def offers(self, choice: QuitChoice) -> bool:
         """Whether this choice is offered: only a run started here can be stopped with one key."""
@@ -63,11 +65,15 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Lines(self._question(), id="question")
-            yield ChoiceList([_line(choice) for choice in self._choices], id="choices")
-            yield DialogFooter("Enter chooses")
+            yield self._list
+            yield self._footer
 
     def on_mount(self) -> None:
-        self.query_one(ChoiceList).focus()
+        self._list.focus()
+        self.on_cursor_view_moved()
+
+    def on_cursor_view_moved(self) -> None:
+        self._footer.say([Piece(f"Enter: {self._choices[self._list.cursor].value}", Ink.MUTED)])
 
     def action_stay(self) -> None:
         self.dismiss(QuitChoice.STAY)
@@ -129,10 +135,7 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
 
     def _say(self, typed: str) -> None:
         decision = _decision(typed)
-        if decision is None:
-            words = "Type `stop` and press Enter."
-        else:
-            words = f"Enter: {decision.value}; {_OFFERS[decision].meaning}."
+        words = "Type `stop` and press Enter." if decision is None else f"Enter: {decision.value}"
         self._note.say([Piece(words, Ink.MUTED if decision is None else Ink.WARN)])
 
     def _question(self) -> Sequence[Line]:
@@ -152,7 +155,9 @@ def _decision(typed: str) -> QuitChoice | None:
 
 
 def _state(speaking: int) -> Line:
-    return [Piece(f"The run is not over: {plural(speaking, 'message')} being spoken now.")]
+    being = "is" if speaking == 1 else "are"
+    now = f": {plural(speaking, 'message')} {being} being spoken" if speaking else ""
+    return [Piece(f"The run is not over{now}.")]
 
 
 def _line(choice: QuitChoice) -> Line:

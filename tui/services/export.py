@@ -257,7 +257,7 @@ class Exporter:
         subject = self.subject
         offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
         self._app.push_screen(
-            ChoiceScreen("Write what into a file?", offers),
+            ChoiceScreen(("Write what into a file?", f"in {Path.cwd()}"), offers),
             lambda chosen: None if chosen is None else self._export(chosen, subject),
         )
 
