@@ -107,8 +107,10 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             case "again":
                 parked = isinstance(self._list.cursor, str) and not self._list.marked
                 return "call again" if parked else None if self._chosen() else ""
-            case "again_all" | "mark":
+            case "again_all":
                 return None if self._failed else ""
+            case "mark":
+                return None if self._unit_at_cursor is not None else ""
             case _:
                 return None
 
@@ -238,7 +240,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             return _unit_blocks(unit, self._attempts)
         if not self._loaded:
             return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
-        return [Passage("none", "", "Nothing has failed. When something does, it is here.")]
+        words = "Nothing has failed. Failures stand here, with cause and remedy."
+        return [Passage("none", "✓", words, Ink.GOOD)]
 
     def _chosen(self) -> Sequence[StateRow]:
         """The marked rows, else those under the cursor; a group stands for all of its rows."""
