@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -29,6 +29,7 @@ from tui.state.benchmark_summary import (
     description_lines,
     failures_of,
     first_that_fits,
+    metric_lines,
     next_line,
     rate_whiskers,
     stale_line,
@@ -78,6 +79,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._stale = BenchmarkFeed(shell.engine.stale)
         """Why takes that count are stale, by the seq of the take."""
         self._ahead = BenchmarkFeed(shell.engine.ahead)
+        self._template = BenchmarkFeed(shell.engine.is_template)
+        """Whether nobody has described what it measures yet."""
         self._version: object = None
         """Differs from before when anything was written or approved since `_ahead` was computed."""
         self._height = 0
@@ -107,9 +110,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     def hint(self, action: str) -> str | None:
         match action:
             case "begin":
-                return None if self._info is not None and self._is_unfinished(self._info) else ""
+                info = self._described
+                return None if info is not None and self._is_unfinished(info) else ""
             case "pilot":
-                return None if self._info is not None else ""
+                return None if self._described is not None else ""
             case "begin_all":
                 return None if any(map(self._is_unfinished, self.watched.benchmarks)) else ""
             case "failures":
@@ -118,6 +122,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
                 return None if self._info is not None and self._info.definition else ""
             case _:
                 return None
+
+    @property
+    def _described(self) -> BenchmarkInfo | None:
+        """The benchmark under the cursor, unless it is a bare template."""
+        info = self._info
+        return None if info is None or self._template.of(info.name) else info
 
     def _is_unfinished(self, info: BenchmarkInfo) -> bool:
         """Whether rows are missing that no run is working on."""
@@ -139,6 +149,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     def draw(self, board: Board | None, moment: Instant) -> None:
         if self.watched.benchmarks is not self._infos:
             self._stale.forget_asked()
+            self._template.forget_asked()
             self._changed = True
         version = self.watched.benchmarks, self.shell.engine.at_work, self._written()
         if version != self._version:
@@ -149,7 +160,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._ask_for_scores(moment.seconds)
         if self._changed and self.is_running:
             self._changed = False
-            self._list.show([self._entry(info) for info in self.watched.benchmarks])
+            self._show_list()
             if self._made is not None and self._list.go_to(self._made):
                 self._made = None
             self._draw_detail()
@@ -237,8 +248,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return
         if self._scores.due(info.name, seconds):
             begin(self, partial(self._read, self._scores, info.name, seconds), "read")
-        if self._ahead.due(info.name, seconds):
-            begin(self, partial(self._read, self._ahead, info.name, seconds), "read")
+        for feed in (self._ahead, self._template):
+            if feed.due(info.name, seconds):
+                begin(self, partial(self._read, feed, info.name, seconds), "read")
         found = self._scores.of(info.name)
         if found is not None and found.rates and self._stale.due(info.name, seconds):
             begin(self, partial(self._read, self._stale, info.name, seconds), "read")
@@ -249,8 +261,18 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._draw_detail()
         self.refresh_bindings()
 
-    def _entry(self, info: BenchmarkInfo) -> Entry:
-        state, ink = self._state(info)
+    def _show_list(self) -> None:
+        infos = self.watched.benchmarks
+        states = [self._state(info) for info in infos]
+        width = min(max((cell_len(state) for state, _ink in states), default=0), _STATE)
+        self._list.show(
+            [
+                self._entry(info, state, ink, width)
+                for info, (state, ink) in zip(infos, states, strict=True)
+            ]
+        )
+
+    def _entry(self, info: BenchmarkInfo, state: str, ink: Ink, width: int) -> Entry:
         tallies = [self._tally(info, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
         done = sum(tally.done for tally in tallies)
         total = sum(tally.total for tally in tallies)
@@ -260,8 +282,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             Piece(" " + pad_apart(one_line(info.name), names, 24), Ink.STRONG),
             Piece(" " + "━" * filled, Ink.GOOD if done == total else Ink.ACCENT),
             Piece("─" * (BAR // 2 - filled), Ink.RULE),
-            Piece("  " + pad(state, 24), ink),
-            Piece(one_line(info.title), Ink.MUTED),
+            Piece("  " + pad(state, width), ink),
+            Piece("  " + one_line(info.title), Ink.MUTED),
         ]
         return Entry(info.name, left)
 
@@ -293,23 +315,41 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._height = self._detail.size.height
         info = self._info
         if info is None:
-            self._detail.show([fitted_line([Piece(text, Ink.MUTED)], width) for text in _NONE])
+            self._detail.show([fitted_line([Piece(text)], width) for text in _NONE])
         else:
             height = self._height or self.size.height
-            self._detail.show(first_that_fits(self._choices(info, width), height, width))
+            self._detail.show(first_that_fits(self._choices(info, width, height), height, width))
 
-    def _choices(self, info: BenchmarkInfo, width: int) -> Iterator[list[Line]]:
-        """The details, each version shorter than the one before."""
+    def _choices(self, info: BenchmarkInfo, width: int, height: int) -> Iterator[list[Line]]:
+        """Its detail, each time with less around what matters; where there is room, how each metric
+        stands."""
         title = _rule(one_line(info.name), one_line(info.title), width)
         summary, targets = self._summary(info, width), self._target_lines(info, width)
-        nothing = "nothing to do yet" if self.watched.described else "…"
-        bars = (_stage(each, self._tally(info, each), nothing) for each in Stage)
-        stages = [*_file_lines(info), *bars]
+        stages = [*_file_lines(info), *self._stages(info)]
         for most in (6, 3, 2, 1):
             told = [title, *description_lines(info, width, most), *summary]
-            yield [*told, [], *targets, [], *stages]
+            bare = [*told, [], *targets, [], *stages]
+            if metrics := self._metrics(info, width, height - len(bare) - 1):
+                yield [*told, [], *targets, [], *metrics, [], *stages]
+            yield bare
             yield [*told, *targets, *stages]
         yield [title, *description_lines(info, width, 1), *summary, *targets]
+
+    def _metrics(self, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
+        """How each metric stands, in at most so many lines."""
+        found = self._scores.of(info.name)
+        lines = [] if found is None else metric_lines(found, info, width, most - 1)
+        return [_rule("metrics", "passed/rows, the weakest first", width), *lines] if lines else []
+
+    def _stages(self, info: BenchmarkInfo) -> list[Line]:
+        """How far each stage is: nothing before the first row, one line once all is done."""
+        tallies = {stage: self._tally(info, stage) for stage in Stage}
+        if not any(tally.total for tally in tallies.values()):
+            return []
+        if all(tally.total == tally.done for tally in tallies.values()):
+            return [_done_stages(tallies)]
+        nothing = "nothing to do yet" if self.watched.described else "…"
+        return [_stage(stage, tally, nothing) for stage, tally in tallies.items()]
 
     def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
         found, stale = self._weakest(info), self._stale.of(info.name) or {}
@@ -321,11 +361,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             stale=len(stale),
             failures=found is not None and found.passed < found.scored,
             ahead=self._ahead.of(info.name),
+            is_template=bool(self._template.of(info.name)),
         )
         lines = [
             None if found is None else weakest_line(found, width),
             stale_line(stale),
-            next_line(info, work) if self.watched.described else None,
+            next_line(info, work, width) if self.watched.described else None,
         ]
         return [line for line in lines if line is not None]
 
@@ -368,9 +409,16 @@ _RATE_WIDTH: Final = 25
 _SPENT: Final = 8
 _LEAST_BAR: Final = 11
 _MOST_BAR: Final = 41
+_STATE: Final = 24
 _NONE: Final = (
     " There is no benchmark in this workspace yet.",
-    " o makes one: a folder with a file in which you describe what it measures.",
+    "",
+    " o  makes one: a folder with a file that says what it measures",
+    " e  opens that file in $EDITOR",
+    " b  runs it",
+    " 4  shows the results",
+    "",
+    " `crosswind demo` has three to look at: scripted models, no key, no cost.",
 )
 
 
@@ -387,8 +435,17 @@ def _file_lines(info: BenchmarkInfo) -> list[Line]:
     return [[Piece(" " + pad("file", 11), Ink.MUTED), Piece(path)]]
 
 
+def _done_stages(tallies: Mapping[Stage, StateCounts]) -> Line:
+    """`✓ metrics, scenarios 36, simulate 192`."""
+    counts = {
+        stage: f" {each.total:,}" if each.total > 1 else "" for stage, each in tallies.items()
+    }
+    words = ", ".join(f"{STAGE_NAMES[stage]}{count}" for stage, count in counts.items())
+    return [Piece(" " + pad("stages", 11), Ink.MUTED), Piece("✓ ", Ink.GOOD), Piece(words)]
+
+
 def _stage(stage: Stage, tally: StateCounts, nothing: str) -> Line:
-    """The progress of a stage; `nothing` is shown if it has no rows."""
+    """`nothing` is what an empty stage says."""
     done = 0 if not tally.total else tally.done * BAR // tally.total
     line = [
         Piece(" " + pad(STAGE_NAMES[stage], 11), Ink.MUTED),

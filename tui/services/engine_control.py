@@ -278,6 +278,11 @@ class EngineControl:
         it on the event loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
 
+    def is_template(self, benchmark: str) -> bool:
+        """Whether a benchmark's file is still the template. Reads the file. Raises
+        `CrosswindError`."""
+        return self._backend.is_template(benchmark)
+
     def ahead(self, benchmark: str) -> RemainingWork | None:
         """The work that waits for a person; None if not available. Slow, so do not call it on the
         event loop. Raises `CrosswindError`."""

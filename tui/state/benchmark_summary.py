@@ -16,8 +16,8 @@ from engine.display import one_line, percent, plural
 from engine.progress import StateCounts
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
-from tui.format import TRACK_SIGNS
-from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten
+from tui.format import TRACK_SIGNS, UNKNOWN
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten, told_apart
 from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
 
@@ -45,8 +45,13 @@ class MetricPasses(NamedTuple):
 
 
 def weakest_metric(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
-    """The metric that passes least often, of those with the same rate the one with most rows.
-    What the benchmark no longer has counts for nothing; None before anything else is scored."""
+    """The first of `weakest_first`; None before anything is scored."""
+    return next(iter(weakest_first(scores, info)), None)
+
+
+def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses]:
+    """The scored metrics, that which passes least often first, of those with the same rate the one
+    with most rows. What the benchmark no longer has counts for nothing."""
     # metrics written by a run after the benchmark was read are in the store only
     metrics = info.metrics or scores.metrics
     targets = {target.id for target in info.targets}
@@ -57,7 +62,49 @@ def weakest_metric(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | N
             passed[metric_id] += found.passed
             scored[metric_id] += found.scored
     tallies = [MetricPasses(metrics[each], passed[each], scored[each]) for each in scored]
-    return min(tallies, key=lambda one: (one.rate, -one.scored, one.metric.id), default=None)
+    return sorted(tallies, key=lambda one: (one.rate, -one.scored, one.metric.id))
+
+
+def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
+    """How often each metric passed, over all targets and with each, the weakest first: a heading
+    and at most `most - 1` rows."""
+    found = weakest_first(scores, info)
+    if not found or most < _LEAST_TABLE:
+        return []
+    ids = [target.id for target in info.targets]
+    names = told_apart(tuple(map(one_line, ids)), _TARGET_CELLS)
+    cells = {each: max(cell_len(names[one_line(each)]), _RATE_CELLS) + 2 for each in ids}
+    room = width - _RATE_CELLS - 4
+    if room - sum(cells.values()) < _METRIC_CELLS:
+        cells = {}  # too many targets: Results shows them, page by page
+    longest = max(cell_len(one_line(one.metric.name)) for one in found)
+    name = min(longest, room - sum(cells.values()))
+    heads = [Piece(pad(names[one_line(each)], width, right=True)) for each, width in cells.items()]
+    lines: list[Line] = [
+        [Piece(" " * (name + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
+    ]
+    whole = len(found) < most
+    for one in found if whole else found[: most - 2]:
+        line = [
+            Piece(f" {TRACK_SIGNS[one.metric.track]} ", Ink.MUTED),
+            Piece(pad(one_line(one.metric.name), name)),
+            Piece(pad(percent(one.rate), _RATE_CELLS, right=True), Ink.STRONG),
+        ]
+        for each, cell in cells.items():
+            passed = scores.passes.get((each, one.metric.track, one.metric.id))
+            words = f"{passed.passed}/{passed.scored}" if passed is not None else UNKNOWN
+            line.append(Piece(pad(words, cell, right=True)))
+        lines.append(line)
+    if not whole:
+        left = len(found) - (most - 2)
+        lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
+    return lines
+
+
+_LEAST_TABLE: Final = 3
+_RATE_CELLS: Final = 7
+_TARGET_CELLS: Final = 14
+_METRIC_CELLS: Final = 30
 
 
 def failures_of(info: BenchmarkInfo, metric: Metric) -> str:
@@ -121,14 +168,18 @@ class BenchmarkWork:
     """Whether `W` has something to read."""
     ahead: RemainingWork | None = None
     """The remaining work; None until it is known."""
+    is_template: bool = False
+    """Whether nobody has described what it measures yet."""
 
 
-def next_line(info: BenchmarkInfo, work: BenchmarkWork) -> Line:
-    """The next step, with its key and the command to run in the workspace's folder."""
+def next_line(info: BenchmarkInfo, work: BenchmarkWork, width: int) -> Line:
+    """The next step, with its key and the command to run in the workspace's folder, if that fits:
+    half a command is of no use."""
     words, command = _next_step(info, work)
     line = [*_label("next"), Piece(words)]
     if command:
-        line.append(Piece(f"   {shlex.join([*command, one_line(info.name)])}", Ink.MUTED))
+        told = Piece(f"   {shlex.join([*command, one_line(info.name)])}", Ink.MUTED)
+        line += [told] if length([*line, told]) <= width else []
     return line
 
 
@@ -144,8 +195,9 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
     if work.ahead is not None and work.ahead.all_rejected:
         return "every metric is rejected: 6, t and a bring one back", _REVIEW
     if not any(tally.total for tally in work.tallies.values()):
-        made = "" if info.definition is None else "e describes what it measures, "
-        return f"{made}b runs it", _RUN
+        if work.is_template:
+            return "e opens it in $EDITOR: say what it measures, then b runs it", ()
+        return "b runs it", _RUN
     if failed:
         return f"5 says why {failed:,} failed; b tries again", _RUN
     if left := ", ".join(_left_lines(work.tallies)) or ", ".join(_ahead_lines(work.ahead)):
