@@ -240,6 +240,8 @@ NAMES = {
     "dark": "theme dark",
     "pause": "pause",
     "exit": "quit",
+    "resu": "results",
+    "evalu": "judge again",
     "resume": "pause",
     "status": "benchmarks",
     "save": "export",
@@ -277,7 +279,11 @@ def test_every_command_is_found_by_its_name_and_stands_once(theatre: Theatre) ->
             assert groups == sorted(groups, key=list(PaletteGroup).index)
             assert not {"down", "up", "first", "last", "page up", "next cell"} & set(names)
             for typed, name in NAMES.items():
-                if place in {"3", "conversation"} or name not in {"replay", "compare"}:
+                if place in {"3", "conversation"} or name not in {
+                    "replay",
+                    "compare",
+                    "judge again",
+                }:
                     assert matching(known, typed)[0].name == name, (place, typed)
 
     theatre.perform(script)

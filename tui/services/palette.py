@@ -228,12 +228,13 @@ def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:
     name, whole = command.name.casefold(), " ".join(words)
     if name == whole:
         return 0
-    if name.startswith(whole) or whole in _OTHER_NAMES.get(name, ()):
+    others = _OTHER_NAMES.get(name, ())
+    if name.startswith(whole) or whole in others:
         return 1
     parts = name.replace("-", " ").split()
     if _begin(words, parts):
         return 2
-    if whole in name:
+    if whole in name or any(other.startswith(whole) for other in others):
         return 3
     return 4 if _begin(words, [*parts, *command.meaning.casefold().split()]) else None
 
