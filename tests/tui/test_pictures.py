@@ -102,9 +102,10 @@ async def variants(theatre: Theatre) -> None:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is shown in the time of the place is the same everywhere."""
+    """What is shown in the time of the place is the same everywhere, and is found at once."""
     with monkeypatch.context() as patched:
         patched.setenv("TZ", "UTC")
+        patched.setattr("tui.screens.search.PAUSE", 0.0)
         time.tzset()
         yield
     time.tzset()
@@ -162,7 +163,8 @@ def test_each_screen(theatre: Theatre, pictures: Pictures, size: tuple[int, int]
         shoot("scenario")
         await press(theatre, pilot, "5", "j")
         shoot("problems")
-        await press(theatre, pilot, "slash", *"nurse", "down")
+        await press(theatre, pilot, "slash", *"nurse")
+        await press(theatre, pilot, "down")
         shoot("search")
 
     asyncio.run(a_run(theatre))
