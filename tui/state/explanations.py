@@ -142,7 +142,7 @@ def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> li
         steps += [
             ("4", "what is significant, and what may be chance"),
             ("1 W", f"what failed of {whose} weakest metric"),
-            ("Tab", "the verdicts; Enter reads one at its evidence"),
+            ("Tab", "the verdicts; Enter reads one, evidence marked"),
         ]
     if status.failed:
         steps.append(("5", "what failed, why, and what to do"))
