@@ -150,7 +150,7 @@ _WRONG_KEY: Final = re.compile(
 )
 _NO_MODEL: Final = re.compile(
     r"invalid model(?: name\b|:)|not a valid model\b|model not (?:exist|found)\b"
-    r"|no such model\b|\bmodel .{1,200}? (?:does not exist|is not found)",
+    r"|no such model\b|server is pinned to\b|\bmodel .{1,200}? (?:does not exist|is not found)",
     re.IGNORECASE,
 )
 _TLS_PORT: Final = re.compile(

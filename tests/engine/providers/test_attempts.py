@@ -238,6 +238,7 @@ def test_a_person_can_read_what_happened(failure: Failure, words: str) -> None:
         ({"message": "Invalid model: nope", "type": "invalid_model"}, "there is no such model"),
         ({"error": {"message": "nope is not a valid model ID", "code": 400}}, "no such model"),
         ({"error": {"message": "Model Not Exist"}}, "there is no such model"),
+        ({"detail": "Server is pinned to 'a'; requested 'b'."}, "there is no such model"),
         ({"error": {"code": "model_not_found"}}, "there is no such model"),
         (
             "<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>",
