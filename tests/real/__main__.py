@@ -16,13 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.real import aimock, litellm, llama, nginx
+from tests.real import aimock, litellm, llama, nginx, transformers_serve
 from tests.real.runs import HEAD, NotTriedError
 
 PARTS: Final[dict[str, tuple[str, Callable[[Path], Iterator[str]]]]] = {
     "litellm": ("LiteLLM's proxy", litellm.lines),
     "aimock": ("aimock", aimock.lines),
     "llama": ("llama-cpp-python", llama.lines),
+    "transformers": ("transformers serve", transformers_serve.lines),
     "nginx": ("nginx", nginx.lines),
 }
 PAGE: Final = Path("docs/real-servers.md")
