@@ -258,6 +258,8 @@ def _listing_problems(
         what = describe(failure)
         if failure.cause in _CERTIFICATES:
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
+        if failure.cause is Fault.TLS:
+            return [], [f"{host} was not reached: {what}; every call fails"]
         return [], [f"{host} was not reached: {what}; a run waits for it"]
     # an application has no list of models: any answer is enough
     if place.wire.is_application:

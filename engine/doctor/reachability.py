@@ -421,4 +421,4 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
     except (TimeoutError, httpx.TimeoutException):
         return ModelListing(failure=Failure(Fault.NO_CONNECTION, f"not within {longest_s:g} s"))
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        return ModelListing(failure=_failure(error, way) or Failure(Fault.BROKEN, _NO_TLS))
+        return ModelListing(failure=_failure(error, way) or Failure(Fault.TLS))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,23 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
     [warning] = checked(session, Order(("bread",), force=True)).notes
     assert "127.0.0.1:1 was not reached: no connection" in warning
     assert "a run waits for it" in warning
+
+
+def test_a_server_that_speaks_no_tls_is_not_waited_for(
+    place: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as plain:
+        thread = threading.Thread(target=plain.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            configure(place, base_url=f"https://127.0.0.1:{plain.server_port}/v1")
+            run(place)
+        finally:
+            plain.shutdown()
+            thread.join()
+    said = capsys.readouterr().err
+    assert "do not agree on TLS; every call fails" in said
+    assert "a run waits for it" not in said
 
 
 def test_what_was_found_well_is_not_asked_again_within_the_hour_and_no_key_is_kept(
