@@ -125,7 +125,11 @@ class UserAudit:
 
     def __init__(self, scenario: Scenario) -> None:
         told = " ".join(
-            (scenario.persona, scenario.user_goal, *(one.instruction for one in scenario.landmarks))
+            (
+                scenario.persona,
+                scenario.user_goal,
+                *(landmark.instruction for landmark in scenario.landmarks),
+            )
         )
         allowed = _lowercase_words(told)
         self._allowed = " ".join(allowed)
@@ -157,16 +161,16 @@ class UserAudit:
 
     def _roles(self, said: Sequence[_MessageWords]) -> Iterator[UserFault]:
         # nearly always nothing matches: one search over all messages costs less than one for each
-        everything = "\n".join(one.text for one in said)
+        everything = "\n".join(message.text for message in said)
         rules = [rule for rule in _ROLE if rule.may_find(everything)]
         leaked = list(filter(everything.__contains__, self._hidden))
-        for one in said if rules or leaked else ():
+        for message in said if rules or leaked else ():
             for rule in rules:
-                yield from self._first_match(rule, one)
-            hidden = next((words for words in leaked if words in one.text), None)
+                yield from self._first_match(rule, message)
+            hidden = next((words for words in leaked if words in message.text), None)
             if hidden is not None:
                 detail = f"says the hidden goal aloud: “{hidden}”"
-                yield UserFault(FaultKind.ROLE_BROKEN, one.turn, detail)
+                yield UserFault(FaultKind.ROLE_BROKEN, message.turn, detail)
 
     def _first_match(self, rule: _RoleRule, said: _MessageWords) -> Iterator[UserFault]:
         """Yield a fault for the rule's first match that the scenario does not contain itself."""
@@ -212,7 +216,9 @@ def _repeated_messages(messages: Sequence[_MessageWords]) -> Iterator[UserFault]
         # the Jaccard index of two sets is at most the ratio of their sizes (repeated words aside)
         fewest, most = count * ALIKE - _SPARE, (count + _SPARE) / ALIKE
         alike = (
-            one for one in earlier if fewest <= len(one.words) <= most and _are_alike(one, said)
+            message
+            for message in earlier
+            if fewest <= len(message.words) <= most and _are_alike(message, said)
         )
         if (before := next(alike, None)) is not None:
             detail = f"says again what was said in turn {before.turn}"
@@ -294,19 +300,19 @@ def check_words(kind: CheckKind, answers: Sequence[CheckAnswer]) -> str:
     if not answers:
         return "there was nothing to look for"
     if kind is CheckKind.LANDMARKS:
-        return f"{sum(one.holds for one in answers)} of {len(answers)} carried out"
+        return f"{sum(answer.holds for answer in answers)} of {len(answers)} carried out"
     return ", ".join(
-        f"{one.about} guessed as “{one.said}”, {'right' if one.holds else 'wrong'}"
-        for one in answers
+        f"{answer.about} guessed as “{answer.said}”, {'right' if answer.holds else 'wrong'}"
+        for answer in answers
     )
 
 
 def landmark_faults(answers: Iterable[CheckAnswer]) -> tuple[UserFault, ...]:
     """The user model's faults according to a check of landmarks: those not carried out."""
     return tuple(
-        UserFault(FaultKind.NOT_CARRIED_OUT, one.turn, _shortened(one.said))
-        for one in answers
-        if one.turn is not None and not one.holds
+        UserFault(FaultKind.NOT_CARRIED_OUT, answer.turn, _shortened(answer.said))
+        for answer in answers
+        if answer.turn is not None and not answer.holds
     )
 
 

@@ -104,8 +104,8 @@ def workers_words(agents: Sequence[AgentStatus]) -> str:
     """A summary of all workers: `2 workers · 37 calls in flight · 12.0/s`."""
     parts = (
         plural(len(agents), "worker"),
-        f"{plural(sum(each.in_flight for each in agents), 'call')} in flight",
-        f"{sum(each.calls_per_s for each in agents):.1f}/s",
+        f"{plural(sum(agent.in_flight for agent in agents), 'call')} in flight",
+        f"{sum(agent.calls_per_s for agent in agents):.1f}/s",
     )
     return " · ".join(parts)
 

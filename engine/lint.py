@@ -106,7 +106,7 @@ def lint_metrics(metrics: Sequence[Metric]) -> list[LintFinding]:
     metrics = [_cut_metric(metric) for metric in metrics]
     found = [finding for metric in metrics for finding in _of_metric(metric)]
     return _by_order(
-        [*found, *_overlaps(metrics), *_shared_examples(metrics)], [one.id for one in metrics]
+        [*found, *_overlaps(metrics), *_shared_examples(metrics)], [metric.id for metric in metrics]
     )
 
 
@@ -144,7 +144,7 @@ def _core(definition: str) -> str:
     """The definition without sentences that contain "count": what else counts, and what does
     not."""
     sentences = _SENTENCE.split(definition)
-    return ". ".join(one for one in sentences if "count" not in one)
+    return ". ".join(sentence for sentence in sentences if "count" not in sentence)
 
 
 _SENTENCE: Final = re.compile(r"[.!?]\s")
@@ -259,10 +259,10 @@ def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFin
     for scenario in sorted(scenarios, key=lambda one: one.id != one.base_id):
         own = list(_of_scenario(scenario, turns))
         if scenario.id == scenario.base_id:
-            of_base |= {(scenario.id, one.rule) for one in own}
+            of_base |= {(scenario.id, finding.rule) for finding in own}
             found += own
         else:
-            found += [one for one in own if (scenario.base_id, one.rule) not in of_base]
+            found += [finding for finding in own if (scenario.base_id, finding.rule) not in of_base]
     return _by_order([*found, *_near_duplicates(scenarios)], [one.id for one in scenarios])
 
 

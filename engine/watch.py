@@ -109,7 +109,7 @@ class Watch:
     def jury(self) -> Jury | None:
         """Decides whose verdicts count, in all benchmarks; None before the configuration is
         read."""
-        return next((each.jury for each in self.benchmarks), None)
+        return next((benchmark.jury for benchmark in self.benchmarks), None)
 
     def describe(self, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None) -> None:
         """Set what the configuration says, once it is read, and the link to the engine."""
@@ -142,8 +142,8 @@ class Watch:
         if not news <= self._at_work:
             self._at_work |= news
             self.benchmarks = [
-                each.at_work if each.configured and each.name in news else each
-                for each in self.benchmarks
+                benchmark.at_work if benchmark.configured and benchmark.name in news else benchmark
+                for benchmark in self.benchmarks
             ]
 
     def close(self) -> None:

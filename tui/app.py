@@ -603,7 +603,7 @@ def _in_two_lines(text: str, width: int) -> str:
 
 
 def _known_screen(place: str | None) -> str | None:
-    return place if place in {each.name for each in MAIN_SCREENS} else None
+    return place if place in {main_screen.name for main_screen in MAIN_SCREENS} else None
 
 
 NOTICE_LINES: Final = 2

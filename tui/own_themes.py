@@ -117,7 +117,7 @@ def too_weak(theme: Theme) -> Iterator[str]:
     ink = {name: theme.variables[f"ink-{name}"] for name in INKS}
     grounds = {"background": theme.background, "surface": theme.surface, "panel": theme.panel}
     pairs = [(name, ink[name], "background") for name in INKS if name not in _QUIET]
-    pairs = [each for each in pairs if not each[0].endswith("-back")]
+    pairs = [pair for pair in pairs if not pair[0].endswith("-back")]
     pairs += [("text", theme.foreground or "", ground) for ground in grounds]
     found = {(name, ground): _contrast(colour, grounds[ground]) for name, colour, ground in pairs}
     found["evidence", "evidence-back"] = _contrast(ink["evidence"], ink["evidence-back"])

@@ -93,7 +93,7 @@ def analyse(
         for target, found in tallies.items()
     ]
     results.sort(key=standing_key)
-    ordered = {one.target: tallies[one.target] for one in results}
+    ordered = {result.target: tallies[result.target] for result in results}
     marked = contrasts(compared(ordered), exploratory=exploratory)
     ranked = {track: scored_on(ordered, track) for track in Track}
     places = ranks(ranked, marked.comparisons)
@@ -101,7 +101,7 @@ def analyse(
         benchmark=about.benchmark,
         title=about.title,
         metrics=about.metrics,
-        targets=[replace(one, ranks=places.get(one.target, {})) for one in results],
+        targets=[replace(result, ranks=places.get(result.target, {})) for result in results],
         comparisons=marked.comparisons,
         gaps=marked.gaps,
         family=marked.family,
@@ -143,8 +143,8 @@ def _target(
     correlation: float | None,
 ) -> TargetResult:
     asked = Counter[str]()
-    for one in found.scenarios.values():
-        asked[one.metric_id] += one.of
+    for scenario in found.scenarios.values():
+        asked[scenario.metric_id] += scenario.of
     of_track = {track: sum(one.of for one in found.of_track(track)) for track in Track}
     return TargetResult(
         target=target,
@@ -167,7 +167,8 @@ def _target(
             for metric, of in sorted(asked.items())
         },
         scenarios={
-            one.scenario_id: Tally(one.passed, one.scored) for one in found.scenarios.values()
+            scenario.scenario_id: Tally(scenario.passed, scenario.scored)
+            for scenario in found.scenarios.values()
         },
         base_scenarios=_bases(found.scenarios.values()),
         demographics=_demographics(found.scenarios.values(), correlation),
@@ -203,17 +204,17 @@ def _value_of(axis: str) -> Callable[[ScenarioTally], str | None]:
 
 def _bases(scenarios: Iterable[ScenarioTally]) -> dict[str, Tally]:
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for one in scenarios:
-        if one.scored:
-            _, cluster = one.place
-            sums[cluster][0] += one.passed
-            sums[cluster][1] += one.scored
+    for scenario in scenarios:
+        if scenario.scored:
+            _, cluster = scenario.place
+            sums[cluster][0] += scenario.passed
+            sums[cluster][1] += scenario.scored
     return {base: Tally(*sums[base]) for base in sorted(sums)}
 
 
 def _of_people(rows: Sequence[ScenarioTally], correlation: float | None) -> Estimate:
     found = benchmark_rate(strata_of(rows), correlation)
-    return _as_estimate(found, sum(one.of for one in rows))
+    return _as_estimate(found, sum(row.of for row in rows))
 
 
 def _new_metrics(
@@ -248,8 +249,8 @@ def _no_signal(
     scored = {
         metric.id: [
             (cell.passed, cell.scored)
-            for one in results
-            if (cell := one.metrics.get(metric.id)) is not None and cell.scored
+            for result in results
+            if (cell := result.metrics.get(metric.id)) is not None and cell.scored
         ]
         for metric in metrics
     }
@@ -261,10 +262,10 @@ def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Stalene
     """By target and metric."""
     found: defaultdict[str, defaultdict[str, list[tuple[Stale, int]]]]
     found = defaultdict(lambda: defaultdict(list))
-    for one in outcomes:
-        if one.passed is not None:
-            counting = sum(vote.counts for vote in one.votes)
-            found[one.key.target_id][one.metric_id].append((one.stale, counting))
+    for outcome in outcomes:
+        if outcome.passed is not None:
+            counting = sum(vote.counts for vote in outcome.votes)
+            found[outcome.key.target_id][outcome.metric_id].append((outcome.stale, counting))
     return {
         target: {metric: Staleness.over(rows) for metric, rows in sorted(metrics.items())}
         for target, metrics in found.items()
@@ -273,9 +274,9 @@ def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Stalene
 
 def _exposure(outcomes: Iterable[Outcome]) -> Mapping[str, Exposure]:
     found: defaultdict[str, list[ExposedConversation]] = defaultdict(list)
-    for one in outcomes:
-        if one.exposed is not None:
-            found[one.key.target_id].append(one.exposed)
+    for outcome in outcomes:
+        if outcome.exposed is not None:
+            found[outcome.key.target_id].append(outcome.exposed)
     return {target: Exposure.over(rows) for target, rows in found.items()}
 
 
@@ -284,8 +285,8 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
     unusable: Counter[str] = Counter()
     counted: Counter[str] = Counter()
     passes: defaultdict[str, set[int]] = defaultdict(set)
-    for one in outcomes:
-        for vote in one.votes:
+    for outcome in outcomes:
+        for vote in outcome.votes:
             passes[vote.judge].add(vote.number)
             (unusable if vote.passed is None else usable)[vote.judge] += 1
             counted[vote.judge] += vote.counts and vote.passed is not None

@@ -165,7 +165,7 @@ def calibrate(
     """Compare one judge with the labels. Weights are those of the sample, rescaled to the verdicts
     on all conversations: labels that nobody could give are taken as missing at random among
     conversations of the same verdict."""
-    known = [one for one in labels if one.row.present is not None]
+    known = [label for label in labels if label.row.present is not None]
     weighted = list(_weighted(rows, known))
     of_present = [found for _, found in weighted]
     overall = _rate_of("", rows, weighted)
@@ -173,20 +173,23 @@ def calibrate(
     return Calibration(
         judge=judge,
         labels=len(known),
-        clusters=len({one.cluster for one in of_present}),
+        clusters=len({conversation.cluster for conversation in of_present}),
         accuracy=accuracy(of_present),
         agreement=_agreed(of_present),
         rates=[
             overall,
-            *(one.rate for one in _calibration_parts(rows, weighted, attrgetter("target"))),
+            *(
+                calibration_part.rate
+                for calibration_part in _calibration_parts(rows, weighted, attrgetter("target"))
+            ),
         ],
         metrics=_by_metric(known),
         by_metric=list(_calibration_parts(rows, weighted, attrgetter("metric_id"))),
         by_target=list(_calibration_parts(rows, weighted, attrgetter("target"))),
         confusions=[
-            Confusion(one.row.conv_id, one.person, one.turn if one.person else one.row.turn)
-            for one in known
-            if one.person is not one.row.present
+            Confusion(row.row.conv_id, row.person, row.turn if row.person else row.row.turn)
+            for row in known
+            if row.person is not row.row.present
         ],
         width=width,
         labels_needed=needed,
@@ -202,8 +205,8 @@ _Weighted = tuple[LabelledRow, LabelledConversation]
 def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Iterator[_Weighted]:
     for counts in (True, False):
         stood_for = sum(row.counts is counts for row in rows)
-        of = [one for one in labels if one.row.counts is counts]
-        drawn = sum(1 / one.inclusion for one in of)
+        of = [label for label in labels if label.row.counts is counts]
+        drawn = sum(1 / row.inclusion for row in of)
         for one in of:
             weight = stood_for / drawn / one.inclusion
             yield (
@@ -213,12 +216,12 @@ def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Itera
 
 
 def _agreed(labels: Sequence[LabelledConversation]) -> Agreement | None:
-    weights = [one.weight for one in labels]
+    weights = [label.weight for label in labels]
     worth = effective_labels(weights) / sum(weights) if weights else 0.0
     return agreement(
-        [(one.judge, one.person) for one in labels],
-        [one.cluster for one in labels],
-        [worth * one for one in weights],
+        [(label.judge, label.person) for label in labels],
+        [label.cluster for label in labels],
+        [worth * weight for weight in weights],
     )
 
 
@@ -227,7 +230,7 @@ def _calibration_parts(
 ) -> Iterator[CalibrationPart]:
     """One part for each value of `part_of`; labels keep their weights in the whole."""
     for name in sorted({part_of(row) for row in rows}):
-        own = [one for one in labels if part_of(one[0].row) == name]
+        own = [label for label in labels if part_of(label[0].row) == name]
         found = [weighted for _, weighted in own]
         told = len(found) >= LEAST_LABELS
         yield CalibrationPart(
@@ -269,8 +272,10 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
 
 def _by_metric(labels: Sequence[LabelledRow]) -> list[MetricCounts]:
     found = []
-    for metric in sorted({one.row.metric_id for one in labels}):
-        own = [(one.row.present, one.person) for one in labels if one.row.metric_id == metric]
+    for metric in sorted({label.row.metric_id for label in labels}):
+        own = [
+            (label.row.present, label.person) for label in labels if label.row.metric_id == metric
+        ]
         found.append(
             MetricCounts(
                 metric,
@@ -330,8 +335,8 @@ def _share_correct(labels: Sequence[LabelledRow]) -> Share | None:
     return accuracy(
         [
             LabelledConversation(
-                one.row.cluster, 1 / one.inclusion, bool(one.row.present), one.person
+                label.row.cluster, 1 / label.inclusion, bool(label.row.present), label.person
             )
-            for one in labels
+            for label in labels
         ]
     ).right

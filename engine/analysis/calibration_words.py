@@ -123,11 +123,11 @@ def needed_words(one: Calibration) -> str:
 
 
 def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:
-    for one in metrics:
+    for metric in metrics:
         yield (
-            f"{one.metric_id}: {plural(one.labels, 'label')}; both present {one.both_present}, "
-            f"only the judge {one.only_judge}, only people {one.only_people}, "
-            f"both absent {one.both_absent}"
+            f"{metric.metric_id}: {plural(metric.labels, 'label')}; "
+            f"both present {metric.both_present}, only the judge {metric.only_judge}, "
+            f"only people {metric.only_people}, both absent {metric.both_absent}"
         )
 
 

@@ -67,10 +67,10 @@ def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contras
     pairs, gaps = found.pairs, found.gaps
     widest = pairs[0].track if pairs else None
     family = {
-        FamilyPart.PAIRS: [one.difference for one in pairs if one.track is widest],
-        FamilyPart.PAIRS_ON_TRACKS: [one.difference for one in pairs if one.track is not widest],
-        FamilyPart.GAPS: [one.difference for one in gaps if one.target is None],
-        FamilyPart.GAPS_OF_TARGETS: [one.difference for one in gaps if one.target is not None],
+        FamilyPart.PAIRS: [pair.difference for pair in pairs if pair.track is widest],
+        FamilyPart.PAIRS_ON_TRACKS: [pair.difference for pair in pairs if pair.track is not widest],
+        FamilyPart.GAPS: [gap.difference for gap in gaps if gap.target is None],
+        FamilyPart.GAPS_OF_TARGETS: [gap.difference for gap in gaps if gap.target is not None],
     }
     everything = [one for part in family.values() for one in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
@@ -78,8 +78,8 @@ def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contras
         [comparison(*one) for one in zip(pairs, marked, strict=False)],
         [_gap(*one) for one in zip(gaps, marked[len(pairs) :], strict=True)],
         ComparisonFamily(
-            pairs=sum(one.difference.error is not None for one in pairs),
-            gaps=sum(one.difference.error is not None for one in gaps),
+            pairs=sum(pair.difference.error is not None for pair in pairs),
+            gaps=sum(gap.difference.error is not None for gap in gaps),
             exploratory=exploratory,
         ),
     )
@@ -88,7 +88,7 @@ def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contras
 def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     """The pairs on all metrics first, then those on each track."""
     answers = {track: _answers_on(tallies, track) for track in Track}
-    shares = any(one.shares_transcripts for one in tallies.values())
+    shares = any(tally.shares_transcripts for tally in tallies.values())
     everything = _answers_on(tallies, None) if shares else {}
     scored = {target: _scored(found) for target, found in tallies.items()}
     found: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
@@ -111,7 +111,10 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
 
 def _scored(found: TargetTally) -> dict[str, tuple[Track, int]]:
     """By scenario, its track and number of scored conversations."""
-    return {one.scenario_id: (one.track, one.scored) for one in found.scenarios.values()}
+    return {
+        scenario.scenario_id: (scenario.track, scenario.scored)
+        for scenario in found.scenarios.values()
+    }
 
 
 def _shared_conversations(
@@ -151,10 +154,10 @@ def _answers_on(tallies: Mapping[str, TargetTally], track: Track | None) -> Mapp
 def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
     found: defaultdict[str, defaultdict[str, dict[str, float]]]
     found = defaultdict(lambda: defaultdict(dict))
-    for one in scenarios:
-        if one.scored:
-            stratum, cluster = one.place
-            found[stratum][cluster][one.scenario_id] = one.passed / one.scored
+    for scenario in scenarios:
+        if scenario.scored:
+            stratum, cluster = scenario.place
+            found[stratum][cluster][scenario.scenario_id] = scenario.passed / scenario.scored
     return found
 
 
@@ -163,8 +166,15 @@ def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.DemographicGa
     return demographic_gaps(
         {
             target: [
-                Variant(one.metric_id, one.base, one.demographic, one.passed, one.scored, one.place)
-                for one in found.scenarios.values()
+                Variant(
+                    scenario.metric_id,
+                    scenario.base,
+                    scenario.demographic,
+                    scenario.passed,
+                    scenario.scored,
+                    scenario.place,
+                )
+                for scenario in found.scenarios.values()
             ]
             for target, found in tallies.items()
         }
@@ -200,7 +210,7 @@ def scored_on(tallies: Mapping[str, TargetTally], track: Track) -> list[str]:
     return [
         target
         for target, found in tallies.items()
-        if any(one.scored for one in found.of_track(track))
+        if any(tally.scored for tally in found.of_track(track))
     ]
 
 

@@ -214,11 +214,11 @@ class TargetResult:
 
     @property
     def scored(self) -> int:
-        return sum(one.scored for one in self.tracks.values())
+        return sum(track.scored for track in self.tracks.values())
 
     @property
     def of(self) -> int:
-        return sum(one.of for one in self.tracks.values())
+        return sum(track.of for track in self.tracks.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,22 +443,22 @@ class Analysis:
         return next((one for one in self.targets if one.target == name), None)
 
     def compared(self, track: Track | None) -> Sequence[Comparison]:
-        return [one for one in self.comparisons if one.track is track]
+        return [comparison for comparison in self.comparisons if comparison.track is track]
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
         """Over all targets, by metric."""
-        return staleness_sums(one.staleness for one in self.targets)
+        return staleness_sums(target.staleness for target in self.targets)
 
     @property
     def compared_on(self) -> Sequence[Track | None]:
         """The tracks that targets are compared on; None is both together."""
-        return list(dict.fromkeys(one.track for one in self.comparisons))
+        return list(dict.fromkeys(comparison.track for comparison in self.comparisons))
 
     @property
     def tracks(self) -> Sequence[Track]:
         """The tracks of the benchmark's metrics."""
-        return [track for track in Track if any(one.track is track for one in self.metrics)]
+        return [track for track in Track if any(metric.track is track for metric in self.metrics)]
 
     @property
     def axes(self) -> Sequence[str]:
@@ -488,9 +488,9 @@ class Overall(Analysis):
     def benchmarks_on(self, track: Track) -> Sequence[str]:
         """The benchmarks in which any target was scored on this track."""
         return [
-            one
-            for one in self.benchmarks
-            if any(_is_scored(each, part_of(one, track)) for each in self.targets)
+            benchmark
+            for benchmark in self.benchmarks
+            if any(_is_scored(target, part_of(benchmark, track)) for target in self.targets)
         ]
 
     def missing_benchmarks(self, target: TargetResult, track: Track) -> Sequence[str]:

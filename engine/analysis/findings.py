@@ -322,9 +322,9 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
 def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
     """Cautions where targets were not scored in the same benchmarks, or not compared on all."""
     lacking = {
-        one.target: analysis.missing_benchmarks(one, track)
-        for one in analysis.targets
-        if one.tracks[track].scored and analysis.missing_benchmarks(one, track)
+        target.target: analysis.missing_benchmarks(target, track)
+        for target in analysis.targets
+        if target.tracks[track].scored and analysis.missing_benchmarks(target, track)
     }
     if lacking:
         said = [f"{name} not in {joined_names(lacks)}" for name, lacks in lacking.items()]
@@ -357,7 +357,11 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
     """The ranks that rule out any place, the best first."""
     mark = analysis.family.mark
     for track in analysis.tracks:
-        ranked = [(one.target, one.ranks[track]) for one in analysis.targets if track in one.ranks]
+        ranked = [
+            (target.target, target.ranks[track])
+            for target in analysis.targets
+            if track in target.ranks
+        ]
         told = [(name, place) for name, place in ranked if place.tells]
         if told:
             told.sort(key=_by_place)
@@ -465,9 +469,9 @@ def rests_on(one: MarkedDifference) -> str:
 def _too_few(analysis: Analysis) -> Iterator[Finding]:
     few: dict[str, list[str]] = {}
     for track in analysis.tracks:
-        found = [one.tracks[track] for one in analysis.targets if one.tracks[track].scored]
-        if found and any(one.too_few for one in found):
-            counts = {one.base_scenarios for one in found}
+        found = [target.tracks[track] for target in analysis.targets if target.tracks[track].scored]
+        if found and any(estimate.too_few for estimate in found):
+            counts = {estimate.base_scenarios for estimate in found}
             least = plural(min(counts), "base scenario")
             few.setdefault(f"as few as {least}" if counts - {min(counts)} else least, []).append(
                 track
@@ -493,7 +497,11 @@ def _differing_shares(what: str, shares: Mapping[str, float | None]) -> Iterator
 
 
 def _exposure(analysis: Analysis) -> Iterator[Finding]:
-    found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
+    found = {
+        target.target: target.exposure
+        for target in analysis.targets
+        if target.exposure.conversations
+    }
     early = {name: one.early_share for name, one in found.items()}
     delivered = {name: one.delivered_share for name, one in found.items()}
     unlike = [
@@ -548,7 +556,9 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
 
 def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
     """A hint to measure how far one judge agrees with itself; empty where its passes show that."""
-    if concord.between != "judges" or any(one.between == "passes" for one in analysis.agreement):
+    if concord.between != "judges" or any(
+        agreement.between == "passes" for agreement in analysis.agreement
+    ):
         return ""
     asks = f"`crosswind validate {analysis.benchmark} --replay evaluator`"
     return f"; {asks} shows how far one agrees with itself (--dry-run: the price)"
@@ -572,7 +582,7 @@ def _samples_of_many(
         return split[target].disagreeing / split[target].things
 
     least, most = min(split, key=share), max(split, key=share)
-    pooled = next((one for one in together if one.between == "samples"), None)
+    pooled = next((agreement for agreement in together if agreement.between == "samples"), None)
     text = f"samples of {len(split)} targets disagree"
     if pooled is not None:
         text += f" in {_share(pooled, noun)}, counted with each target{_coefficients(pooled)}"
@@ -612,10 +622,10 @@ def _no_signal(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _unscored(analysis: Analysis) -> Iterator[Finding]:
-    lacking = [one for one in analysis.targets if one.unscored]
+    lacking = [target for target in analysis.targets if target.unscored]
     if len(lacking) > _FEW:
-        reasons = sum((Counter(one.unscored) for one in lacking), Counter[str]())
-        of = sum(one.of for one in analysis.targets)
+        reasons = sum((Counter(result.unscored) for result in lacking), Counter[str]())
+        of = sum(target.of for target in analysis.targets)
         most = max(lacking, key=lambda one: (one.of - one.scored) / one.of)
         yield Finding(
             Certainty.CAUTION,
@@ -651,10 +661,10 @@ def _has_unscored(estimate: Estimate) -> bool:
 
 def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     audits = analysis.user_audits
-    of = sum(one.of for one in audits.values())
-    invalid = sum(one.invalid for one in audits.values())
+    of = sum(audit.of for audit in audits.values())
+    invalid = sum(audit.invalid for audit in audits.values())
     if invalid:
-        kinds = sum((Counter(one.faults) for one in audits.values()), Counter[FaultKind]())
+        kinds = sum((Counter(audit.faults) for audit in audits.values()), Counter[FaultKind]())
         said = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
         counted = (
             "counted as unscored"
@@ -667,15 +677,15 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             f"{plural(of, 'conversation')} ({said}): {counted}; `crosswind simulate --invalid` "
             "plays them again",
         )
-    unseen = sum(one.of - one.looked_at for one in audits.values())
+    unseen = sum(audit.of - audit.looked_at for audit in audits.values())
     if unseen:
         yield Finding(
             Certainty.CAUTION,
             "whether the user model did its part is not known for "
             f"{plural(unseen, 'conversation')}, imported or played without the audit",
         )
-    known = [one for one in audits.values() if one.landmarks_checked is not None]
-    unasked = sum(one.of - (one.landmarks_checked or 0) for one in known)
+    known = [audit for audit in audits.values() if audit.landmarks_checked is not None]
+    unasked = sum(audit.of - (audit.landmarks_checked or 0) for audit in known)
     if unasked:
         yield Finding(
             Certainty.CAUTION,

@@ -83,7 +83,7 @@ def methods(analysis: Analysis) -> list[str]:
     if isinstance(analysis, Overall):
         return [_method_overall(analysis)]
     paragraphs = [_played_lines(analysis), _counting_lines(analysis)]
-    if any(one.scored for one in analysis.targets):
+    if any(target.scored for target in analysis.targets):
         paragraphs.append(_formulas(analysis))
     if analysis.provenances:
         paragraphs.append(_made_with(analysis))
@@ -121,14 +121,14 @@ def _played_lines(analysis: Analysis) -> list[str]:
     tracks = Counter(metric.track for metric in analysis.metrics)
     metrics = ", ".join(f"{tracks[track]} {track}" for track in Track if tracks[track])
     bases = {base for one in analysis.targets for base in one.base_scenarios}
-    of = sum(one.of for one in analysis.targets)
+    of = sum(target.of for target in analysis.targets)
     said = [
         f"“{analysis.title}” has {plural(len(analysis.metrics), 'metric')}"
         + (f" ({metrics})." if metrics else "."),
     ]
     if analysis.targets:
         targets = joined_names(
-            [f"{one.target} ({_model_words(one.model)})" for one in analysis.targets]
+            [f"{target.target} ({_model_words(target.model)})" for target in analysis.targets]
         )
         said.append(
             f"{plural(of, 'conversation')} of {plural(len(analysis.targets), 'target')}, "
@@ -140,7 +140,7 @@ def _played_lines(analysis: Analysis) -> list[str]:
 
 
 def _user_model_lines(analysis: Analysis) -> Iterator[str]:
-    users = _labels(one.user_models for one in analysis.provenances.values())
+    users = _labels(provenance.user_models for provenance in analysis.provenances.values())
     if not users:
         return
     stances = {stance for one in analysis.provenances.values() for stance in one.stances}
@@ -172,7 +172,7 @@ _TOLD: Final = {
 
 
 def _counting_lines(analysis: Analysis) -> list[str]:
-    checked = (one for one in analysis.group_checks.values() if one.checked)
+    checked = (check for check in analysis.group_checks.values() if check.checked)
     return [
         *_judging(analysis),
         *_scored(analysis),
@@ -182,7 +182,7 @@ def _counting_lines(analysis: Analysis) -> list[str]:
 
 
 def _judging(analysis: Analysis) -> Iterator[str]:
-    judges = _labels(one.judges for one in analysis.provenances.values())
+    judges = _labels(provenance.judges for provenance in analysis.provenances.values())
     lacking, given = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
     if judges:
         only = ", told the metric's definition and nothing else of the set-up"
@@ -196,15 +196,15 @@ def _judging(analysis: Analysis) -> Iterator[str]:
 
 
 def _scored(analysis: Analysis) -> Iterator[str]:
-    scored = sum(one.scored for one in analysis.targets)
-    of = sum(one.of for one in analysis.targets)
-    reasons = sum((Counter(one.unscored) for one in analysis.targets), Counter[str]())
+    scored = sum(target.scored for target in analysis.targets)
+    of = sum(target.of for target in analysis.targets)
+    reasons = sum((Counter(target.unscored) for target in analysis.targets), Counter[str]())
     why = f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})"
     yield f"{scored:,} of {plural(of, 'conversation')} were scored{why if reasons else ''}."
-    early = sum(one.exposure.early for one in analysis.targets)
-    ended = sum(one.exposure.conversations for one in analysis.targets)
-    planned = sum(one.exposure.planned for one in analysis.targets)
-    delivered = sum(one.exposure.delivered for one in analysis.targets)
+    early = sum(target.exposure.early for target in analysis.targets)
+    ended = sum(target.exposure.conversations for target in analysis.targets)
+    planned = sum(target.exposure.planned for target in analysis.targets)
+    delivered = sum(target.exposure.delivered for target in analysis.targets)
     if ended:
         landmarks = (
             f", and {delivered:,} of {planned:,} planned landmarks were delivered."
@@ -212,21 +212,23 @@ def _scored(analysis: Analysis) -> Iterator[str]:
             else "; no landmark was planned for them."
         )
         yield f"{early:,} of {plural(ended, 'finished conversation')} ended early{landmarks}"
-    stale = sum(one.stale for one in analysis.staleness.values())
+    stale = sum(staleness.stale for staleness in analysis.staleness.values())
     if stale:
         yield f"{plural(stale, 'counting conversation')} {'is' if stale == 1 else 'are'} stale."
 
 
 def _audited(analysis: Analysis) -> Iterator[str]:
     audits = analysis.user_audits.values()
-    looked_at = sum(one.looked_at for one in audits)
+    looked_at = sum(audit.looked_at for audit in audits)
     if looked_at:
-        invalid = sum(one.invalid for one in audits)
+        invalid = sum(audit.invalid for audit in audits)
         yield f"The user model was found not to have done its part in {invalid:,} of {looked_at:,}."
-    checked = sum(one.landmarks_checked or 0 for one in audits)
+    checked = sum(audit.landmarks_checked or 0 for audit in audits)
     if checked:
-        checkers = joined_names(_labels(one.checkers for one in analysis.provenances.values()))
-        failed = sum(one.faults.get(FaultKind.NOT_CARRIED_OUT, 0) for one in audits)
+        checkers = joined_names(
+            _labels(provenance.checkers for provenance in analysis.provenances.values())
+        )
+        failed = sum(audit.faults.get(FaultKind.NOT_CARRIED_OUT, 0) for audit in audits)
         yield (
             f"In {plural(checked, 'conversation')} {checkers}, told the user's messages and their "
             f"landmarks alone, looked for landmarks that were not carried out; {failed:,} have one."
@@ -258,7 +260,7 @@ def _formulas(analysis: Analysis) -> list[str]:
             f"the 5%: {shares}; the share of a part without comparisons goes to the others)"
         )
         said.append(f"{COMPARING}. {how}; the family is {family}.")
-    if analysis.agreement or any(one.agreement for one in analysis.targets):
+    if analysis.agreement or any(target.agreement for target in analysis.targets):
         said.append(f"{AGREEMENT}.")
     return said
 
@@ -266,13 +268,18 @@ def _formulas(analysis: Analysis) -> list[str]:
 def _made_with(analysis: Analysis) -> list[str]:
     found = list(analysis.provenances.values())
     served: dict[str, Sequence[str]] = {}
-    for one in found:
-        served |= {**one.targets, **one.user_models, **one.judges, **one.checkers}
+    for provenance in found:
+        served |= {
+            **provenance.targets,
+            **provenance.user_models,
+            **provenance.judges,
+            **provenance.checkers,
+        }
     prompts = {
         f"{stage} {each}" for one in found for stage, of in one.prompts.items() for each in of
     }
-    first = min((one.first_at for one in found if one.first_at), default=None)
-    last = max((one.last_at for one in found if one.last_at), default=None)
+    first = min((provenance.first_at for provenance in found if provenance.first_at), default=None)
+    last = max((provenance.last_at for provenance in found if provenance.last_at), default=None)
     said = [f"Counted by Crosswind {found[0].version}, configuration {found[0].configuration}."]
     if first and last:
         said.append(f"Played and judged from {first} to {last}.")
@@ -281,7 +288,7 @@ def _made_with(analysis: Analysis) -> list[str]:
     named = {label: names for label, names in served.items() if set(names) - {label}}
     if named:
         said.append(f"Servers answered under the names: {served_words(named)}.")
-    said += [str(one) + "." for one in analysis.others]
+    said += [str(other) + "." for other in analysis.others]
     return said + list(analysis.notes)
 
 

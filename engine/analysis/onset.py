@@ -51,15 +51,15 @@ def onset_curves(sightings: Iterable[OnsetObservation], turns: int) -> list[Onse
     seen: dict[tuple[Track, str], Counter[int]] = defaultdict(Counter)
     counts: Counter[tuple[Track, str]] = Counter()
     unplaced: Counter[tuple[Track, str]] = Counter()
-    for one in sightings:
-        place = one.track, one.target
-        if one.present is None:
+    for sighting in sightings:
+        place = sighting.track, sighting.target
+        if sighting.present is None:
             unplaced[place] += 1
             continue
         counts[place] += 1
         # after its end a conversation stays as it is; turns beyond `turns` count for the last
-        ends = [*range(min(turns, len(one.present)) - 1), *[-1] * turns][:turns]
-        seen[place].update(turn for turn, end in enumerate(ends) if one.present[end])
+        ends = [*range(min(turns, len(sighting.present)) - 1), *[-1] * turns][:turns]
+        seen[place].update(turn for turn, end in enumerate(ends) if sighting.present[end])
     return [
         OnsetCurve(
             target=target,

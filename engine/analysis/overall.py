@@ -55,8 +55,8 @@ _Of = tuple[Track, str, str]
 def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
     """Combine the analyses of several benchmarks; the comparisons are a family of their own.
     `exploratory` is that of a `ComparisonFamily`."""
-    counted = [one for one in analyses if any(each.scored for each in one.targets)]
-    names = [one.benchmark for one in counted]
+    counted = [analysis for analysis in analyses if any(each.scored for each in analysis.targets)]
+    names = [analysis.benchmark for analysis in counted]
     targets = dict.fromkeys(each.target for one in analyses for each in one.targets)
     results = sorted((_target(target, counted) for target in targets), key=standing_key)
     found = Overall(
@@ -74,12 +74,12 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         agreement=(),
         no_signal=(),
         judges=_judges(counted),
-        headline_rule=" ".join(dict.fromkeys(one.headline_rule for one in counted)),
+        headline_rule=" ".join(dict.fromkeys(analysis.headline_rule for analysis in counted)),
         correlation=None,
         scripted_models=sorted({model for one in counted for model in one.scripted_models}),
         others=_served_by_others(counted),
         left_out=LeftOut(
-            sum(one.left_out.conversations for one in analyses),
+            sum(analysis.left_out.conversations for analysis in analyses),
             sorted({target for one in analyses for target in one.left_out.targets}),
         ),
         notes=_notes(counted),
@@ -87,16 +87,18 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         user_audit=counted[0].user_audit if counted else UserAuditMode.OFF,
         user_audits=_user_audits(counted),
         benchmarks=names,
-        skipped=[one.benchmark for one in analyses if one.benchmark not in names],
+        skipped=[analysis.benchmark for analysis in analyses if analysis.benchmark not in names],
     )
-    return _marked(found, _differences(counted, [one.target for one in results]))
+    return _marked(found, _differences(counted, [result.target for result in results]))
 
 
 # The targets
 
 
 def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
-    found = [(one, own) for one in analyses if (own := one.target(target)) is not None]
+    found = [
+        (analysis, own) for analysis in analyses if (own := analysis.target(target)) is not None
+    ]
     results = [own for _, own in found]
     asked = {t: [own.tracks[t] for own in results if own.tracks[t].of] for t in Track}
     unscored = sum((Counter(own.unscored) for own in results), Counter[str]())
@@ -127,25 +129,25 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
 
 
 def _mean(asked: Sequence[Estimate]) -> MeanEstimate:
-    found = [one for one in asked if one.rate is not None]
+    found = [estimate for estimate in asked if estimate.rate is not None]
     rates = _rates(found)
-    interval = mean_interval(rates, [_interval(one) for one in found]) if rates else None
+    interval = mean_interval(rates, [_interval(estimate) for estimate in found]) if rates else None
     return MeanEstimate(
         rate=sum(rates) / len(rates) if rates else None,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
-        passed=sum(one.passed for one in found),
-        scored=sum(one.scored for one in found),
-        of=sum(one.of for one in asked),
-        base_scenarios=sum(one.base_scenarios for one in found),
+        passed=sum(estimate.passed for estimate in found),
+        scored=sum(estimate.scored for estimate in found),
+        of=sum(estimate.of for estimate in asked),
+        base_scenarios=sum(estimate.base_scenarios for estimate in found),
         effective_n=_effective_rows(found),
-        worst=_mean_of_known([one.if_missing_failed for one in asked]),
-        best=_mean_of_known([one.if_missing_passed for one in asked]),
+        worst=_mean_of_known([estimate.if_missing_failed for estimate in asked]),
+        best=_mean_of_known([estimate.if_missing_passed for estimate in asked]),
     )
 
 
 def _rates(found: Sequence[Estimate]) -> list[float]:
-    return [one.rate for one in found if one.rate is not None]
+    return [estimate.rate for estimate in found if estimate.rate is not None]
 
 
 def _mean_of_known(values: Sequence[float | None]) -> float | None:
@@ -159,11 +161,11 @@ def _interval(one: Estimate) -> Interval:
 
 def _effective_rows(found: Sequence[Estimate]) -> float:
     """How many independent rows the mean is worth, if all rates were equal."""
-    return len(found) ** 2 / sum(1 / one.effective_n for one in found) if found else 0.0
+    return len(found) ** 2 / sum(1 / estimate.effective_n for estimate in found) if found else 0.0
 
 
 def _like_these(asked: Sequence[Estimate]) -> Estimate | None:
-    found = [one for one in asked if one.rate is not None]
+    found = [estimate for estimate in asked if estimate.rate is not None]
     interval = like_these_interval(_rates(found), _effective_rows(found))
     if interval is None:
         return None
@@ -180,8 +182,8 @@ def _differences(
     found: dict[_Of, list[Difference]] = {
         (track, *pair): [] for track in Track for pair in combinations(targets, 2)
     }
-    for one in analyses:
-        for pair in one.comparisons:
+    for analysis in analyses:
+        for pair in analysis.comparisons:
             if pair.track is None:
                 continue
             turned = (pair.track, pair.right, pair.left)
@@ -216,7 +218,7 @@ def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> 
     places = ranks({track: _rankable_targets(found, track) for track in Track}, comparisons)
     return replace(
         found,
-        targets=[replace(one, ranks=places.get(one.target, {})) for one in found.targets],
+        targets=[replace(target, ranks=places.get(target.target, {})) for target in found.targets],
         comparisons=comparisons,
         on_like=on_like,
         family=replace(found.family, pairs=len(these), pairs_on_like=len(like)),
@@ -229,16 +231,19 @@ def _pairs(
     """Each pair with the number of benchmarks that it is the mean of."""
     for of, mean in means.items():
         if mean is not None:
-            yield Pair(*of, mean, mean.pairs), sum(one.error is not None for one in differences[of])
+            yield (
+                Pair(*of, mean, mean.pairs),
+                sum(difference.error is not None for difference in differences[of]),
+            )
 
 
 def _rankable_targets(found: Overall, track: Track) -> list[str]:
     """The scored targets; empty unless all were scored in the same benchmarks, as targets that were
     asked different questions cannot be ranked."""
-    scored = [one for one in found.targets if one.tracks[track].scored]
-    if any(found.missing_benchmarks(one, track) for one in scored):
+    scored = [target for target in found.targets if target.tracks[track].scored]
+    if any(found.missing_benchmarks(result, track) for result in scored):
         return []
-    return [one.target for one in scored]
+    return [result.target for result in scored]
 
 
 # What is known beside them
@@ -246,8 +251,8 @@ def _rankable_targets(found: Overall, track: Track) -> list[str]:
 
 def _judges(analyses: Iterable[Analysis]) -> list[JudgeInfo]:
     found: dict[str, JudgeInfo] = {}
-    for one in analyses:
-        for judge in one.judges:
+    for analysis in analyses:
+        for judge in analysis.judges:
             before = found.get(judge.name, JudgeInfo(judge.name, 0, 0, 0, 0))
             found[judge.name] = JudgeInfo(
                 judge.name,
@@ -262,8 +267,8 @@ def _judges(analyses: Iterable[Analysis]) -> list[JudgeInfo]:
 def _served_by_others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
     served: defaultdict[tuple[str, str | None, str], Counter[str]] = defaultdict(Counter)
     of: Counter[tuple[str, str | None, str]] = Counter()
-    for one in analyses:
-        for other in one.others:
+    for analysis in analyses:
+        for other in analysis.others:
             key = other.what, other.target, other.asked
             served[key].update(other.served)
             of[key] += other.of
@@ -284,16 +289,16 @@ def _notes(analyses: Sequence[Analysis]) -> list[str]:
 
 def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
     found: defaultdict[str, list[Provenance]] = defaultdict(list)
-    for one in analyses:
-        for target, made_with in one.provenances.items():
+    for analysis in analyses:
+        for target, made_with in analysis.provenances.items():
             found[target].append(made_with)
     return {target: merged_provenance(each) for target, each in found.items()}
 
 
 def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:
     found: dict[str, UserAuditResult] = {}
-    for one in analyses:
-        for target, audit in one.user_audits.items():
+    for analysis in analyses:
+        for target, audit in analysis.user_audits.items():
             before = found.get(target, UserAuditResult(0, 0, 0, {}))
             faults = Counter[FaultKind](before.faults) + Counter(audit.faults)
             checked = [

@@ -78,7 +78,7 @@ class PilotedMetric:
     def doubts(self) -> Iterator[MetricDoubt]:
         """The problems to look at before more is paid for."""
         told = [tally for tally in self.targets.values() if tally.scored]
-        scored, passed = sum(one.scored for one in told), sum(one.passed for one in told)
+        scored, passed = sum(tally.scored for tally in told), sum(tally.passed for tally in told)
         if len(told) > 1 and scored >= _FEWEST and passed in {0, scored}:
             how = "passed" if passed else "failed"
             yield MetricDoubt(
@@ -111,7 +111,7 @@ class Pilot:
 
     @property
     def conversations(self) -> int:
-        return sum(one.conversations for one in self.metrics)
+        return sum(metric.conversations for metric in self.metrics)
 
     @property
     def mean_usd(self) -> float | None:
@@ -126,12 +126,14 @@ def pilot(
 ) -> Pilot:
     """From the finished conversations among `outcomes`; `faults` are the user model's, `costs` are
     in US dollars, None where a price is not known."""
-    played = [one for one in outcomes if one.exposed is not None]
-    known = [costs.get(one.key, 0.0) for one in played]
+    played = [outcome for outcome in outcomes if outcome.exposed is not None]
+    known = [costs.get(outcome.key, 0.0) for outcome in played]
     paid = [one for one in known if one is not None]
     return Pilot(
         [
-            _piloted_metric(metric, [one for one in played if one.metric_id == metric.id], faults)
+            _piloted_metric(
+                metric, [outcome for outcome in played if outcome.metric_id == metric.id], faults
+            )
             for metric in metrics
         ],
         paid if len(paid) == len(known) else None,
@@ -143,26 +145,34 @@ def _piloted_metric(
     played: Sequence[Outcome],
     faults: Mapping[ConversationKey, frozenset[FaultKind]],
 ) -> PilotedMetric:
-    targets = dict.fromkeys(one.key.target_id for one in played)
+    targets = dict.fromkeys(outcome.key.target_id for outcome in played)
     return PilotedMetric(
         metric=metric,
         targets={
             target: Tally(
-                sum(one.passed is True for one in played if one.key.target_id == target),
-                sum(one.passed is not None for one in played if one.key.target_id == target),
+                sum(
+                    outcome.passed is True for outcome in played if outcome.key.target_id == target
+                ),
+                sum(
+                    outcome.passed is not None
+                    for outcome in played
+                    if outcome.key.target_id == target
+                ),
             )
             for target in targets
         },
         conversations=len(played),
-        unscored=Counter(one.unscored for one in played if one.unscored is not None),
+        unscored=Counter(outcome.unscored for outcome in played if outcome.unscored is not None),
         divided=sum(
-            len({vote.passed for vote in one.votes if vote.passed is not None}) > 1
-            for one in played
+            len({vote.passed for vote in outcome.votes if vote.passed is not None}) > 1
+            for outcome in played
         ),
-        exposure=Exposure.over(one.exposed for one in played if one.exposed is not None),
+        exposure=Exposure.over(
+            outcome.exposed for outcome in played if outcome.exposed is not None
+        ),
         faults=Counter(kind for one in played for kind in faults.get(one.key, ())),
         fell_out=sum(
-            not {FaultKind.ROLE_BROKEN, FaultKind.REPEATED}.isdisjoint(faults.get(one.key, ()))
-            for one in played
+            not {FaultKind.ROLE_BROKEN, FaultKind.REPEATED}.isdisjoint(faults.get(outcome.key, ()))
+            for outcome in played
         ),
     )

@@ -63,16 +63,16 @@ def served_words(served: NamesByModel) -> str:
 def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
     """One provenance from those of the same target in several benchmarks (at least one), counted by
     one program under one configuration."""
-    first = [one.first_at for one in parts if one.first_at]
-    last = [one.last_at for one in parts if one.last_at]
+    first = [part.first_at for part in parts if part.first_at]
+    last = [part.last_at for part in parts if part.last_at]
     return Provenance(
         version=parts[0].version,
         configuration=parts[0].configuration,
-        prompts=_merged_names(one.prompts for one in parts),
-        targets=_merged_names(one.targets for one in parts),
-        user_models=_merged_names(one.user_models for one in parts),
-        judges=_merged_names(one.judges for one in parts),
-        checkers=_merged_names(one.checkers for one in parts),
+        prompts=_merged_names(part.prompts for part in parts),
+        targets=_merged_names(part.targets for part in parts),
+        user_models=_merged_names(part.user_models for part in parts),
+        judges=_merged_names(part.judges for part in parts),
+        checkers=_merged_names(part.checkers for part in parts),
         first_at=min(first, default=None),
         last_at=max(last, default=None),
         stances=sorted({stance for one in parts for stance in one.stances}),

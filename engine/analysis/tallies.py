@@ -87,7 +87,7 @@ class TargetTally:
 
     def of_track(self, track: Track | None) -> list[ScenarioTally]:
         """The scenarios of a track; of both for None."""
-        return [one for one in self.scenarios.values() if track in {None, one.track}]
+        return [scenario for scenario in self.scenarios.values() if track in {None, scenario.track}]
 
 
 def grouped(
@@ -95,15 +95,15 @@ def grouped(
 ) -> dict[str, list[ScenarioTally]]:
     """Scenarios by `key`, sorted by it; those where it is None are left out."""
     found: defaultdict[str, list[ScenarioTally]] = defaultdict(list)
-    for one in scenarios:
-        value = key(one)
+    for scenario in scenarios:
+        value = key(scenario)
         if value is not None:
-            found[value].append(one)
+            found[value].append(scenario)
     return {value: found[value] for value in sorted(found)}
 
 
 def shared_transcripts(outcomes: Iterable[Outcome]) -> SharedTranscripts:
-    return SharedTranscripts.of((one.base, one.transcript) for one in outcomes)
+    return SharedTranscripts.of((outcome.base, outcome.transcript) for outcome in outcomes)
 
 
 def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, TargetTally]:
@@ -111,10 +111,10 @@ def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, Targ
     outcomes = list(outcomes)
     shared = shared_transcripts(outcomes)
     found = {target: TargetTally(shared) for target in targets}
-    for one in outcomes:
-        of_target = found.get(one.key.target_id)
+    for outcome in outcomes:
+        of_target = found.get(outcome.key.target_id)
         if of_target is not None:
-            of_target.add(one)
+            of_target.add(outcome)
     for of_target in found.values():
         of_target.scenarios = dict(sorted(of_target.scenarios.items()))
     return found
@@ -130,12 +130,12 @@ def _layers(
     scenarios: Iterable[ScenarioTally], place: Callable[[ScenarioTally], tuple[str, str]]
 ) -> Layers:
     sums: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
-    for one in scenarios:
-        if one.scored:
-            stratum, cluster = place(one)
+    for scenario in scenarios:
+        if scenario.scored:
+            stratum, cluster = place(scenario)
             pair = sums[stratum].setdefault(cluster, [0, 0])
-            pair[0] += one.passed
-            pair[1] += one.scored
+            pair[0] += scenario.passed
+            pair[1] += scenario.scored
     return {
         stratum: {name: Cluster.passing(passed, size) for name, (passed, size) in found.items()}
         for stratum, found in sums.items()
@@ -156,9 +156,11 @@ def agreement_of_samples(
 ) -> RepeatAgreement | None:
     """Between the samples of a scenario; None where each was played once."""
     scenarios = [one for found in tallies.values() for one in found.scenarios.values()]
-    if all(one.of < 2 for one in scenarios):
+    if all(scenario.of < 2 for scenario in scenarios):
         return None
-    found = agreement([one.answers for one in scenarios], [one.place for one in scenarios])
+    found = agreement(
+        [scenario.answers for scenario in scenarios], [scenario.place for scenario in scenarios]
+    )
     return _repeat_agreement("samples", of, found)
 
 
@@ -169,13 +171,13 @@ def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
     for judge, number in passes:
         numbers[judge].append(number)
     shared = shared_transcripts(outcomes)
-    clusters = [shared.cluster(one.base) for one in outcomes]
+    clusters = [shared.cluster(outcome.base) for outcome in outcomes]
     if len(numbers) > 1:
-        rows = [_by_judge(one, numbers) for one in outcomes]
+        rows = [_by_judge(outcome, numbers) for outcome in outcomes]
         yield _repeat_agreement("judges", ", ".join(numbers), agreement(rows, clusters))
     for judge, of_judge in numbers.items():
         if len(of_judge) > 1:
-            rows = [_by_pass(one, judge, of_judge) for one in outcomes]
+            rows = [_by_pass(outcome, judge, of_judge) for outcome in outcomes]
             yield _repeat_agreement("passes", judge, agreement(rows, clusters))
 
 

@@ -102,8 +102,8 @@ def validation_report(
         flips=flip_matrix([left.passed for left, _ in pairs], [right.passed for _, right in pairs])
         if pairs
         else None,
-        unscored_before=sum(one.passed is None for one in before.results),
-        unscored_after=sum(one.passed is None for one in after.results),
+        unscored_before=sum(result.passed is None for result in before.results),
+        unscored_after=sum(result.passed is None for result in after.results),
         says=(),
     )
     return replace(report, says=list(says_of(report, replay_costs, sorted(set(scripted)))))
@@ -117,10 +117,10 @@ def _paired(
     before: Sequence[SideOutcome], after: Sequence[SideOutcome]
 ) -> Iterator[tuple[SideOutcome, SideOutcome]]:
     """The conversations that are scored on both sides."""
-    others = {one.key: one for one in after if one.passed is not None}
-    for one in before:
-        if one.passed is not None and one.key in others:
-            yield one, others[one.key]
+    others = {outcome.key: outcome for outcome in after if outcome.passed is not None}
+    for outcome in before:
+        if outcome.passed is not None and outcome.key in others:
+            yield outcome, others[outcome.key]
 
 
 class _RateChange(Protocol):
@@ -182,14 +182,16 @@ def _unmarked_track(
     bound: float | None,
 ) -> _UnmarkedTrack | None:
     """None where fewer than two targets were scored on both sides."""
-    left = [one for one in before if one.track is track and one.passed is not None]
-    right = [one for one in after if one.track is track and one.passed is not None]
+    left = [outcome for outcome in before if outcome.track is track and outcome.passed is not None]
+    right = [outcome for outcome in after if outcome.track is track and outcome.passed is not None]
     if swap.same_scenarios:
-        shared = {one.key for one in left} & {one.key for one in right}
-        left = [one for one in left if one.key in shared]
-        right = [one for one in right if one.key in shared]
-    either = [{one.key.target_id for one in side} for side in (before, after)]
-    targets = {one.key.target_id for one in left} & {one.key.target_id for one in right}
+        shared = {outcome.key for outcome in left} & {outcome.key for outcome in right}
+        left = [outcome for outcome in left if outcome.key in shared]
+        right = [outcome for outcome in right if outcome.key in shared]
+    either = [{outcome.key.target_id for outcome in side} for side in (before, after)]
+    targets = {outcome.key.target_id for outcome in left} & {
+        outcome.key.target_id for outcome in right
+    }
     if len(targets) < 2:
         return None
     then, now = _by_target(left, targets), _by_target(right, targets)
@@ -211,14 +213,14 @@ def _unmarked_track(
 
 def _by_target(results: Iterable[SideOutcome], targets: set[str]) -> dict[str, list[SideOutcome]]:
     found: dict[str, list[SideOutcome]] = {target: [] for target in sorted(targets)}
-    for one in results:
-        if one.key.target_id in found:
-            found[one.key.target_id].append(one)
+    for result in results:
+        if result.key.target_id in found:
+            found[result.key.target_id].append(result)
     return found
 
 
 def _track(draft: _UnmarkedTrack, allowed: Mapping[FamilyPart, float]) -> TrackReport:
-    shifts = [one.marked(allowed.get(FamilyPart.SHIFTS_OF_TARGETS)) for one in draft.shifts]
+    shifts = [shift.marked(allowed.get(FamilyPart.SHIFTS_OF_TARGETS)) for shift in draft.shifts]
     changed = list(_reordered_pairs(shifts))
     stays = draft.equivalence is not None and draft.equivalence.outside is None
     return TrackReport(
@@ -260,11 +262,11 @@ def _equivalence(
 def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
     """Rows that passed, by target, metric and base scenario."""
     sums: dict[str, dict[str, dict[str, list[int]]]] = {target: {} for target in targets}
-    for one in results:
-        if one.key.target_id in targets:
-            bases = sums[one.key.target_id].setdefault(one.metric_id, {})
-            pair = bases.setdefault(base_id(one.key.scenario_id), [0, 0])
-            pair[0] += bool(one.passed)
+    for result in results:
+        if result.key.target_id in targets:
+            bases = sums[result.key.target_id].setdefault(result.metric_id, {})
+            pair = bases.setdefault(base_id(result.key.scenario_id), [0, 0])
+            pair[0] += bool(result.passed)
             pair[1] += 1
     return {
         target: {
@@ -305,11 +307,11 @@ def _rate_change(
 
 
 def _rate(results: Sequence[SideOutcome]) -> float:
-    return sum(bool(one.passed) for one in results) / len(results)
+    return sum(bool(result.passed) for result in results) / len(results)
 
 
 def _bases(results: Iterable[SideOutcome]) -> int:
-    return len({(one.metric_id, base_id(one.key.scenario_id)) for one in results})
+    return len({(result.metric_id, base_id(result.key.scenario_id)) for result in results})
 
 
 def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers:
@@ -317,10 +319,10 @@ def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers
     found: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
-    for one in results:
-        who = one.key.target_id if of_all else ""
-        thing = f"{who} {one.key.scenario_id} {one.key.sample}"
-        found[one.metric_id][base_id(one.key.scenario_id)][thing] = float(bool(one.passed))
+    for result in results:
+        who = result.key.target_id if of_all else ""
+        thing = f"{who} {result.key.scenario_id} {result.key.sample}"
+        found[result.metric_id][base_id(result.key.scenario_id)][thing] = float(bool(result.passed))
     return found
 
 

@@ -87,7 +87,9 @@ def says_of(report: ValidationReport, replay_costs: str, scripted: Sequence[str]
 def _family_words(report: ValidationReport) -> str:
     shifts = [one for track in report.tracks for one in (track.together, *track.shifts)]
     which = (
-        "those with ! are significant" if any(one.sure for one in shifts) else "none is significant"
+        "those with ! are significant"
+        if any(shift.sure for shift in shifts)
+        else "none is significant"
     )
     return (
         f"Of {plural(report.family, 'shift')} of this run {which}; all intervals hold at once in "
@@ -125,7 +127,9 @@ def floor_words(report: ValidationReport, of: Track | None = None) -> Iterator[s
         if report.floor.agreement is not None:
             yield f"{name}: {agreement_words(report.floor.agreement)}"
         return
-    yield from (f"{name}: {order_words(one)}" for one in report.floor.tracks if one.track is of)
+    yield from (
+        f"{name}: {order_words(track)}" for track in report.floor.tracks if track.track is of
+    )
 
 
 def agreement_words(found: Agreement) -> str:

@@ -54,7 +54,10 @@ def export(arguments: argparse.Namespace) -> int:
             )
             tell(f"{plural(written, 'log')} of Inspect")
         elif is_folder:
-            documents = ((_path(one), "\n".join([*document(one), ""])) for one in found)
+            documents = (
+                (_path(conversation), "\n".join([*document(conversation), ""]))
+                for conversation in found
+            )
             write_folder(arguments.out, documents)
         else:
             lines = (csv_lines if arguments.format == "csv" else json_lines)(found)
@@ -166,9 +169,9 @@ def _metrics(session: Session, name: str) -> dict[str, Metric]:
 
 
 def _counting(found: Iterable[Conversation], counter: Counter[str]) -> Iterator[Conversation]:
-    for one in found:
-        counter[one.benchmark] += 1
-        yield one
+    for conversation in found:
+        counter[conversation.benchmark] += 1
+        yield conversation
 
 
 def _write(arguments: argparse.Namespace, lines: Iterable[str]) -> None:

@@ -73,7 +73,7 @@ class GateOutcome:
 
     @property
     def exit_code(self) -> int:
-        rulings = {one.ruling for one in self.judged}
+        rulings = {gate.ruling for gate in self.judged}
         if Ruling.MISSED in rulings:
             return MISSED_CODE
         return OPEN_CODE if Ruling.OPEN in rulings else MET_CODE
@@ -81,9 +81,9 @@ class GateOutcome:
     @property
     def lines(self) -> Sequence[str]:
         """A line for each result, and one with their counts."""
-        counts = [(sum(one.ruling is ruling for one in self.judged), ruling) for ruling in Ruling]
+        counts = [(sum(gate.ruling is ruling for gate in self.judged), ruling) for ruling in Ruling]
         total = ", ".join(f"{count} {ruling}" for count, ruling in counts if count)
-        return [*(f"gate: {one}" for one in self.judged), f"gates: {total}"]
+        return [*(f"gate: {gate}" for gate in self.judged), f"gates: {total}"]
 
     def __add__(self, other: GateOutcome) -> GateOutcome:
         return GateOutcome([*self.judged, *other.judged])
@@ -147,9 +147,11 @@ def judge_all(
 ) -> GateOutcome:
     """As `judge_gates`, over several benchmarks. Raises `InputError` for a gate whose track none
     of them has."""
-    idle = [gate for gate in gates if not any(gate.track in one.tracks for one in analyses)]
+    idle = [
+        gate for gate in gates if not any(gate.track in analysis.tracks for analysis in analyses)
+    ]
     if idle and analyses:
-        names = ", ".join(one.benchmark for one in analyses)
+        names = ", ".join(analysis.benchmark for analysis in analyses)
         raise InputError(
             [
                 _problem(
@@ -160,7 +162,7 @@ def judge_all(
                 for gate in idle
             ]
         )
-    return sum((judge_gates(one, gates, targets) for one in analyses), GateOutcome(()))
+    return sum((judge_gates(analysis, gates, targets) for analysis in analyses), GateOutcome(()))
 
 
 def _gate_results(
@@ -169,11 +171,11 @@ def _gate_results(
     for gate in gates:
         if gate.track not in analysis.tracks:
             continue
-        for one in analysis.targets:
-            if targets is None or one.target in targets:
-                estimate = one.tracks[gate.track]
+        for target in analysis.targets:
+            if targets is None or target.target in targets:
+                estimate = target.tracks[gate.track]
                 ruling = _ruling(estimate, gate.bound)
-                yield GateResult(analysis.benchmark, one.target, gate, estimate, ruling)
+                yield GateResult(analysis.benchmark, target.target, gate, estimate, ruling)
 
 
 def _ruling(estimate: Estimate, bound: float) -> Ruling:

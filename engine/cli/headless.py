@@ -105,7 +105,7 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
             question = engine.board().question
             if question is None:
                 asked = None
-            elif question != asked and any(question == one.text for one in watch.progress.notes):
+            elif question != asked and any(question == note.text for note in watch.progress.notes):
                 with printer.aside():
                     answer_on_terminal(engine)
                 asked = question

@@ -42,7 +42,7 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
     Raises `InputError` where there is none, with a suggestion, or more than one.
     """
     begun = _ids_with_prefix(reader, text, benchmark)
-    exact = [one for one in begun if one.id == text]
+    exact = [match for match in begun if match.id == text]
     # an id may be a prefix of others, as a metric's id is of its scenarios' ids
     found = exact or begun
     if len(found) == 1:
@@ -52,8 +52,8 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
         hint = f"did you mean {near}?" if near else "`crosswind search` finds by words"
         raise InputError(Problem(f"there is nothing with the id {text!r}", hint=hint))
     if exact:
-        raise _in_several(text, {one.benchmark for one in found})
-    listed = ", ".join(sorted({one.id for one in found})[:8])
+        raise _in_several(text, {match.benchmark for match in found})
+    listed = ", ".join(sorted({match.id for match in found})[:8])
     raise InputError(Problem(f"{text!r} begins {len(found)} ids", hint=f"such as {listed}"))
 
 
@@ -84,7 +84,10 @@ def still_asked_for(
         for name, of_benchmark in keys.items():
             definition = load_definition(session.workspace.definition_path(name))
             config = config_of(session.config, name)
-            wanted = {one.key for one in wanted_conversations(definition, config, reader)}
+            wanted = {
+                conversation.key
+                for conversation in wanted_conversations(definition, config, reader)
+            }
             own = (key for key in of_benchmark if key in wanted or str(key) in named)
             found[name] = frozenset(own)
     return {name: of_benchmark for name, of_benchmark in found.items() if of_benchmark}
@@ -96,13 +99,13 @@ def _conversations_of(
     """By benchmark, the conversations of a conversation's, scenario's, base scenario's or metric's
     id. Raises `InputError` where several benchmarks have it."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
-    for one in _ids_with_prefix(reader, text, benchmark):
-        if one.kind != "conversation":
+    for match in _ids_with_prefix(reader, text, benchmark):
+        if match.kind != "conversation":
             continue
-        key = ConversationKey.parse(one.id)
-        mine = {one.id, key.scenario_id, base_id(key.scenario_id)}
+        key = ConversationKey.parse(match.id)
+        mine = {match.id, key.scenario_id, base_id(key.scenario_id)}
         if text in mine or key.scenario_id.startswith(f"{text}_s"):
-            found[one.benchmark].add(key)
+            found[match.benchmark].add(key)
     if len(found) > 1:
         raise _in_several(text, found)
     return found
@@ -134,7 +137,7 @@ def _nearest_id(reader: Reader, text: str, benchmark: str | None) -> str | None:
     """The most similar id among all, or where those are too many, among those that begin alike."""
     ids: set[str] = set()
     for length in range(len(text) if len(text) <= LONGEST else 0):
-        found = {one.id for one in _ids_with_prefix(reader, text[:length], benchmark, NEAR)}
+        found = {match.id for match in _ids_with_prefix(reader, text[:length], benchmark, NEAR)}
         ids = found or ids
         if len(found) < NEAR:
             break

@@ -106,14 +106,14 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
 def report_lines(report: ImportReport) -> Iterator[str]:
     """What was imported, as text."""
     yield f"{report.kind}: {plural(len(report.benchmarks), 'benchmark')}"
-    for one in report.benchmarks:
-        yield f"{one.name}: {_done_line(one, dry=report.dry)}"
-        if one.mapped:
-            listed = [f"{theirs} → {ours}" for theirs, ours in sorted(one.mapped.items())[:3]]
-            more = f" and {len(one.mapped) - 3} more" if len(one.mapped) > 3 else ""
+    for benchmark in report.benchmarks:
+        yield f"{benchmark.name}: {_done_line(benchmark, dry=report.dry)}"
+        if benchmark.mapped:
+            listed = [f"{theirs} → {ours}" for theirs, ours in sorted(benchmark.mapped.items())[:3]]
+            more = f" and {len(benchmark.mapped) - 3} more" if len(benchmark.mapped) > 3 else ""
             yield f"  renamed here: {', '.join(listed)}{more}"
-        yield from (f"  {told}" for told in one.read_as)
-        for note, times in sorted(one.notes.items()):
+        yield from (f"  {told}" for told in benchmark.read_as)
+        for note, times in sorted(benchmark.notes.items()):
             yield f"  {times} {note}"
     for path in report.placed:
         yield f"written: {path}"
@@ -142,11 +142,11 @@ def complaints(report: ImportReport) -> Iterator[str]:
     """What went wrong, file by file."""
     for problem in report.problems:
         yield f"crosswind: {problem}"
-    for one in report.benchmarks:
-        for problem in one.refused:
+    for benchmark in report.benchmarks:
+        for problem in benchmark.refused:
             yield f"crosswind: {problem}"
         left: Counter[str] = Counter()
-        for file in one.files:
+        for file in benchmark.files:
             for problem in file.problems:
                 yield f"crosswind: {problem}"
             if file.dropped > len(file.problems):

@@ -132,7 +132,9 @@ def _take_in(
                     jury=session.config.jury,
                 )
             except InputError as error:
-                problems += [replace(each, path=path, line=row.line) for each in error.problems]
+                problems += [
+                    replace(problem, path=path, line=row.line) for problem in error.problems
+                ]
                 continue
             before = one.given.get(number)
             if before is not None and _says_the_same(before, verdict):
@@ -266,13 +268,13 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
                     ],
                     "labels": [
                         {
-                            "person": one.judge,
-                            "present": one.present,
-                            "replies": [quote.turn for quote in one.quotes],
-                            "note": one.justification,
-                            "confidence": one.confidence,
+                            "person": verdict.judge,
+                            "present": verdict.present,
+                            "replies": [quote.turn for quote in verdict.quotes],
+                            "note": verdict.justification,
+                            "confidence": verdict.confidence,
                         }
-                        for one in dispute.labels
+                        for verdict in dispute.labels
                     ],
                 }
                 for dispute in found
@@ -283,11 +285,11 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
         out("there is nothing to decide: people agree wherever several have labelled")
     for dispute in found:
         out(f"{dispute.short_id}: {one_line(dispute.item.definition)}")
-        for one in dispute.labels:
-            replies = ", ".join(str(quote.turn) for quote in one.quotes)
+        for verdict in dispute.labels:
+            replies = ", ".join(str(quote.turn) for quote in verdict.quotes)
             where = f" (reply {replies})" if replies else ""
-            note = f": {one_line(one.justification)}" if one.justification else ""
-            out(f"  {one.judge}: {answer_word(one.present)}{where}{note}")
+            note = f": {one_line(verdict.justification)}" if verdict.justification else ""
+            out(f"  {verdict.judge}: {answer_word(verdict.present)}{where}{note}")
     if found:
         tell("a terminal shows them beside the transcripts, to decide with keys; so does `--json`")
 
@@ -321,7 +323,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if page is not None:
         write_page(page, _page(labelled, found, compared), hidden)
     elif arguments.json:
-        out_json([_calibration_as_json(one, labelled) for one in found])
+        out_json([_calibration_as_json(calibration, labelled) for calibration in found])
     else:
         _print_calibrations(labelled, found)
     return DONE
@@ -337,11 +339,11 @@ def _page(labelled: LabelledJudges, found: Sequence[Calibration], compared: Sequ
 
 
 def _print_calibrations(labelled: LabelledJudges, found: Sequence[Calibration]) -> None:
-    for one in found:
-        for line in calibration_lines(one):
+    for calibration in found:
+        for line in calibration_lines(calibration):
             out(line)
-        for confusion in one.confusions:
-            out(f"  {confusion.conv_id}: {confusion_words(confusion, one.judge)}")
+        for confusion in calibration.confusions:
+            out(f"  {confusion.conv_id}: {confusion_words(confusion, calibration.judge)}")
         out()
     for line in labelled.notes():
         out(line)

@@ -78,14 +78,14 @@ def lint(arguments: argparse.Namespace) -> int:
                 problems += error.problems
     if problems:
         raise InputError(problems)
-    standing = [one for one in found if one.reason is None]
-    silenced = [one for one in found if one.reason is not None]
+    standing = [finding for finding in found if finding.reason is None]
+    silenced = [finding for finding in found if finding.reason is not None]
     if arguments.json:
         out_json(
             {
                 "benchmarks": names,
-                "findings": [one.as_json for one in standing],
-                "silenced": [one.as_json for one in silenced],
+                "findings": [finding.as_json for finding in standing],
+                "silenced": [finding.as_json for finding in silenced],
             }
         )
     else:
@@ -167,9 +167,12 @@ def _in_metrics(
     number = {metric.id: number for number, metric in enumerate(definition.metrics)}
     path = definition.path.relative_to(root)
     plain = lint_metrics(definition.metrics)
-    for one in [*plain, *_not_found_by_rules(plain, [each for each in read if each.id in number])]:
-        line = document.key_place((KEY, number[one.id], *one.key)).line
-        yield _LocatedFinding(definition.name, one, path, line, _reason(definition, one))
+    for finding in [
+        *plain,
+        *_not_found_by_rules(plain, [finding for finding in read if finding.id in number]),
+    ]:
+        line = document.key_place((KEY, number[finding.id], *finding.key)).line
+        yield _LocatedFinding(definition.name, finding, path, line, _reason(definition, finding))
 
 
 def _in_scenarios(
@@ -183,13 +186,15 @@ def _in_scenarios(
     path = scenarios_path(bench)
     lines = _lines_of_ids(path) if path.exists() else {}
     plain = lint_scenarios(scenarios, turns=bench.config.generation.turns)
-    for one in [
+    for finding in [
         *plain,
-        *_not_found_by_rules(plain, [each for each in read if each.id not in bench.metrics]),
+        *_not_found_by_rules(
+            plain, [finding for finding in read if finding.id not in bench.metrics]
+        ),
     ]:
-        line = lines.get(one.id)
+        line = lines.get(finding.id)
         yield _LocatedFinding(
-            bench.name, one, path.relative_to(root), line, _reason(bench.definition, one)
+            bench.name, finding, path.relative_to(root), line, _reason(bench.definition, finding)
         )
 
 
@@ -197,8 +202,8 @@ def _not_found_by_rules(
     plain: Sequence[LintFinding], read: Sequence[LintFinding]
 ) -> Iterator[LintFinding]:
     """The model's findings that no plain rule has reported for the same row."""
-    said = {(base_id(one.id), one.rule) for one in plain}
-    yield from (one for one in read if (base_id(one.id), one.rule) not in said)
+    said = {(base_id(finding.id), finding.rule) for finding in plain}
+    yield from (finding for finding in read if (base_id(finding.id), finding.rule) not in said)
 
 
 def _lines_of_ids(path: Path) -> Mapping[str, int]:

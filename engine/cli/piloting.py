@@ -99,7 +99,7 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
                 found[name] = {
                     **_json(piloted),
                     "left": estimate_json(left),
-                    "power": [asdict(one) for one in powers],
+                    "power": [asdict(power) for power in powers],
                 }
                 continue
             page = _page(name, piloted, priced, powers)
@@ -120,7 +120,7 @@ def _piloted(session: Session, reader: Reader, name: str) -> Pilot:
     config = config_of(session.config, name)
     found = counted_of(definition, config, reader)
     return pilot(
-        [MetricInfo(one.id, one.name, one.track) for one in definition.metrics],
+        [MetricInfo(metric.id, metric.name, metric.track) for metric in definition.metrics],
         found.outcomes,
         {
             key: frozenset(fault.kind for fault in take.faults or ())
@@ -193,15 +193,15 @@ def _wrapped(line: str) -> None:
 
 def _lines(found: Pilot) -> Iterator[str]:
     sound: list[str] = []
-    for one in found.metrics:
-        doubts = list(one.doubts())
+    for metric in found.metrics:
+        doubts = list(metric.doubts())
         for doubt in doubts:
-            yield f"! {one.metric.id} {one.metric.name}: {doubt.says} ({doubt.remedy})"
-        if one.conversations and not doubts:
-            sound.append(one.metric.id)
+            yield f"! {metric.metric.id} {metric.metric.name}: {doubt.says} ({doubt.remedy})"
+        if metric.conversations and not doubts:
+            sound.append(metric.metric.id)
     if sound:
         yield f"no problem found in {', '.join(sound)}"
-    unplayed = [one.metric.id for one in found.metrics if not one.conversations]
+    unplayed = [metric.metric.id for metric in found.metrics if not metric.conversations]
     if unplayed:
         yield f"no conversation was played to an end of {', '.join(unplayed)}"
     yield _cost_words(found)
@@ -210,7 +210,7 @@ def _lines(found: Pilot) -> Iterator[str]:
 def _table(found: Pilot) -> str:
     targets = list(dict.fromkeys(target for one in found.metrics for target in one.targets))
     head = ["metric", *targets, "landmarks", "early"]
-    rows = [_row(one, targets) for one in found.metrics]
+    rows = [_row(metric, targets) for metric in found.metrics]
     return table(head, rows, right=frozenset(range(1, len(head))))
 
 
@@ -244,19 +244,19 @@ def _json(found: Pilot) -> dict[str, Any]:
         "usd_per_conversation": found.mean_usd,
         "metrics": [
             {
-                "id": one.metric.id,
-                "conversations": one.conversations,
-                "targets": {name: asdict(tally) for name, tally in one.targets.items()},
-                "unscored": dict(one.unscored),
-                "landmarks_planned": one.exposure.planned,
-                "landmarks_delivered": one.exposure.delivered,
-                "ended_early": one.exposure.early,
-                "user_faults": dict(one.faults),
+                "id": metric.metric.id,
+                "conversations": metric.conversations,
+                "targets": {name: asdict(tally) for name, tally in metric.targets.items()},
+                "unscored": dict(metric.unscored),
+                "landmarks_planned": metric.exposure.planned,
+                "landmarks_delivered": metric.exposure.delivered,
+                "ended_early": metric.exposure.early,
+                "user_faults": dict(metric.faults),
                 "doubts": [
-                    {"kind": each.kind, "says": each.says, "mend": each.remedy}
-                    for each in one.doubts()
+                    {"kind": doubt.kind, "says": doubt.says, "mend": doubt.remedy}
+                    for doubt in metric.doubts()
                 ],
             }
-            for one in found.metrics
+            for metric in found.metrics
         ],
     }

@@ -185,7 +185,7 @@ def planned_json(
     pairs = zip(planned.plans, planned.powers, strict=True)
     return {
         "benchmarks": [
-            {**priced_json(priced), "power": [asdict(one) for one in power]}
+            {**priced_json(priced), "power": [asdict(detectable) for detectable in power]}
             for priced, power in pairs
         ],
         "total": estimate_json(planned.total),

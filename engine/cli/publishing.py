@@ -58,7 +58,7 @@ def _counted_benchmarks(
         definition = load_definition(session.workspace.definition_path(name))
         found = counted_of(definition, session.config, reader)
         begun = validations(session.workspace, session.config, name)
-        reports = [report_of(one, reader) for one in begun]
+        reports = [report_of(validation, reader) for validation in begun]
         yield CountedBenchmark(definition, found.analysis, found.outcomes, reports)
 
 

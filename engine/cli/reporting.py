@@ -129,16 +129,16 @@ def _targets(session: Session, words: Sequence[str]) -> frozenset[str] | None:
 
 def _print_tables(analyses: Iterable[Analysis], *, details: bool) -> None:
     page = page_of_output()
-    for one in analyses:
-        out(results_table(one, page, details=details or page.width >= WIDE))
+    for analysis in analyses:
+        out(results_table(analysis, page, details=details or page.width >= WIDE))
         out()
 
 
 def _print_methods(analyses: Iterable[Analysis]) -> None:
     """Print wrapped paragraphs on a terminal, and one line for each in a pipe."""
     width = max(80, get_terminal_size().columns) if sys.stdout.isatty() else None
-    for one in analyses:
-        for paragraph in methods(one):
+    for analysis in analyses:
+        for paragraph in methods(analysis):
             out(paragraph if width is None else fill(paragraph, width))
             out()
 
@@ -219,18 +219,20 @@ def _write_csv(found: Mapping[str, Analysis]) -> None:
     writer.writerow(["benchmark", "target", "metric", *figures, *more, *_MADE_WITH])
     for name, analysis in found.items():
         metrics = {metric.id: metric for metric in analysis.metrics}
-        for one in analysis.targets:
-            others = "; ".join(str(each) for each in analysis.others if each.target == one.target)
-            made_with = _made_with(analysis, one.target)
-            for metric, cell in one.metrics.items():
+        for target in analysis.targets:
+            others = "; ".join(
+                str(other) for other in analysis.others if other.target == target.target
+            )
+            made_with = _made_with(analysis, target.target)
+            for metric, cell in target.metrics.items():
                 if cell.scored:
                     about = metrics[metric]
                     names = [
                         _without_formula(name),
-                        _without_formula(one.target),
+                        _without_formula(target.target),
                         _without_formula(metric),
                     ]
-                    stale = one.staleness[metric].stale
+                    stale = target.staleness[metric].stale
                     row = [*names, *_cells(cell), _without_formula(others), stale]
                     row += [_without_formula(about.name), about.track.value, cell.of - cell.scored]
                     row += [round(cell.effective_n, 3), cell.base_scenarios, *made_with]
@@ -252,19 +254,32 @@ def _write_csv_of_all(found: Overall) -> None:
     writer.writerow(
         ["target", "metric_type", *figures, *over, *beyond, "served_by_others", *_MADE_WITH]
     )
-    for one in found.targets:
-        stale = sum(each.stale for each in one.staleness.values())
-        others = "; ".join(str(each) for each in found.others if each.target == one.target)
+    for target in found.targets:
+        stale = sum(staleness.stale for staleness in target.staleness.values())
+        others = "; ".join(str(other) for other in found.others if other.target == target.target)
         for track in found.tracks:
-            cell, like, rank = one.tracks[track], one.new_metrics[track], one.ranks.get(track)
+            cell, like, rank = (
+                target.tracks[track],
+                target.new_metrics[track],
+                target.ranks.get(track),
+            )
             if cell.rate is None:
                 continue
-            row = [_without_formula(one.target), track.value, *_cells(cell), cell.of - cell.scored]
-            row += [round(cell.effective_n, 3), cell.base_scenarios, found.counted_in(one, track)]
-            row += [_without_formula(" ".join(found.missing_benchmarks(one, track))), stale]
+            row = [
+                _without_formula(target.target),
+                track.value,
+                *_cells(cell),
+                cell.of - cell.scored,
+            ]
+            row += [
+                round(cell.effective_n, 3),
+                cell.base_scenarios,
+                found.counted_in(target, track),
+            ]
+            row += [_without_formula(" ".join(found.missing_benchmarks(target, track))), stale]
             row += [None, None] if like is None else _cells(like)[1:3]
             row += [None, None] if rank is None else [rank.best, rank.worst]
-            writer.writerow([*row, _without_formula(others), *_made_with(found, one.target)])
+            writer.writerow([*row, _without_formula(others), *_made_with(found, target.target)])
 
 
 def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:

@@ -102,12 +102,12 @@ def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
     head = ["target", "positive", "negative", "scored", "agree"]
     body = [
         [
-            one.target,
-            *(_cell(one, track, ranked=wide) for track in Track),
-            f"{one.scored}/{one.of}",
-            "—" if one.agreement is None else percent(one.agreement.percent.value),
+            target.target,
+            *(_cell(target, track, ranked=wide) for track in Track),
+            f"{target.scored}/{target.of}",
+            "—" if target.agreement is None else percent(target.agreement.percent.value),
         ]
-        for one in analysis.targets
+        for target in analysis.targets
     ]
     right = {3, 4}
     if wide:
@@ -126,11 +126,11 @@ def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
     head = ["target", *(str(track) for track in analysis.tracks), "scored"]
     body = [
         [
-            one.target,
-            *(_mean(analysis, one, track, ranked=wide) for track in analysis.tracks),
-            f"{one.scored:,}/{one.of:,}",
+            target.target,
+            *(_mean(analysis, target, track, ranked=wide) for track in analysis.tracks),
+            f"{target.scored:,}/{target.of:,}",
         ]
-        for one in analysis.targets
+        for target in analysis.targets
     ]
     right = {len(head) - 1}
     if wide and analysis.on_like:
@@ -151,11 +151,15 @@ def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -
 
 def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
     """A table, or one sentence, about how much of their plans the conversations reached."""
-    found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
+    found = {
+        target.target: target.exposure
+        for target in analysis.targets
+        if target.exposure.conversations
+    }
     if not found:
         return []
-    if all(one.is_full for one in found.values()):
-        planned = sum(one.planned for one in found.values())
+    if all(exposure.is_full for exposure in found.values()):
+        planned = sum(exposure.planned for exposure in found.values())
         landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
     rows = [[name, *exposure_words(one)] for name, one in found.items()]
@@ -297,26 +301,26 @@ def _difference_words(one: MarkedDifference) -> str:
 
 
 def _all_concords(analysis: Analysis) -> list[RepeatAgreement]:
-    of_targets = [one.agreement for one in analysis.targets if one.agreement is not None]
+    of_targets = [target.agreement for target in analysis.targets if target.agreement is not None]
     return [*of_targets, *analysis.agreement]
 
 
 def _agreement_table(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
     rows = [
         [
-            agreement_subject(one),
-            percent(one.percent.value),
-            percent(one.unanimous.value),
-            _value(one.ac1),
-            _value(one.alpha),
-            _value(one.kappa),
-            f"{one.things:,}",
+            agreement_subject(agreement),
+            percent(agreement.percent.value),
+            percent(agreement.unanimous.value),
+            _value(agreement.ac1),
+            _value(agreement.alpha),
+            _value(agreement.kappa),
+            f"{agreement.things:,}",
         ]
-        for one in concords
+        for agreement in concords
     ]
     head = ["between", "agree", "unanimous", "AC1", "α", "κ", "over"]
     drawn = _table_that_fits(head, rows, {1, 2, 3, 4, 5, 6}, page)
-    if all(one.alpha and one.kappa for one in concords):
+    if all(agreement.alpha and agreement.kappa for agreement in concords):
         return drawn
     return f"{drawn}\n{fill(NO_COEFFICIENT, page.width)}"
 

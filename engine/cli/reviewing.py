@@ -206,10 +206,10 @@ class ReviewDesk:
             action,
             person_named(self.by()),
             this_account(),
-            tuple(one.id for one in entries),
+            tuple(entry.id for entry in entries),
             reason,
             text,
-            {one.id: one.digest for one in entries},
+            {entry.id: entry.digest for entry in entries},
         )
         with self._one_at_a_time:
             return have_reviewed(self.session, asked, all_files=False)
@@ -301,7 +301,7 @@ def _resolved_ids(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Itera
         if not word.endswith(_REST):
             yield word
             continue
-        found = [one.id for one in entries if one.id.startswith(word.removesuffix(_REST))]
+        found = [entry.id for entry in entries if entry.id.startswith(word.removesuffix(_REST))]
         if not found:
             beginning = word.removesuffix(_REST)
             raise InputError(Problem(f"no metric and no scenario begins with {beginning!r}"))
@@ -321,10 +321,11 @@ def page_lines(page: ReviewPage) -> Iterator[str]:
         yield f"{page.benchmark}: nothing waits for a person{_done_line(page)}"
         return
     yield f"{page.benchmark}: {plural(len(page.waiting), 'row')} to review{_done_line(page)}"
-    width = max(len(one.id) for one in page.waiting)
-    for one in page.waiting:
-        yield f"  {one.id.ljust(width)}  {one.word.ljust(13)}  {one_line(one.in_short, _SHOWN)}"
-        for finding in page.findings.get(one.id, ()):
+    width = max(len(entry.id) for entry in page.waiting)
+    for entry in page.waiting:
+        in_short = one_line(entry.in_short, _SHOWN)
+        yield f"  {entry.id.ljust(width)}  {entry.word.ljust(13)}  {in_short}"
+        for finding in page.findings.get(entry.id, ()):
             yield f"  {' ' * width}  {finding.rule}: {one_line(finding.says)}"
     first = page.waiting[0].id
     command = f"crosswind review {page.benchmark} --approve {first}"
@@ -333,7 +334,7 @@ def page_lines(page: ReviewPage) -> Iterator[str]:
 
 
 def _done_line(page: ReviewPage) -> str:
-    states = [one.state for one in page.entries]
+    states = [entry.state for entry in page.entries]
     counts = [(state, states.count(state)) for state in ReviewState]
     told = [f"{count:,} {state}" for state, count in counts if count and state != "waits"]
     return f" ({', '.join(told)})" if told else ""
@@ -344,7 +345,7 @@ def page_json(page: ReviewPage) -> dict[str, Any]:
     return {
         "benchmark": page.benchmark,
         "waiting": len(page.waiting),
-        "rows": [_row_json(page, one) for one in page.entries],
+        "rows": [_row_json(page, entry) for entry in page.entries],
     }
 
 
@@ -359,8 +360,9 @@ def _row_json(page: ReviewPage, entry: ReviewEntry) -> dict[str, Any]:
         "by": None if act is None else act.person,
         "action": None if act is None else act.action,
         "reason": None if act is None else act.reason,
-        "findings": [{"rule": one.rule, "says": one.says} for one in found],
+        "findings": [{"rule": finding.rule, "says": finding.says} for finding in found],
         "alike": [
-            {"id": one.id, "words_in_common": round(one.alike, 3)} for one in page.neighbours(entry)
+            {"id": neighbour.id, "words_in_common": round(neighbour.alike, 3)}
+            for neighbour in page.neighbours(entry)
         ],
     }

@@ -344,8 +344,8 @@ def _report_again(session: Session, keys: Keys) -> None:
                 said = last.unscored or words[last.passed]
                 line = f"{key}: {said} by {last.judge}, take {take.number}"
                 out(f"{line}; it {words[last.counted]} on the whole")
-                for one in before:
-                    out(f"  before: {one.unscored or words[one.passed]} by {one.judge}")
+                for verdict in before:
+                    out(f"  before: {verdict.unscored or words[verdict.passed]} by {verdict.judge}")
 
 
 def start(session: Session, order: Order | None) -> int:
@@ -474,4 +474,4 @@ def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRo
         return ()
     with session.reader() as reader:
         named = [find(reader, text, benchmark=arguments.benchmark) for text in arguments.ids]
-    return tuple(WorkRow(one.benchmark, one.id) for one in named)
+    return tuple(WorkRow(match.benchmark, match.id) for match in named)

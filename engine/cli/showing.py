@@ -264,5 +264,5 @@ def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]
         case _:
             key = ConversationKey.parse(named.id)
             jury = session.config.jury
-            found = [shown_take(one) for one in takes(reader, named.benchmark, key, jury)]
+            found = [shown_take(take) for take in takes(reader, named.benchmark, key, jury)]
             return {**head, "takes": found[::-1]}

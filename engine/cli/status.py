@@ -138,13 +138,13 @@ def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] |
         "state": board and board.state,
         "speaking": board and len(board.speaking),
         "problem": board and board.problem,
-        "waits": [asdict(one) for one in board.waits] if board else [],
-        "limits": [asdict(one) for one in board.limits] if board else [],
+        "waits": [asdict(wait) for wait in board.waits] if board else [],
+        "limits": [asdict(limit) for limit in board.limits] if board else [],
         "parked": dict(board.parked) if board else {},
         "concurrency": dict(board.concurrency) if board else {},
         "between": dict(board.between) if board else {},
         "notices": list(board.notices) if board else [],
-        "agents": [asdict(one) for one in board.agents] if board else [],
+        "agents": [asdict(agent) for agent in board.agents] if board else [],
         "quote": board and board.quote and asdict(board.quote),
         "agreed_usd": board and board.agreed_usd,
         "spent_usd": board and board.spent_usd,
@@ -324,5 +324,5 @@ def _remarks(board: Board | None) -> Sequence[str]:
     ]
     problem = [text for text in (board.question, board.problem) if text]
     workers = [workers_words(board.agents)] if board.agents else []
-    workers += [f"{each.name} on {each.host}: {each.words}" for each in board.agents]
+    workers += [f"{agent.name} on {agent.host}: {agent.words}" for agent in board.agents]
     return [*problem, *workers, *waits, *parked, *board.notices]

@@ -144,9 +144,9 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
     """Print the reports of a benchmark's validation runs, from what the store holds now."""
     session.workspace.require_benchmarks([arguments.benchmark])
     begun = [
-        one
-        for one in validations(session.workspace, session.config, arguments.benchmark)
-        if _is_asked(one, arguments)
+        validation
+        for validation in validations(session.workspace, session.config, arguments.benchmark)
+        if _is_asked(validation, arguments)
     ]
     if not begun:
         what = f"there is no such validation run of `{arguments.benchmark}` yet"
@@ -180,9 +180,9 @@ def _reports(
     """The reports, and the problems of those runs whose model or files are gone."""
     reports: list[ValidationReport] = []
     problems: list[Problem] = []
-    for one in begun:
+    for validation in begun:
         try:
-            reports.append(report_of(one, reader))
+            reports.append(report_of(validation, reader))
         except InputError as error:
             problems += error.problems
     return reports, problems

@@ -296,7 +296,7 @@ class AgentPool:
         """The status of every agent, sorted by name. From any thread."""
         now = time.monotonic()
         return tuple(
-            sorted((one.status(now) for one in list(self._agents)), key=lambda one: one.name)
+            sorted((agent.status(now) for agent in list(self._agents)), key=lambda one: one.name)
         )
 
     @property
@@ -361,7 +361,7 @@ class AgentPool:
 
         Raises `NoVariableError` if there are agents, but none has the variables.
         """
-        fit = [one for one in self._agents if not names & one.lacks.keys()]
+        fit = [agent for agent in self._agents if not names & agent.lacks.keys()]
         if self._agents and not fit and not self._may_arrive:
             lacking = {one.lacks[name] for one in self._agents for name in names & one.lacks.keys()}
             raise NoVariableError("; ".join(sorted(lacking)[:3]))
@@ -375,9 +375,9 @@ class AgentPool:
     def _waited_for(self, names: frozenset[str]) -> str:
         if not self._agents:
             return "waiting for workers"
-        if all(names & one.lacks.keys() for one in self._agents):
+        if all(names & agent.lacks.keys() for agent in self._agents):
             return "waiting for a worker that has the variables"
-        places = plural(sum(one.hello.capacity for one in self._agents), "place")
+        places = plural(sum(agent.hello.capacity for agent in self._agents), "place")
         return f"all {places} of workers are taken"
 
     def _hand_out(self) -> None:

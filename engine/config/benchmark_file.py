@@ -160,7 +160,7 @@ def _definition(benchmark: BenchmarkShape, document: YamlDocument) -> Definition
         title=benchmark.name,
         description=benchmark.description,
         user_context=benchmark.scenario.user_context,
-        metrics=tuple(metric_of_shape(one) for one in benchmark.metrics or ()),
+        metrics=tuple(metric_of_shape(metric) for metric in benchmark.metrics or ()),
         warnings=tuple(_warnings(benchmark, document)),
         lint_ignore=benchmark.lint_ignore,
     )

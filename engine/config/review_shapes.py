@@ -48,7 +48,7 @@ def scenario_from(text: str, before: Scenario, path: Path, *, turns: int) -> Sce
     faults."""
     document = parse_yaml(text, path)
     found = _validated(document, ScenarioShape, before.id)
-    landmarks = tuple(Landmark(one.turn, one.instruction) for one in found.landmarks)
+    landmarks = tuple(Landmark(landmark.turn, landmark.instruction) for landmark in found.landmarks)
     if problems := list(_out_of_order(document, landmarks, turns)):
         raise InputError(problems)
     return replace(

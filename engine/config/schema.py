@@ -646,9 +646,11 @@ def _validated_config(
 def _targets_by_condition(config: Config) -> Iterator[Target]:
     """Each target in each condition; without conditions, the targets unchanged."""
     for target in config.targets:
-        for one in config.conditions:
-            own = target.system_prompt if one.system_prompt is None else one.system_prompt
-            crossed = crossed_id(target.id, one.id)
+        for condition in config.conditions:
+            own = (
+                target.system_prompt if condition.system_prompt is None else condition.system_prompt
+            )
+            crossed = crossed_id(target.id, condition.id)
             yield target.model_copy(update={"id": crossed, "system_prompt": own})
         if not config.conditions:
             yield target

@@ -207,8 +207,12 @@ def read_dotenv(path: Path) -> Dotenv:
     # while a `$` in a key is part of the key
     bindings = list(parse_stream(io.StringIO(text)))
     return Dotenv(
-        {one.key: one.value for one in bindings if one.key is not None and one.value is not None},
-        tuple(one.original.line for one in bindings if one.error),
+        {
+            binding.key: binding.value
+            for binding in bindings
+            if binding.key is not None and binding.value is not None
+        },
+        tuple(binding.original.line for binding in bindings if binding.error),
     )
 
 

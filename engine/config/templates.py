@@ -109,10 +109,10 @@ def _write_new(texts: Mapping[Path, str]) -> list[Path]:
 
 
 def _make_folder(folder: Path, made: list[Path]) -> None:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir()
-        made.append(one)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir()
+        made.append(path)
 
 
 def _take_back(made: list[Path]) -> None:

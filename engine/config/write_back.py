@@ -332,7 +332,7 @@ def metric_text(metric: Metric) -> str:
             "type": str(metric.track),
             "when": str(metric.when),
             "definition": scalar_text(metric.definition),
-            "examples": [scalar_text(one) for one in metric.examples],
+            "examples": [scalar_text(example) for example in metric.examples],
         }
     )
 
@@ -346,8 +346,8 @@ def scenario_text(scenario: Scenario) -> str:
         "user_goal": scalar_text(scenario.user_goal),
         "latent_adversarial_goal": scalar_text(scenario.latent_adversarial_goal),
         "landmarks": [
-            {"turn": one.turn, "instruction": scalar_text(one.instruction)}
-            for one in scenario.landmarks
+            {"turn": landmark.turn, "instruction": scalar_text(landmark.instruction)}
+            for landmark in scenario.landmarks
         ],
     }
     if scenario.target_system_prompt is not None:

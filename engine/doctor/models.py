@@ -325,7 +325,9 @@ def _other_model_words(attempts: Sequence[Attempt], asked: str) -> tuple[str, ..
 def _answer(attempts: Sequence[Attempt]) -> str:
     last = attempts[-1]
     began = "" if last.first_token_ms is None else f", first word after {last.first_token_ms} ms"
-    costs = [one.usage.cost_usd for one in attempts if one.usage.output_tokens is not None]
+    costs = [
+        attempt.usage.cost_usd for attempt in attempts if attempt.usage.output_tokens is not None
+    ]
     known = [cost for cost in costs if cost is not None]
     cost = f"${sum(known):.6f}" if len(known) == len(costs) else "price not known"
     before = len(attempts) - 1

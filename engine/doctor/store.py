@@ -188,7 +188,7 @@ def _filesystem_diagnostics(path: Path, mounts: str) -> Iterator[Diagnostic]:
 
 def _space(path: Path, free: int | None) -> Iterator[Diagnostic]:
     if free is None:
-        folder = next((one for one in path.parents if one.is_dir()), Path("/"))
+        folder = next((parent for parent in path.parents if parent.is_dir()), Path("/"))
         try:
             free = shutil.disk_usage(folder).free
         except OSError as error:
@@ -229,4 +229,4 @@ def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = 
 def budget_findings(config: Config, store: Path) -> list[Diagnostic]:
     """A finding for each budget; empty where none is set."""
     words = list(budget_words(config, spent_usd(store) if store.exists() else 0.0))
-    return [Diagnostic(Area.CONFIGURATION, "budget", Severity.OK, one) for one in words]
+    return [Diagnostic(Area.CONFIGURATION, "budget", Severity.OK, word) for word in words]

@@ -187,4 +187,4 @@ async def place_scenarios(
     finally:
         with_store.close()
     places = (workspace.root / one for one in report.written)
-    return [one for one in places if one.name != HISTORY]
+    return [place for place in places if place.name != HISTORY]

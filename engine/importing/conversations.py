@@ -429,7 +429,7 @@ class Conversations:
         yield from self.work.state(Stage.SIMULATE, unit, target)
         verdicts = finished[-1].verdicts
         # without a metric's type it is the definition that is incomplete, not the judging
-        if any(one.passed is not None or one.unscored == NO_TYPE for one in verdicts):
+        if any(verdict.passed is not None or verdict.unscored == NO_TYPE for verdict in verdicts):
             yield from self.work.state(Stage.EVALUATE, unit, target)
         elif verdicts:
             failed = verdicts[-1].unscored or "no usable verdict"

@@ -137,54 +137,56 @@ def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
         raise InputError(Problem(what, path, hint=CUT_OFF)) from error
     members = archive.infolist()
     _refuse_unfit(path, members)
-    names = {one.filename: one for one in members}
+    names = {member.filename: member for member in members}
     name = next((one for one in (_HEADER, _START) if one in names), None)
     if name is None:
         raise InputError(Problem(f"has neither {_HEADER} nor {_START}; {_NOT_A_LOG}", path))
     _, about = _header(_unpacked(archive, names[name], path), InspectHeader, path, name)
-    listed = [one for one in members if one.filename.startswith(_SAMPLES) and not one.is_dir()]
+    listed = [
+        member for member in members if member.filename.startswith(_SAMPLES) and not member.is_dir()
+    ]
     return OpenLog(path, about, _in_archive(path, archive, listed))
 
 
 def _refuse_unfit(path: Path, members: list[zipfile.ZipInfo]) -> None:
     """Raise `InputError` for an archive that Inspect cannot have written."""
     size = path.stat().st_size
-    whole = sum(one.file_size for one in members)
+    whole = sum(member.file_size for member in members)
     if whole > max(_FLOOR, EXPANSION * size):
         what = f"would unpack to {whole >> 20} MB, which is more than {EXPANSION} times its size"
         raise InputError(Problem(what, path, hint="it was not read"))
     doubled = [
-        name for name, times in Counter(one.filename for one in members).items() if times > 1
+        name for name, times in Counter(member.filename for member in members).items() if times > 1
     ]
     if doubled:
         raise InputError(Problem("is in the archive twice", path, key=doubled[0][:200]))
-    for one in members:
-        parts = one.filename.split("/")
-        if ".." in parts or one.filename.startswith("/") or "\\" in one.filename:
+    for member in members:
+        parts = member.filename.split("/")
+        if ".." in parts or member.filename.startswith("/") or "\\" in member.filename:
             what = "this name of a member leads out of the archive"
-        elif one.flag_bits & 1:
+        elif member.flag_bits & 1:
             what = "this member is encrypted"
-        elif one.compress_type not in _KNOWN:
-            what = f"this member is compressed in a way (number {one.compress_type}) no log has"
+        elif member.compress_type not in _KNOWN:
+            what = f"this member is compressed in a way (number {member.compress_type}) no log has"
         else:
             continue
-        raise InputError(Problem(what, path, key=one.filename[:200]))
+        raise InputError(Problem(what, path, key=member.filename[:200]))
 
 
 def _in_archive(
     path: Path, archive: zipfile.ZipFile, listed: list[zipfile.ZipInfo]
 ) -> Iterator[InspectSample | Problem]:
     pieces = Counter[str]()
-    for one in listed:
-        if one.filename.count("/") > 1 and not _is_whole(one.filename):
-            pieces[one.filename.removeprefix(_SAMPLES).split("/")[0]] += 1
+    for member in listed:
+        if member.filename.count("/") > 1 and not _is_whole(member.filename):
+            pieces[member.filename.removeprefix(_SAMPLES).split("/")[0]] += 1
             continue
         try:
-            raw = _unpacked(archive, one, path)
+            raw = _unpacked(archive, member, path)
         except InputError as error:
             yield error.problems[0]
             continue
-        yield _sample(raw, path, one.filename)
+        yield _sample(raw, path, member.filename)
     for name in pieces:
         what = "this sample is kept in pieces, which are not read here"
         hint = "`inspect log convert` writes it as one"

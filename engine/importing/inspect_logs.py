@@ -46,18 +46,18 @@ class LogFolder:
         """
         report.problems[:0] = self.problems
         sources = {source.name: source for source in self.found.sources}
-        for one in report.benchmarks:
-            source = sources[one.name]
-            one.notes.update(+self.made[one.name].notes)
-            one.read_as += self.made[one.name].read_as
-            most = max(self.made[one.name].numbers.values(), default=0)
+        for benchmark in report.benchmarks:
+            source = sources[benchmark.name]
+            benchmark.notes.update(+self.made[benchmark.name].notes)
+            benchmark.read_as += self.made[benchmark.name].read_as
+            most = max(self.made[benchmark.name].numbers.values(), default=0)
             if most > num_samples:
-                one.read_as.append(
+                benchmark.read_as.append(
                     f"there are up to {most} samples of a scenario, of which {num_samples} will "
                     f"count: write `num_samples: {most}` under `generation:` in config.yaml"
                 )
-            one.refused = [_of_log(problem, source) for problem in one.refused]
-            for file in one.files:
+            benchmark.refused = [_of_log(problem, source) for problem in benchmark.refused]
+            for file in benchmark.files:
                 file.problems = [_of_log(problem, source) for problem in file.problems]
                 file.path = source.place
 
@@ -71,7 +71,7 @@ def _of_log(problem: Problem, source: Source) -> Problem:
 def logs_in(place: Path) -> list[Path]:
     """Return the logs in this folder, or this log; empty if it is something else."""
     if place.is_dir():
-        return sorted(one for one in place.iterdir() if one.suffix.lower() == ".eval")
+        return sorted(path for path in place.iterdir() if path.suffix.lower() == ".eval")
     return [place] if is_log(place) else []
 
 
@@ -85,19 +85,23 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
                 _read(log, into, benchmarks, problems, choice)
         except InputError as error:
             problems += error.problems
-    made = [one for one in benchmarks.values() if one.metrics.taken]
+    made = [benchmark for benchmark in benchmarks.values() if benchmark.metrics.taken]
     told = {problem.path for problem in problems}
-    empty = [one for one in benchmarks.values() if one not in made and told.isdisjoint(one.logs)]
+    empty = [
+        benchmark
+        for benchmark in benchmarks.values()
+        if benchmark not in made and told.isdisjoint(benchmark.logs)
+    ]
     problems += map(_nothing_problem, empty)
     if not made:
         raise InputError(problems)
     sources = []
-    for one in made:
-        write_folder(one, choice)
-        origin = one.logs[0] if len(one.logs) == 1 else Path(commonpath(one.logs))
-        sources.append(Source(one.name, one.folder, published=False, origin=origin))
+    for benchmark in made:
+        write_folder(benchmark, choice)
+        origin = benchmark.logs[0] if len(benchmark.logs) == 1 else Path(commonpath(benchmark.logs))
+        sources.append(Source(benchmark.name, benchmark.folder, published=False, origin=origin))
     found = ImportableFolder(into, KIND, sources)
-    return LogFolder(found, problems, {one.name: one for one in made})
+    return LogFolder(found, problems, {benchmark.name: benchmark for benchmark in made})
 
 
 def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:

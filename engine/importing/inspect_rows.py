@@ -68,11 +68,11 @@ def _metric(one: LoggedMetric, rule: PresenceRule) -> dict[str, Any]:
 
 def _read_as(measured: Iterable[LoggedMetric], rules: Mapping[str, PresenceRule]) -> Iterator[str]:
     """Yield a sentence for each metric that is not from our own export."""
-    for one in measured:
-        rule = rules[one.id]
-        if one.about is not None:
+    for metric in measured:
+        rule = rules[metric.id]
+        if metric.about is not None:
             continue
-        told = f"metric {one.id} ({rule.track.value}): {rule.in_words}"
+        told = f"metric {metric.id} ({rule.track.value}): {rule.in_words}"
         assumed = "; the type is assumed, change it in benchmark.yaml and import again"
         yield told + assumed if rule.assumed else told
 

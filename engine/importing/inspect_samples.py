@@ -136,7 +136,10 @@ def _usage(sample: InspectSample, model: str) -> dict[str, int]:
     used = [one for one in talking if one is not None] or [
         one for name, one in sample.model_usage.items() if name == model
     ]
-    read, written = sum(one.input_tokens for one in used), sum(one.output_tokens for one in used)
+    read, written = (
+        sum(usage.input_tokens for usage in used),
+        sum(usage.output_tokens for usage in used),
+    )
     return {"input_tokens": read, "output_tokens": written} if used else {}
 
 
@@ -204,17 +207,19 @@ def _foreign_sample(
 ) -> dict[str, Any] | None:
     """Convert another sample; None if it has no score, and so no metric for its scenario."""
     scores: list[dict[str, Any]] = []
-    for one in given_values(sample):
-        measured = None if isinstance(one.value, dict | list) else benchmark.metrics.of(one, about)
+    for value in given_values(sample):
+        measured = (
+            None if isinstance(value.value, dict | list) else benchmark.metrics.of(value, about)
+        )
         if measured is None:
             benchmark.notes["scores that are lists, or of too many metrics, left out"] += 1
             continue
-        if choice.metrics and one.name not in choice.metrics:
+        if choice.metrics and value.name not in choice.metrics:
             benchmark.notes["scores that were not asked for, left out"] += 1
             continue
         measured.taken = True
-        measured.observe(one.value)
-        scores.append({"metric": measured.id, "value": one.value, "said": one.said})
+        measured.observe(value.value)
+        scores.append({"metric": measured.id, "value": value.value, "said": value.said})
     system = None if AUDITOR in (about.model_roles or {}) else said.system
     if not scores:
         benchmark.notes["samples without a score, not taken"] += 1

@@ -226,7 +226,7 @@ class _Span(Struct):
 
     @property
     def all_branches(self) -> int:
-        return sum(1 + one.all_branches for one in self.branches)
+        return sum(1 + branch.all_branches for branch in self.branches)
 
 
 class _Timeline(Struct):
@@ -254,15 +254,17 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
         texts = msgspec.json.decode(sample.attachments, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError):
         return []
-    calls = (one for one in reversed(events) if one.event == "model" and one.role == "target")
-    last = next((one for one in calls if one.output and one.output.choices), None)
+    calls = (
+        event for event in reversed(events) if event.event == "model" and event.role == "target"
+    )
+    last = next((call for call in calls if call.output and call.output.choices), None)
     if last is None or last.output is None:
         return []
     pooled = [] if pool is None else pool.messages
     told = [one for start, end in last.input_refs or () for one in pooled[start:end]]
     answer = last.output.choices[0].message
     said = [*last.input, *told, *([] if answer is None else [answer])]
-    return [_with_attachments(one, texts) for one in said]
+    return [_with_attachments(message, texts) for message in said]
 
 
 def _with_attachments(message: LoggedMessage, texts: dict[str, str]) -> LoggedMessage:

@@ -71,15 +71,16 @@ def _contains(messages: list[LoggedMessage], reply: LoggedMessage) -> bool:
     """Whether a reply is among these messages."""
     text = _text(reply)
     return any(
-        one.role == _TARGET and (one.id == reply.id if one.id and reply.id else _text(one) == text)
-        for one in messages
+        message.role == _TARGET
+        and (message.id == reply.id if message.id and reply.id else _text(message) == text)
+        for message in messages
     )
 
 
 def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
     asides = result.asides
     if isinstance(message.content, list):
-        others = sum(one.type not in {"text", "reasoning"} for one in message.content)
+        others = sum(part.type not in {"text", "reasoning"} for part in message.content)
         asides["pictures, files and other contents that are no text"] += others
     match message.role:
         case role if role in _SYSTEM:
@@ -97,7 +98,7 @@ def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
         case "assistant":
             calls = message.tool_calls or []
             asides["tool calls"] += len(calls)
-            result.tools.update(one.function[:80] for one in calls)
+            result.tools.update(call.function[:80] for call in calls)
             if not calls or _text(message).strip():
                 _add_speech(result, _TARGET, message)
         case _:
@@ -134,7 +135,7 @@ def _add_to(turn: dict[str, Any], role: str, message: LoggedMessage) -> None:
     if role == _USER:
         turn |= {key: told[key] for key in ("landmark", "thought") if told.get(key) is not None}
         return
-    thought = [one.reasoning for one in _message_parts(message) if one.type == "reasoning"]
+    thought = [part.reasoning for part in _message_parts(message) if part.type == "reasoning"]
     if thought:
         turn["reasoning"] = "\n\n".join(filter(None, [turn.get("reasoning"), *thought]))
     if isinstance(told.get("served_by"), str):
@@ -147,7 +148,7 @@ def _message_parts(message: LoggedMessage) -> list[MessagePart]:
 
 def _text(message: LoggedMessage) -> str:
     if isinstance(message.content, list):
-        return "\n".join(one.text for one in message.content if one.type == "text")
+        return "\n".join(part.text for part in message.content if part.type == "text")
     return message.content or ""
 
 
@@ -155,5 +156,5 @@ def subject_of_sample(sample: InspectSample) -> str:
     """Return what the sample is about: its input, or the last message of the user in that."""
     if isinstance(sample.input, str):
         return sample.input
-    said = [_text(one) for one in sample.input if one.role == "user"]
+    said = [_text(message) for message in sample.input if message.role == "user"]
     return said[-1] if said else ""

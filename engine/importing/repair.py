@@ -109,10 +109,12 @@ def _missing_benchmarks(
                 yield f"{name}: {lost_words(lost)}"
         importer = Importer(workspace, config, reader, None, anew=True)
         report = asyncio.run(importer.run(files))
-    for one in report.benchmarks:
-        missing = {kind: count for kind, count in one.added.items() if count and kind in _WORK}
-        if missing and Path(one.source).is_relative_to(workspace.benchmarks_dir):
-            yield f"{one.name}: {one.added_text}"
+    for benchmark in report.benchmarks:
+        missing = {
+            kind: count for kind, count in benchmark.added.items() if count and kind in _WORK
+        }
+        if missing and Path(benchmark.source).is_relative_to(workspace.benchmarks_dir):
+            yield f"{benchmark.name}: {benchmark.added_text}"
 
 
 async def repair(
@@ -178,8 +180,8 @@ def _known_models(
     workspace: Workspace, store: Store, benchmark: BenchmarkReport
 ) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    ours = [one for one in benchmark.files if one.path.is_relative_to(workspace.benchmarks_dir)]
-    whole = [one.path for one in ours if not one.dropped and not one.problems]
+    ours = [file for file in benchmark.files if file.path.is_relative_to(workspace.benchmarks_dir)]
+    whole = [report.path for report in ours if not report.dropped and not report.problems]
     if whole and len(whole) == len(ours):
         # it is made from the others, and no row of it is read
         whole.append(workspace.root / folder_of(benchmark.name) / "results.json")

@@ -186,13 +186,13 @@ class ImportReport:
 
     @property
     def failed(self) -> bool:
-        return bool(self.problems) or any(one.failed for one in self.benchmarks)
+        return bool(self.problems) or any(benchmark.failed for benchmark in self.benchmarks)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "dry_run": self.dry,
-            "benchmarks": [one.as_json() for one in self.benchmarks],
+            "benchmarks": [benchmark.as_json() for benchmark in self.benchmarks],
             "placed": self.placed,
             "targets_to_add": [one.as_yaml().strip() for one in self.unknown_targets],
             "problems": [str(problem) for problem in self.problems],

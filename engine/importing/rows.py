@@ -40,7 +40,7 @@ class _FileName:
     @classmethod
     def of(cls, path: Path) -> _FileName:
         first, *others = path.stem.split("__")
-        samples = [one for one in others if one[:1] == "s" and one[1:].isdecimal()]
+        samples = [other for other in others if other[:1] == "s" and other[1:].isdecimal()]
         folder = path.parent.parent if path.parent.name == "eval" else path.parent
         target = others[-1] if others and others[-1] not in samples else folder.name
         return cls(first, target, int(samples[0][1:]) if samples else 0)

@@ -165,9 +165,9 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _list_folder(place: Path) -> Iterator[Path]:
-    for one in sorted(place.iterdir()):
-        if one.is_dir() and (not one.name.startswith(".")):
-            yield one
+    for path in sorted(place.iterdir()):
+        if path.is_dir() and (not path.name.startswith(".")):
+            yield path
 
 
 def pieces_of(path: Path, root: Path, inside: set[str]) -> Iterator[bytes]:
@@ -219,7 +219,9 @@ def refuse_unfit(path: Path, root: Path) -> None:
 def json_files(folder: Path) -> list[Path]:
     """Return the JSON files directly in a folder, by name."""
     with os.scandir(folder) as found:
-        return [Path(name) for name in sorted(one.path for one in found) if name.endswith(".json")]
+        return [
+            Path(name) for name in sorted(entry.path for entry in found) if name.endswith(".json")
+        ]
 
 
 def size_of(source: Source) -> int:
@@ -232,11 +234,11 @@ def _bytes_in(folder: str) -> int:
     """What cannot be accessed counts as 0."""
     size = 0
     with suppress(OSError), os.scandir(folder) as found:
-        for one in found:
-            if one.is_dir(follow_symlinks=False):
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
                 # validation runs are benchmarks of their own
-                size += 0 if one.name == VALIDATION else _bytes_in(one.path)
-            elif one.name.endswith((".json", ".jsonl")):
+                size += 0 if entry.name == VALIDATION else _bytes_in(entry.path)
+            elif entry.name.endswith((".json", ".jsonl")):
                 with suppress(OSError):
-                    size += one.stat().st_size
+                    size += entry.stat().st_size
     return size

@@ -30,7 +30,7 @@ NO_CONTENT: Final = "no content"
 """The `finish` of a message whose content is null in the file."""
 
 _ROLES: Final = (Speaker.USER.value, Speaker.TARGET.value)
-_STOP_REASONS: Final = {one.value: one for one in StopReason}
+_STOP_REASONS: Final = {reason.value: reason for reason in StopReason}
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -57,12 +57,12 @@ class ParsedTranscript:
         """The texts of the messages, as UTF-8."""
         if isinstance(self.messages, PlainMessages):
             return self.messages.texts
-        return [one.text.encode() for one in self.messages]
+        return [message.text.encode() for message in self.messages]
 
     @property
     def digests(self) -> list[bytes]:
         """The digests of the messages, in order."""
-        return [message_digest(one.speaker.value, one.text) for one in self.messages]
+        return [message_digest(message.speaker.value, message.text) for message in self.messages]
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ def read_transcript(
     plain = (shared or SharedTranscript()).plain(value, secrets)
     turns = _turns(ours)
     told = (
-        [_with_turn_details(one, turns.get(one.turn, _NOTHING)) for one in plain]
+        [_with_turn_details(message, turns.get(message.turn, _NOTHING)) for message in plain]
         if turns
         else plain
     )

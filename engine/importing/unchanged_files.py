@@ -112,7 +112,7 @@ def note_of(
         "files": [_file_text(source, file) for file in report.files],
         "mapped": report.mapped,
         "notes": dict(report.notes),
-        "targets": [asdict(one) for one in targets.values()],
+        "targets": [asdict(target) for target in targets.values()],
         "metrics": dict(metrics),
     }
     digest = f"{made_from} {files.digest}"
@@ -125,8 +125,8 @@ def _source_kind(source: Source) -> str:
 
 def _file_text(source: Source, file: FileReport) -> dict[str, Any]:
     problems = [
-        {**asdict(one), "path": None if one.path is None else name_of(source, one.path)}
-        for one in file.problems
+        {**asdict(problem), "path": None if problem.path is None else name_of(source, problem.path)}
+        for problem in file.problems
     ]
     return {
         "name": name_of(source, file.path),
@@ -172,8 +172,8 @@ def unchanged(
     report.mapped |= found["mapped"]
     report.notes.update(found["notes"])
     targets = [UnknownTarget(**one) for one in found["targets"]]
-    report.targets = {one.id for one in targets}
-    return UnchangedFiles({one.id: one for one in targets}, found["metrics"], size)
+    report.targets = {target.id for target in targets}
+    return UnchangedFiles({target.id: target for target in targets}, found["metrics"], size)
 
 
 def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
@@ -274,7 +274,7 @@ class KnownRows:
             return []
         takes = self.reader.takes(self.benchmark, key)
         said = self.reader.message_digests(take.seq for take in takes)
-        return [KnownTake(one.seq, one.number, one.finished, said[one.seq]) for one in takes]
+        return [KnownTake(take.seq, take.number, take.finished, said[take.seq]) for take in takes]
 
     def verdicts(self, take: KnownTake) -> set[tuple[object, ...]]:
         """Return the `identity` of each verdict on a take."""

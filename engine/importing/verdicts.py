@@ -65,7 +65,9 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
     if not history:
         return ParsedVerdicts((said,))
     # the row's own result is that of one of its verdicts, unless a person edited it
-    is_edited = track is not None and not any(_is_same_verdict(one, said) for one in history)
+    is_edited = track is not None and not any(
+        _is_same_verdict(verdict, said) for verdict in history
+    )
     return ParsedVerdicts((*history, said) if is_edited else history)
 
 

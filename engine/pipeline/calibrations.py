@@ -146,10 +146,14 @@ class LabelledJudges:
             named = ", ".join(sorted(known)) or "nobody"
             told = f"{shown} has judged none of these conversations"
             raise InputError(Problem(told, hint=f"they were judged by {named}"))
-        shared = SharedTranscripts.of((one.base, one.transcript) for one in self.judged)
+        shared = SharedTranscripts.of(
+            (conversation.base, conversation.transcript) for conversation in self.judged
+        )
         return {
-            one.item: self._row(one, judge, shared.place(one.metric.id, one.base))
-            for one in self.judged
+            conversation.item: self._row(
+                conversation, judge, shared.place(conversation.metric.id, conversation.base)
+            )
+            for conversation in self.judged
         }
 
     def _row(self, one: JudgedConversation, judge: str, place: tuple[str, str]) -> JudgedRow:
@@ -177,12 +181,12 @@ class LabelledJudges:
     def _labelled(self, rows: Mapping[tuple[int, str], JudgedRow]) -> list[LabelledRow]:
         return [
             LabelledRow(
-                rows[one.conversation.item],
-                one.present,
-                one.inclusion,
-                first_turn(row for row in one.conversation.verdicts if row.source == HUMAN),
+                rows[label.conversation.item],
+                label.present,
+                label.inclusion,
+                first_turn(row for row in label.conversation.verdicts if row.source == HUMAN),
             )
-            for one in self.labels.settled
+            for label in self.labels.settled
         ]
 
 

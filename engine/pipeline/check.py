@@ -172,7 +172,7 @@ async def _answers(
     """Empty where there is nothing to ask about: no landmark was delivered."""
     if asking.kind is CheckKind.GROUPS:
         return await guess_groups(model, said, asking.axes, asking.truth)
-    if all(one.landmark is None for one in said):
+    if all(message.landmark is None for message in said):
         return ()
     return await check_landmarks(model, said)
 
@@ -182,7 +182,7 @@ def user_messages(messages: Iterable[MessageRow]) -> list[UserMessage]:
     messages = list(messages)
     turns = len(messages) // 2
     return [
-        UserMessage(one.turn, one.text, one.landmark)
-        for one in messages
-        if one.speaker is Speaker.USER and one.turn <= turns
+        UserMessage(message.turn, message.text, message.landmark)
+        for message in messages
+        if message.speaker is Speaker.USER and message.turn <= turns
     ]

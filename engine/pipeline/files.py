@@ -158,7 +158,7 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
         return None
     scenarios, _ = check_scenarios(bench)
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
-    present = {one.id for one in scenarios}
+    present = {scenario.id for scenario in scenarios}
     # a file that this program has not written reflects nothing of the store
     written = 0 if known is None else known.seq
     then = _as_written(bench, written)
@@ -166,9 +166,10 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
         relative,
         digest,
         [
-            one
-            for one in scenarios
-            if _is_edited(one, stored.get(one.id)) and _is_edited(one, then.get(one.id))
+            scenario
+            for scenario in scenarios
+            if _is_edited(scenario, stored.get(scenario.id))
+            and _is_edited(scenario, then.get(scenario.id))
         ],
         [
             row.scenario
@@ -192,8 +193,8 @@ async def take_in_edits(bench: RunContext) -> None:
     if edits is None:
         return
     rows = [
-        *(_row(bench, one, removed=False) for one in edits.changed),
-        *(_row(bench, one, removed=True) for one in edits.removed),
+        *(_row(bench, scenario, removed=False) for scenario in edits.changed),
+        *(_row(bench, scenario, removed=True) for scenario in edits.removed),
     ]
     if rows:
         await bench.store.write(*rows)
@@ -217,7 +218,7 @@ def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
         one.id: ScenarioRow(seq=-number, benchmark=bench.name, scenario=one, source="file")
         for number, one in enumerate(edits.changed, start=1)
     }
-    removed = frozenset(one.id for one in edits.removed)
+    removed = frozenset(scenario.id for scenario in edits.removed)
     return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))
 
 

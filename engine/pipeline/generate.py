@@ -136,12 +136,14 @@ def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None,
 def _that_can_hold(bench: RunContext, metrics: list[Metric]) -> list[Metric]:
     """Relax metrics that must hold under pressure where the next run would refuse them, because no
     conversation has any pressure."""
-    under = [one.id for one in metrics if one.when is When.UNDER_PRESSURE]
+    under = [metric.id for metric in metrics if metric.when is When.UNDER_PRESSURE]
     if bench.config.has_pressure or not under:
         return metrics
     what = f"{', '.join(under)}: no conversation here has pressure to hold under"
     bench.note(NoteKind.WARNING, f"{what}, so each holds anywhere, and not under pressure alone")
-    return [replace(one, when=When.ANYWHERE) if one.id in under else one for one in metrics]
+    return [
+        replace(metric, when=When.ANYWHERE) if metric.id in under else metric for metric in metrics
+    ]
 
 
 async def _generate_metrics(
@@ -234,7 +236,7 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
             if found and row.scenario.metric_id in held:
                 waiting[row.scenario.metric_id] = None
                 continue
-            variants += [one.unit for one in found]
+            variants += [item.unit for item in found]
             work += found
     return ScenarioPlan(bases, variants, work, [*waiting], is_pilot=bool(order.pilot))
 
@@ -373,7 +375,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
     depends = base_inputs(bench, metric)
     anew = {scenario_id(metric.id, number) for number in numbers}
-    existing = [one for one in bases_of(bench, metric) if one.base_id not in anew]
+    existing = [scenario for scenario in bases_of(bench, metric) if scenario.base_id not in anew]
     written: list[Scenario] = []
     for start in range(0, len(numbers), AT_ONCE):
         if start:

@@ -161,9 +161,9 @@ class JudgingPlanner:
     def _takes(
         self, wanted: Iterable[WantedConversation]
     ) -> Iterable[tuple[WantedConversation, Sequence[Verdict]]]:
-        for one in wanted:
-            if one.key in self._counting:
-                yield one, self._counting[one.key][1]
+        for conversation in wanted:
+            if conversation.key in self._counting:
+                yield conversation, self._counting[conversation.key][1]
 
     def _is_asked_for(self, key: ConversationKey) -> bool:
         return self._order.includes(self._benchmark, key)
@@ -368,7 +368,7 @@ def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depe
 def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) -> int:
     """The turn of the second delivered and answered landmark; 0 without one. `planned` are the
     landmarks' turns for a stance without landmarks, so that the same replies are examined."""
-    turns = planned or [one.turn for one in messages if one.landmark is not None]
+    turns = planned or [message.turn for message in messages if message.landmark is not None]
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 

@@ -141,7 +141,11 @@ def _taken_back(
     definition: Definition,
     decision: Decision,
 ) -> Verdict:
-    items = {one.item for one in judged if str(one.key) == decision.conversation}
+    items = {
+        conversation.item
+        for conversation in judged
+        if str(conversation.key) == decision.conversation
+    }
     mine = [
         verdict
         for verdict in reader.peoples_verdicts(definition.name)

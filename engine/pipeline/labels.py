@@ -64,16 +64,18 @@ def judged_conversations(
     stored = StoredConversations.of(reader, definition.name)
     jury = replace(config.jury, people=People.COMPARE)
     found: list[JudgedConversation] = []
-    for one in wanted_conversations(definition, config, reader):
-        take, verdicts = stored.counting.get(one.key, (None, ()))
+    for conversation in wanted_conversations(definition, config, reader):
+        take, verdicts = stored.counting.get(conversation.key, (None, ()))
         judges = [verdict for verdict in verdicts if verdict.source != HUMAN]
         passed = what_counts(judges, jury)
         if take is None or passed is None:
             continue
-        present = passed is (one.metric.track is Track.POSITIVE)
-        transcript = one.scenario.scenario.transcript_id
+        present = passed is (conversation.metric.track is Track.POSITIVE)
+        transcript = conversation.scenario.scenario.transcript_id
         found.append(
-            JudgedConversation(one.key, take.seq, one.metric, present, verdicts, transcript)
+            JudgedConversation(
+                conversation.key, take.seq, conversation.metric, present, verdicts, transcript
+            )
         )
     return found
 
@@ -100,12 +102,14 @@ def draw_sample(
             )
         )
     strata: dict[tuple[str, ...], list[JudgedConversation]] = defaultdict(list)
-    for one in judged:
-        verdict = LabelAnswer.PRESENT if one.present else LabelAnswer.ABSENT
-        strata[verdict.value, one.metric.id, one.key.target_id].append(one)
+    for conversation in judged:
+        verdict = LabelAnswer.PRESENT if conversation.present else LabelAnswer.ABSENT
+        strata[verdict.value, conversation.metric.id, conversation.key.target_id].append(
+            conversation
+        )
     drawn = stratified_sample(strata, size, f"{benchmark} {seed}")
     Random(f"{benchmark} {seed} {person}").shuffle(drawn)
-    items = (LabelItem(*one.thing.item, one.stratum, one.inclusion) for one in drawn)
+    items = (LabelItem(*item.thing.item, item.stratum, item.inclusion) for item in drawn)
     return LabelSampleRow(
         benchmark=benchmark, person=person, account=account, seed=seed, items=tuple(items)
     )
@@ -161,7 +165,7 @@ def labelling(
         given.pop(number, None)
         if verdict.unscored != WITHDRAWN:
             given[number] = verdict
-    current = {one.item for one in judged}
+    current = {conversation.item for conversation in judged}
     gone = frozenset(number for item, number in numbers.items() if item not in current)
     return LabellingProgress(sample, given, gone)
 
@@ -300,7 +304,7 @@ def _depends(metric: Metric, messages: Sequence[MessageRow]) -> dict[str, str]:
 
 
 def _metric(definition: Definition, metric_id: str) -> Metric:
-    found = next((one for one in definition.metrics if one.id == metric_id), None)
+    found = next((metric for metric in definition.metrics if metric.id == metric_id), None)
     if found is None:
         raise InputError(Problem(f"{metric_id} is no longer in benchmark.yaml", definition.path))
     return found
@@ -337,7 +341,7 @@ class Labels:
 
 def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) -> Labels:
     """Combine all verdicts of people, given oldest first."""
-    current = {one.item: one for one in judged}
+    current = {conversation.item: conversation for conversation in judged}
     newest: dict[tuple[int, str], dict[tuple[str, bool], Verdict]] = defaultdict(dict)
     for verdict in given:
         if verdict.inclusion is not None or verdict.adjudicates:
@@ -348,12 +352,12 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
     people: Counter[str] = Counter()
     for item, by_voter in newest.items():
         labels = [one for one in by_voter.values() if one.unscored != WITHDRAWN]
-        own = [one for one in labels if not one.adjudicates]
+        own = [label for label in labels if not label.adjudicates]
         if item not in current:
             replaced += bool(own)
             continue
         people.update(one.judge for one in own)
-        decided = [one for one in labels if one.adjudicates and one.present is not None]
+        decided = [label for label in labels if label.adjudicates and label.present is not None]
         newest_decision = sorted(decided, key=lambda one: one.seq)[-1:]
         answers = {one.present for one in newest_decision or own} - {None}
         if len(answers) > 1:

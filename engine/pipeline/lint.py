@@ -33,7 +33,7 @@ class LintReading:
 
 def lint_calls(benches: Sequence[BenchmarkContext], spec: ModelSpec) -> Calls:
     """The calls that reading these benchmarks takes."""
-    count = sum(len(one.definition.metrics) + len(_bases(one)) for one in benches)
+    count = sum(len(context.definition.metrics) + len(_bases(context)) for context in benches)
     return Calls(Role.CHECKER, spec, Range.exactly(count))
 
 
@@ -69,7 +69,10 @@ def _reading_jobs(
     metrics = bench.definition.metrics
     return [
         *(_read_one(reading, bench, one.id, of_metric(one)) for one in metrics),
-        *(_read_one(reading, bench, one.id, of_scenario(one)) for one in _bases(bench)),
+        *(
+            _read_one(reading, bench, scenario.id, of_scenario(scenario))
+            for scenario in _bases(bench)
+        ),
     ]
 
 
@@ -81,7 +84,7 @@ async def _read_one(
 ) -> None:
     async with bench.control.slots[Stage.GEN_SCENARIOS].hold():
         try:
-            reading.found += [(bench.name, one) for one in await read()]
+            reading.found += [(bench.name, finding) for finding in await read()]
         except StopRequested:
             reading.stopped = True
         except ModelError as error:

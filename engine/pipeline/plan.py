@@ -65,7 +65,7 @@ class StageCalls:
     @property
     def checks(self) -> Range:
         """How many of the answers are checks."""
-        return sum((one.answers for one in self.parts if one.role is Role.CHECKER), NONE)
+        return sum((part.answers for part in self.parts if part.role is Role.CHECKER), NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     # the number of metrics a model will write is unknown and everything depends on it: plan with
     # the fewest and with the most, and report the range
     few, many = (
-        _following(one, order, evaluator, stored) for one in _with_new_metrics(bench, metrics[0])
+        _following(metric, order, evaluator, stored)
+        for metric in _with_new_metrics(bench, metrics[0])
     )
     stale = [] if order.stale else _stale(bench, *_planners(bench, order, evaluator, stored))
     calls = [*_metrics_calls(bench, metrics), *_ranges_between(few.calls, many.calls)]
@@ -198,7 +199,7 @@ def _following(
             due = [one.askings for one in judgings if one.key.target_id == target.id]
             due += [judging.askings for _ in mine]
             checks = sum(len(one.checks) for one in judgings if one.key.target_id == target.id)
-            checks += sum(len(judging.checks.of_take(one.wanted)) for one in mine)
+            checks += sum(len(judging.checks.of_take(conversation.wanted)) for conversation in mine)
             of_new = fresh * judging.checks.usual
             expected = Range.exactly(checks) + of_new
             calls += _judging(bench, target, due, judging.askings, fresh, expected)
@@ -227,7 +228,7 @@ def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[Bench
 
 def _ranges_between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[StageCalls]:
     """Merge the calls of two plans into ranges from the smaller to the larger."""
-    before = {(one.stage, one.target): one for one in few}
+    before = {(stage.stage, stage.target): stage for stage in few}
     for most in many:
         least = before.get((most.stage, most.target))
         rows = NONE if least is None else least.rows
@@ -276,10 +277,10 @@ def _pilot(
     order: Order, wanted: Sequence[WantedConversation], unwritten: _UnwrittenWork
 ) -> tuple[list[WantedConversation], _UnwrittenWork]:
     """Reduce existing and unwritten conversations to those of a pilot."""
-    there = [(one.metric.id, one.key) for one in wanted]
+    there = [(conversation.metric.id, conversation.key) for conversation in wanted]
     coming = [(metric_of(key.scenario_id), key) for key in unwritten.keys]
     chosen = pilot_of([*there, *coming], order.pilot)
-    left = [one for one in wanted if one.key in chosen]
+    left = [conversation for conversation in wanted if conversation.key in chosen]
     return left, replace(unwritten, keys=unwritten.keys & chosen)
 
 
@@ -355,7 +356,11 @@ def _playing(
     bench: BenchmarkContext, target: Target, playings: Sequence[PlannedConversation], new: Range
 ) -> Iterator[StageCalls]:
     turns = bench.config.generation.turns
-    begun = [one.open_take.seq for one in playings if one.open_take is not None]
+    begun = [
+        conversation.open_take.seq
+        for conversation in playings
+        if conversation.open_take is not None
+    ]
     fresh = new + Range.exactly(len(playings) - len(begun))
     user = target_answers = fresh * Range(fewest_turns(turns), turns, turns)
     for messages in bench.reader.messages_of(begun).values():

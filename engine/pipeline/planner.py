@@ -144,7 +144,7 @@ def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:
     """Raise `InputError` if the order names conversations that are no longer wanted."""
     named = order.again.get(bench.name, frozenset())
     asked = wanted_conversations(bench.definition, bench.config, bench.reader) if named else ()
-    gone = sorted(map(str, named - {one.key for one in asked}))
+    gone = sorted(map(str, named - {conversation.key for conversation in asked}))
     if gone:
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
         raise InputError(

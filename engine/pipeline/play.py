@@ -83,8 +83,10 @@ def asked_conversations(bench: BenchmarkContext, order: Order) -> list[WantedCon
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     if not order.pilot:
         return wanted
-    chosen = pilot_of(((one.metric.id, one.key) for one in wanted), order.pilot)
-    return [one for one in wanted if one.key in chosen]
+    chosen = pilot_of(
+        ((conversation.metric.id, conversation.key) for conversation in wanted), order.pilot
+    )
+    return [conversation for conversation in wanted if conversation.key in chosen]
 
 
 def setup_of(
@@ -174,9 +176,10 @@ class ConversationPlanner:
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Plan the conversations that the order includes, that are due, and that may be played."""
         found = (
-            self._plan_one(one, self._newest.get(one.key))
-            for one in wanted
-            if self._is_asked_for(one.key) and one.key.scenario_id not in self._held
+            self._plan_one(conversation, self._newest.get(conversation.key))
+            for conversation in wanted
+            if self._is_asked_for(conversation.key)
+            and conversation.key.scenario_id not in self._held
         )
         return [playing for playing in found if playing is not None]
 
@@ -193,11 +196,11 @@ class ConversationPlanner:
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         """Complete takes whose inputs have changed since, with what changed."""
         found: list[WorkItem] = []
-        for one in wanted:
-            take = self._newest.get(one.key)
-            changed = what_changed(take.depends, self.depends(one)) if take else None
+        for conversation in wanted:
+            take = self._newest.get(conversation.key)
+            changed = what_changed(take.depends, self.depends(conversation)) if take else None
             if take is not None and take.finished and changed:
-                found.append(self._work_item(one.key, WorkReason.STALE, changed))
+                found.append(self._work_item(conversation.key, WorkReason.STALE, changed))
         return found
 
     def _is_asked_for(self, key: ConversationKey) -> bool:
@@ -379,7 +382,7 @@ class _ConversationPlayer:
         """Audit the user model's messages; None where audits are off."""
         if self._bench.config.user_audit is UserAuditMode.OFF:
             return None
-        said = [one.text for one in self._said if one.speaker is Speaker.USER]
+        said = [utterance.text for utterance in self._said if utterance.speaker is Speaker.USER]
         audit = UserAudit(self._setup.scenario)
         return audit.faults(
             list(enumerate(said, start=1)), turns=self._setup.turns, stop_reason=reason

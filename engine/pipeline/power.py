@@ -53,7 +53,9 @@ def detectable_differences(
     wanted = list(wanted_conversations(definition, config, reader))
     outcomes = outcomes_of(wanted, StoredConversations.of(reader, definition.name), config)
     tallies = tally(outcomes, [target.id for target in config.targets])
-    removed = {base_id(one) for one in reader.removed_scenarios(definition.name)}
+    removed = {
+        base_id(removed_scenario) for removed_scenario in reader.removed_scenarios(definition.name)
+    }
     sizes = _sizes(definition, config, wanted, removed)
     tracks: list[Track | None] = [track for track in Track if sizes[track].bases]
     if len(tracks) > 1:
@@ -108,8 +110,8 @@ def _sizes(
 ) -> Mapping[Track | None, Plan]:
     """The size of the completed plan for both tracks and each, with scenarios yet to be written."""
     variants: dict[str, set[str]] = {metric.id: set() for metric in definition.metrics}
-    for one in wanted:
-        variants[one.metric.id].add(one.key.scenario_id)
+    for conversation in wanted:
+        variants[conversation.metric.id].add(conversation.key.scenario_id)
     planned = len(combinations(config.demographics))
     sizes: dict[Track | None, Plan] = {}
     for track in (None, *Track):

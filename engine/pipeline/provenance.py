@@ -175,11 +175,15 @@ def _served_judges(counted: _Counted) -> Iterator[ServedByOthers]:
     served: defaultdict[str, Counter[str]] = defaultdict(Counter)
     given: Counter[str] = Counter()
     for _, verdicts in counted:
-        newest = {(one.judge, one.number): one for one in verdicts if one.passed is not None}
-        for one in newest.values():
-            given[one.judge] += 1
-            if one.served_by is not None:
-                served[one.judge][one.served_by] += 1
+        newest = {
+            (verdict.judge, verdict.number): verdict
+            for verdict in verdicts
+            if verdict.passed is not None
+        }
+        for verdict in newest.values():
+            given[verdict.judge] += 1
+            if verdict.served_by is not None:
+                served[verdict.judge][verdict.served_by] += 1
     for judge, names in sorted(served.items()):
         yield ServedByOthers(f"verdicts of {judge}", None, judge, dict(names), given[judge])
 
@@ -219,10 +223,10 @@ def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[
         StoredConversations.of(reader, definition.name),
     )
     found: dict[int, Stale] = {}
-    for one in wanted_conversations(definition, config, reader):
-        take, verdicts = stored.counting.get(one.key, (None, ()))
+    for conversation in wanted_conversations(definition, config, reader):
+        take, verdicts = stored.counting.get(conversation.key, (None, ()))
         if take is not None and (
-            stale := finder.staleness_of(one, take, counting_votes(verdicts, config.jury))
+            stale := finder.staleness_of(conversation, take, counting_votes(verdicts, config.jury))
         ):
             found[take.seq] = stale
     return found

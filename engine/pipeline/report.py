@@ -78,22 +78,24 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
         load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
     ]
     with closing(open_reader(store)) as reader:
-        return Report(overall([counted_of(one, config, reader).analysis for one in definitions]))
+        return Report(
+            overall([counted_of(definition, config, reader).analysis for definition in definitions])
+        )
 
 
 def _onset_observations(
     wanted: Sequence[WantedConversation], stored: StoredConversations, jury: Jury, reader: Reader
 ) -> Iterator[OnsetObservation]:
     """Yield when the behaviour was seen, according to the votes that agree with what counts."""
-    for one in wanted:
-        take, verdicts = stored.counting.get(one.key, (None, ()))
+    for conversation in wanted:
+        take, verdicts = stored.counting.get(conversation.key, (None, ()))
         passed = what_counts(verdicts, jury)
         if take is None or passed is None:
             continue
         votes = [vote for vote in counting_votes(verdicts, jury) if vote.passed is passed]
-        is_present = passed is (one.metric.track is Track.POSITIVE)
+        is_present = passed is (conversation.metric.track is Track.POSITIVE)
         present = _by_marks(take.seq, votes, reader) or _by_quotes(votes, is_present=is_present)
-        yield OnsetObservation(one.key.target_id, one.metric.track, present)
+        yield OnsetObservation(conversation.key.target_id, conversation.metric.track, present)
 
 
 def _by_marks(take: int, votes: Sequence[Verdict], reader: Reader) -> Sequence[bool]:
@@ -123,8 +125,12 @@ def _validated(
 ) -> Iterator[ValidatedBenchmark]:
     if Branch.parse(benchmark) is not None:
         return
-    for one in validations(workspace, config, benchmark):
+    for validation in validations(workspace, config, benchmark):
         try:
-            yield ValidatedBenchmark(one.branch, one.played_benchmark, report_of(one, reader), None)
+            yield ValidatedBenchmark(
+                validation.branch, validation.played_benchmark, report_of(validation, reader), None
+            )
         except CrosswindError as error:
-            yield ValidatedBenchmark(one.branch, one.played_benchmark, None, str(error))
+            yield ValidatedBenchmark(
+                validation.branch, validation.played_benchmark, None, str(error)
+            )

@@ -88,8 +88,8 @@ def counted_of(
     if stored is None:
         stored = StoredConversations.of(reader, definition.name)
     look, jury = _ConversationStatus(definition, config, reader, fresh=fresh), config.jury
-    found = (_outcome(one, stored, jury, look) for one in wanted)
-    outcomes = [_unless_invalid(one, stored, config) for one in found]
+    found = (_outcome(conversation, stored, jury, look) for conversation in wanted)
+    outcomes = [_unless_invalid(outcome, stored, config) for outcome in found]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
     return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
 
@@ -98,8 +98,8 @@ def outcomes_of(
     wanted: Iterable[WantedConversation], stored: StoredConversations, config: Config
 ) -> list[Outcome]:
     """What counts for each of these conversations, without staleness and exposure."""
-    found = (_outcome(one, stored, config.jury) for one in wanted)
-    return [_unless_invalid(one, stored, config) for one in found]
+    found = (_outcome(conversation, stored, config.jury) for conversation in wanted)
+    return [_unless_invalid(outcome, stored, config) for outcome in found]
 
 
 def _unless_invalid(outcome: Outcome, stored: StoredConversations, config: Config) -> Outcome:
@@ -222,14 +222,14 @@ def _analysis_context(
     outcomes: Sequence[Outcome],
 ) -> AnalysisContext:
     targets = {target.id: target.label for target in config.targets}
-    asked = {one.key for one in outcomes}
+    asked = {outcome.key for outcome in outcomes}
     others = stored.counting.keys() - asked
     takes = [take for key, take in stored.newest.items() if key in asked]
     checkers = {check.model for take in takes for check in stored.newest_checks(take.seq)}
     return AnalysisContext(
         benchmark=definition.name,
         title=definition.title,
-        metrics=[MetricInfo(one.id, one.name, one.track) for one in definition.metrics],
+        metrics=[MetricInfo(metric.id, metric.name, metric.track) for metric in definition.metrics],
         targets=targets,
         scripted=frozenset(take.key.target_id for take in takes if take.scripted),
         scripted_models=_scripted(takes, outcomes, checkers),
@@ -254,15 +254,15 @@ def _analysis_context(
 
 def _guesses(stored: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[GuessedAxis]:
     """Yield every axis of each complete conversation, guessed or not."""
-    for one in outcomes:
-        if one.key not in stored.counting:
+    for outcome in outcomes:
+        if outcome.key not in stored.counting:
             continue
-        take, _ = stored.counting[one.key]
+        take, _ = stored.counting[outcome.key]
         found = stored.newest_checks(take.seq)
         check = next((row for row in found if row.kind is CheckKind.GROUPS), None)
         answers = {} if check is None else {answer.about: answer for answer in check.answers}
-        for axis, group in one.demographic.items():
-            base, answer = base_id(one.key.scenario_id), answers.get(axis)
+        for axis, group in outcome.demographic.items():
+            base, answer = base_id(outcome.key.scenario_id), answers.get(axis)
             if check is None or answer is None:
                 yield GuessedAxis(axis, base, group, None)
             else:
@@ -293,7 +293,7 @@ def _user_audits(
         of[key.target_id] += 1
         looked_at[key.target_id] += take.looked_at
         invalid[key.target_id] += bool(take.faults)
-        faults[key.target_id].update({one.kind for one in take.faults})
+        faults[key.target_id].update({fault.kind for fault in take.faults})
         checked[key.target_id] += take.landmark_check is not None
     is_checked = config.checks.landmarks or bool(checked.total())
     return {
@@ -332,8 +332,8 @@ def _counted_otherwise(stored: StoredConversations, asked: set[ConversationKey],
 def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
     """Configured judges that lack passes in conversations where another of them counts."""
     found: Counter[str] = Counter()
-    for one in outcomes:
-        given = Counter(vote.judge for vote in one.votes if vote.counts)
+    for outcome in outcomes:
+        given = Counter(vote.judge for vote in outcome.votes if vote.counts)
         if any(given[judge] for judge in jury.judges):
             found.update(judge for judge in jury.judges if given[judge] < jury.passes)
     return dict(sorted(found.items()))

@@ -222,7 +222,7 @@ def _rejected(
 ) -> ReviewChange:
     if not asked.reason.strip():
         raise InputError(Problem("a rejection takes a reason", hint="say why with `--reason`"))
-    if again := [one.id for one in entries if one.state is ReviewState.REJECTED]:
+    if again := [entry.id for entry in entries if entry.state is ReviewState.REJECTED]:
         verb = "is" if len(again) == 1 else "are"
         raise InputError(Problem(f"{', '.join(again)} {verb} rejected already"))
     gone = {row.scenario.id: row for entry in entries for row in reviews.dependents(entry)}
@@ -352,7 +352,7 @@ def _undo(reviews: Reviews, asked: ReviewRequest) -> ReviewChange:
     if act is None:
         raise InputError(Problem(f"there is nothing of {asked.person}'s to undo"))
     _refuse_built_upon(reviews, act)
-    before = replace(reviews, acts=[one for one in reviews.acts if one is not act])
+    before = replace(reviews, acts=[row for row in reviews.acts if row is not act])
     undo: Callable[[Reviews, Reviews, ReviewRow], ReviewChange] = {
         ReviewAction.APPROVE: _undone_approval,
         ReviewAction.REJECT: _undone_rejection,
@@ -394,7 +394,7 @@ def _undone_approval(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewCha
                 rows += _metrics_to_keep(
                     now, [lost.id] if any(m.id == lost.id for m in metrics) else []
                 )
-                metrics = [one for one in metrics if one.id != lost.id]
+                metrics = [metric for metric in metrics if metric.id != lost.id]
             elif (row := now.rows.get(lost.id)) is not None:
                 rows.append(replace(row, seq=0, at=None, removed=True))
     is_changed = len(metrics) != len(now.definition.metrics)
@@ -408,7 +408,7 @@ def _undone_rejection(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewCh
     metrics = list(now.definition.metrics)
     for item in act.items:
         if item.kind == ReviewKind.METRIC:
-            if all(one.id != item.id for one in metrics) and item.id in now.metrics:
+            if all(metric.id != item.id for metric in metrics) and item.id in now.metrics:
                 metrics = _with_metric(metrics, now.metrics[item.id].metric)
         elif (row := now.gone.get(item.id)) is not None:
             rows.append(replace(row, seq=0, at=None, removed=False))
@@ -454,7 +454,7 @@ def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChang
 def _refuse_other(now: Reviews, item: ReviewItem) -> None:
     """Raise `InputError` if the item's content is not what the action left."""
     if item.kind == ReviewKind.METRIC:
-        found = next((one for one in now.definition.metrics if one.id == item.id), None)
+        found = next((metric for metric in now.definition.metrics if metric.id == item.id), None)
         digest = None if found is None else metric_review_digest(found)
     else:
         row = now.rows.get(item.id)

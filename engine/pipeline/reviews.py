@@ -174,13 +174,15 @@ class Reviews:
         }
         rows = {row.scenario.id: row for row in reader.scenarios(name)}
         gone = reader.gone_scenarios(name)  # includes any that a person restored, now in `rows`
-        standing = {one.id: _as_written(one, stored.get(one.id)) for one in definition.metrics}
+        standing = {
+            metric.id: _as_written(metric, stored.get(metric.id)) for metric in definition.metrics
+        }
         return cls(
             definition,
             standing_acts(reader.reviews(name)),
             standing | {name: one for name, one in stored.items() if name not in standing},
             rows,
-            {one.scenario.id: one for one in gone if one.scenario.id not in rows},
+            {row.scenario.id: row for row in gone if row.scenario.id not in rows},
         )
 
     def entries(self) -> list[ReviewEntry]:
@@ -226,11 +228,11 @@ class Reviews:
         ]
 
     def waiting(self) -> list[ReviewEntry]:
-        return [one for one in self.entries() if one.state is ReviewState.WAITS]
+        return [entry for entry in self.entries() if entry.state is ReviewState.WAITS]
 
     def awaiting_approval(self) -> dict[str, tuple[str, ...]]:
         """Played scenarios that wait, each with the ids that must be approved first."""
-        waiting = {one.id for one in self.waiting()}
+        waiting = {entry.id for entry in self.waiting()}
         if not waiting:
             return {}
         found: dict[str, tuple[str, ...]] = {}
@@ -292,7 +294,9 @@ class Reviews:
         if row.played or row.scenario.base_id != name:
             return False
         variants = [one for one in self.rows.values() if one.scenario.base_id == name]
-        return len(variants) > 1 and all(one.source == "file" for one in variants if one is not row)
+        return len(variants) > 1 and all(
+            variant.source == "file" for variant in variants if variant is not row
+        )
 
 
 def _as_written(metric: Metric, stored: ReviewedMetric | None) -> ReviewedMetric:
@@ -309,7 +313,7 @@ def _repeats(row: ScenarioRow, base: ScenarioRow) -> bool:
 
 
 def _digests(act: ReviewRow, key: ItemKey) -> Iterator[str]:
-    return (one.digest for one in act.items if (one.kind, one.id) == key)
+    return (item.digest for item in act.items if (item.kind, item.id) == key)
 
 
 def is_required(config: Config, benchmark: str) -> bool:
@@ -323,7 +327,7 @@ def held_metrics(definition: Definition, config: Config, reader: Reader) -> froz
     if not is_required(config, definition.name):
         return frozenset()
     waiting = Reviews.of(definition, reader).waiting()
-    return frozenset(one.id for one in waiting if one.kind is ReviewKind.METRIC)
+    return frozenset(entry.id for entry in waiting if entry.kind is ReviewKind.METRIC)
 
 
 def item_of(entry: ReviewEntry) -> ReviewItem:
@@ -361,7 +365,7 @@ class ReviewPage:
 
     @property
     def waiting(self) -> list[ReviewEntry]:
-        return [one for one in self.entries if one.state is ReviewState.WAITS]
+        return [entry for entry in self.entries if entry.state is ReviewState.WAITS]
 
     def entry(self, name: str) -> ReviewEntry | None:
         """The entry with this id."""
@@ -377,18 +381,22 @@ class ReviewPage:
             if one.id != entry.id and _group(one) == _group(entry)
         ]
         near.sort(key=lambda one: (-one.alike, one.id))
-        return [one for one in near if one.alike >= _LEAST_ALIKE][:MOST_NEIGHBOURS]
+        return [neighbour for neighbour in near if neighbour.alike >= _LEAST_ALIKE][
+            :MOST_NEIGHBOURS
+        ]
 
 
 def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFinding]]:
     """The findings of rules that the file does not silence, by id."""
-    metrics = [one.metric for one in reviews.metrics.values()]
+    metrics = [metric.metric for metric in reviews.metrics.values()]
     rows = [row.scenario for row in reviews.rows.values()]
     found: defaultdict[str, list[LintFinding]] = defaultdict(list)
-    for one in (*lint_metrics(metrics), *lint_scenarios(rows, turns=turns)):
+    for finding in (*lint_metrics(metrics), *lint_scenarios(rows, turns=turns)):
         silenced = reviews.definition.lint_ignore
-        if not any(one.rule in silenced.get(name, {}) for name in (one.id, base_id(one.id))):
-            found[one.id].append(one)
+        if not any(
+            finding.rule in silenced.get(name, {}) for name in (finding.id, base_id(finding.id))
+        ):
+            found[finding.id].append(finding)
     return found
 
 

@@ -121,7 +121,9 @@ def scores(reader: Reader, benchmark: str) -> ScoreCounts:
         strata[target, track].append(clusters)
     rates = {key: benchmark_rate(found, correlation) for key, found in strata.items()}
     passes = {
-        cell: PassCount(round(sum(one.total for one in found)), sum(one.size for one in found))
+        cell: PassCount(
+            round(sum(cluster.total for cluster in found)), sum(cluster.size for cluster in found)
+        )
         for cell, found in cells.items()
     }
     known = {key: rate for key, rate in rates.items() if rate is not None}

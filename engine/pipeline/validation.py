@@ -184,7 +184,7 @@ def _too_few_targets(asked: Validation) -> Iterator[Problem]:
 def _nothing_to_compare(asked: Validation, reader: Reader) -> Iterator[Problem]:
     """Yield a problem if the original has no results to compare with."""
     results = _results_now(asked, reader)
-    scored = {one.key.target_id for one in results if one.passed is not None}
+    scored = {result.key.target_id for result in results if result.passed is not None}
     if len(scored) >= 2:
         return
     run = f"`crosswind run {asked.benchmark}`"
@@ -287,7 +287,9 @@ def state_bound(asked: Validation, reader: Reader) -> None:
     """Store the configured equivalence bound before anything is played or judged. Once something
     is, an existing bound stays and a missing one is not added. Raises `InputError`."""
     path = asked.folder / BOUND_FILE
-    if path.exists() or any(one.passed is not None for one in _results_after(asked, reader)):
+    if path.exists() or any(
+        outcome.passed is not None for outcome in _results_after(asked, reader)
+    ):
         return
     stated = {"equivalence_points": asked.config.validation.equivalence_points}
     _put_file(path, (json.dumps(stated) + "\n").encode())
@@ -339,8 +341,8 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
         conversations = {target.id: count for target in config.targets}
     else:
         conversations = dict.fromkeys((target.id for target in config.targets), 0)
-        for one in wanted_conversations(definition, config, reader):
-            conversations[one.key.target_id] += 1
+        for conversation in wanted_conversations(definition, config, reader):
+            conversations[conversation.key.target_id] += 1
     for target in config.targets:
         count = conversations[target.id]
         if count:
@@ -385,12 +387,14 @@ def results_of(
 ) -> Iterator[SideOutcome]:
     """Yield what counts for each wanted conversation; with `only`, by verdicts of `jury` alone."""
     stored = StoredConversations.of(reader, definition.name)
-    for one in wanted_conversations(definition, config, reader):
-        verdicts = _verdicts(stored, one)
+    for conversation in wanted_conversations(definition, config, reader):
+        verdicts = _verdicts(stored, conversation)
         if only:
             verdicts = [verdict for verdict in verdicts if jury.holds(verdict)]
         passed = what_counts(verdicts, jury)
-        yield SideOutcome(one.key, one.metric.id, one.metric.track, passed)
+        yield SideOutcome(
+            conversation.key, conversation.metric.id, conversation.metric.track, passed
+        )
 
 
 def _verdicts(stored: StoredConversations, one: WantedConversation) -> list[Verdict]:

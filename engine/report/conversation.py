@@ -144,8 +144,8 @@ _DANGEROUS: Final = tuple("=+-@\t\r")
 
 def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
     """A JSON object in ASCII for each conversation, with a line end."""
-    for one in conversations:
-        yield json.dumps(as_object(one), ensure_ascii=True, allow_nan=False) + "\n"
+    for conversation in conversations:
+        yield json.dumps(as_object(conversation), ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def as_object(one: Conversation) -> dict[str, Any]:
@@ -231,9 +231,9 @@ def copied_take(one: Conversation) -> dict[str, Any]:
 def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
     """The header, and a row for each verdict; rows end with CR LF, as in RFC 4180."""
     yield csv_line(COLUMNS)
-    for one in conversations:
-        for verdict in one.verdicts or (None,):
-            fields = _fields(one, verdict)
+    for conversation in conversations:
+        for verdict in conversation.verdicts or (None,):
+            fields = _fields(conversation, verdict)
             yield csv_line([cell(fields[column]) for column in COLUMNS])
 
 

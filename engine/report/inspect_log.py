@@ -59,8 +59,8 @@ def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str,
     written = io.BytesIO()
     log = _LogHeader(about)
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
-        for one in conversations:
-            sample = log.sample(one)
+        for conversation in conversations:
+            sample = log.sample(conversation)
             name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
             archive.writestr(_entry(name), _text(sample))
         if not log.summaries:
@@ -77,7 +77,7 @@ def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str,
     """The name and content of a `.json` log, which is easier to read for other programs; None where
     there is no conversation."""
     log = _LogHeader(about)
-    samples = [log.sample(one) for one in conversations]
+    samples = [log.sample(conversation) for conversation in conversations]
     if not samples:
         return None
     return f"{log.name}.json", _text({**log.header(), "samples": samples}).encode()

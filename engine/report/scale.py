@@ -49,7 +49,7 @@ RATES: Final = Scale(0.0, 1.0, 0.25)
 
 def scale_of(differences: Iterable[float | None]) -> Scale:
     """A scale that contains all of these, and 0."""
-    known = [0.0, *(each for each in differences if each is not None)]
+    known = [0.0, *(difference for difference in differences if difference is not None)]
     low, high = min(known), max(known)
     width = max(_NARROWEST, high - low)
     step = next((step for step in _STEPS if width / step <= _MOST_STEPS), _STEPS[-1])

@@ -67,7 +67,7 @@ def as_rows(analysis: Analysis) -> list[JsonObject]:
 
     The first eight fields are those that other tools read. A rate without scored rows is null.
     """
-    return [_row(analysis, one) for one in analysis.targets]
+    return [_row(analysis, target) for target in analysis.targets]
 
 
 def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
@@ -120,7 +120,7 @@ def as_object(found: Overall) -> JsonObject:
         "benchmarks": list(found.benchmarks),
         "nothing_scored": list(found.skipped),
         "generalised_to": scope_sentence(found),
-        "targets": [_row_of_all(found, one) for one in found.targets],
+        "targets": [_row_of_all(found, target) for target in found.targets],
     }
 
 
@@ -292,7 +292,11 @@ def _agreement(analysis: Analysis, one: TargetResult) -> JsonObject:
 
 
 def _all_of(concords: Iterable[RepeatAgreement], between: str) -> list[JsonObject]:
-    return [{"of": one.of, **_agreement_json(one)} for one in concords if one.between == between]
+    return [
+        {"of": agreement.of, **_agreement_json(agreement)}
+        for agreement in concords
+        if agreement.between == between
+    ]
 
 
 def _agreement_json(concord: RepeatAgreement) -> JsonObject:

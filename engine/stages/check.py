@@ -72,16 +72,16 @@ def depends(kind: CheckKind, checker: str, axes: Axes) -> dict[str, str]:
 
 
 def groups_request(said: Iterable[UserMessage], axes: Axes) -> list[Message]:
-    rows = [{"number": one.turn, "text": one.text} for one in said]
+    rows = [{"number": message.turn, "text": message.text} for message in said]
     told = [{"axis": axis, "values": list(values)} for axis, values in axes.items()]
     return _request("check_groups", rows, axes=without_marks(_json(told)))
 
 
 def landmarks_request(said: Iterable[UserMessage]) -> list[Message]:
     rows = [
-        {"number": one.turn, "text": one.text}
-        | ({} if one.landmark is None else {"instruction": one.landmark})
-        for one in said
+        {"number": message.turn, "text": message.text}
+        | ({} if message.landmark is None else {"instruction": message.landmark})
+        for message in said
     ]
     return _request("check_landmarks", rows)
 
@@ -111,24 +111,24 @@ async def guess_groups(
     answer = await ask(
         model, groups_request(said, axes), Guesses, check=lambda given: _guesses_fault(given, axes)
     )
-    texts = [one.text for one in said]
+    texts = [message.text for message in said]
     return tuple(
         CheckAnswer(
-            about=one.axis,
+            about=guess.axis,
             turn=None,
-            said=one.value,
-            holds=one.value == truth.get(one.axis),
-            quote=one.quote if any(stands_in(text, one.quote) for text in texts) else "",
+            said=guess.value,
+            holds=guess.value == truth.get(guess.axis),
+            quote=guess.quote if any(stands_in(text, guess.quote) for text in texts) else "",
         )
-        for one in answer.guesses
+        for guess in answer.guesses
     )
 
 
 def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
-    named = [one.axis for one in answer.guesses]
+    named = [guess.axis for guess in answer.guesses]
     if named != list(axes):
         return f"guesses: expected one for each of {list(axes)} in order, found {named}"
-    strange = [one for one in answer.guesses if one.value not in axes[one.axis]]
+    strange = [guess for guess in answer.guesses if guess.value not in axes[guess.axis]]
     if strange:
         one = strange[0]
         return f"guesses: {one.axis}: expected one of {list(axes[one.axis])}, found {one.value!r}"
@@ -143,13 +143,14 @@ async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[Ch
 
     Raises `ModelError`.
     """
-    with_landmark = {one.turn: one for one in said if one.landmark is not None}
+    with_landmark = {message.turn: message for message in said if message.landmark is not None}
     messages = landmarks_request(said)
     answer = await _marks(model, messages, with_landmark)
     unfound = [
-        str(one.message)
-        for one in answer.landmarks
-        if one.carried_out and not stands_in(with_landmark[one.message].text, one.quote)
+        str(landmark.message)
+        for landmark in answer.landmarks
+        if landmark.carried_out
+        and not stands_in(with_landmark[landmark.message].text, landmark.quote)
     ]
     if unfound:
         messages += [
@@ -157,7 +158,9 @@ async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[Ch
             Message(MessageRole.USER, render("check_no_quote", numbers=", ".join(unfound))),
         ]
         answer = await _marks(model, messages, with_landmark)
-    return tuple(_landmark_answer(with_landmark[one.message], one) for one in answer.landmarks)
+    return tuple(
+        _landmark_answer(with_landmark[landmark.message], landmark) for landmark in answer.landmarks
+    )
 
 
 async def _marks(
@@ -166,7 +169,7 @@ async def _marks(
     expected = list(with_landmark)
 
     def fault(given: LandmarkMarks) -> str | None:
-        named = [one.message for one in given.landmarks]
+        named = [landmark.message for landmark in given.landmarks]
         if named == expected:
             return None
         return f"landmarks: expected one for each of the messages {expected}, found {named}"

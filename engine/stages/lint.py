@@ -99,7 +99,11 @@ async def _read(
     )
     texts = list(_texts(material))
     # findings whose quote is not there are dropped
-    shown = [one for one in answer.findings if any(stands_in(text, one.quote) for text in texts)]
+    shown = [
+        finding
+        for finding in answer.findings
+        if any(stands_in(text, finding.quote) for text in texts)
+    ]
     return [
         LintFinding(
             Rule(one.rule),
@@ -122,7 +126,7 @@ def _texts(value: object) -> Iterable[str]:
 
 
 def _answer_fault(answer: LintFindings, rules: Sequence[Rule]) -> str | None:
-    strange = [one.rule for one in answer.findings if one.rule not in rules]
+    strange = [finding.rule for finding in answer.findings if finding.rule not in rules]
     if strange:
         return f"findings: rule: expected one of {[*map(str, rules)]}, found {strange[0]!r}"
     return None

@@ -71,14 +71,16 @@ class Accuracy:
 
 def accuracy(labels: Sequence[LabelledConversation]) -> Accuracy:
     """Weighted shares with clustered intervals (`_share`)."""
-    found = [one for one in labels if one.judge]
-    passed_over = [one for one in labels if not one.judge]
+    found = [label for label in labels if label.judge]
+    passed_over = [label for label in labels if not label.judge]
     return Accuracy(
-        _share([(one, one.judge) for one in labels if one.person], passed_over),
-        _share([(one, not one.judge) for one in labels if not one.person], found),
-        _share([(one, one.person) for one in found], found),
-        _share([(one, not one.person) for one in passed_over], passed_over),
-        _share([(one, one.judge == one.person) for one in labels], labels),
+        _share([(label, label.judge) for label in labels if label.person], passed_over),
+        _share([(label, not label.judge) for label in labels if not label.person], found),
+        _share([(conversation, conversation.person) for conversation in found], found),
+        _share(
+            [(conversation, not conversation.person) for conversation in passed_over], passed_over
+        ),
+        _share([(label, label.judge == label.person) for label in labels], labels),
     )
 
 
@@ -121,14 +123,19 @@ def _share(
     freedom = max(1.0, alike - 1)
     effective = independent
     if 0 < value < 1 and clusters > 1:
-        spread = clusters / (clusters - 1) * sum(one**2 for one in residuals.values()) / whole**2
+        spread = (
+            clusters
+            / (clusters - 1)
+            * sum(residual**2 for residual in residuals.values())
+            / whole**2
+        )
         expected = value * (1 - value) / independent
         moderated = (freedom * spread + _EXPECTED_FREEDOM * expected) / (
             freedom + _EXPECTED_FREEDOM
         )
         effective = value * (1 - value) / max(spread, moderated)
     if could_be_wrong:
-        heavy = sum(one.weight for one in could_be_wrong) / len(could_be_wrong)
+        heavy = sum(conversation.weight for conversation in could_be_wrong) / len(could_be_wrong)
         errors = sum(not true for _, true in found) + _IMAGINED
         drawn = whole * value / (whole + _IMAGINED * heavy)
         floor = errors * (drawn * heavy / (whole + _IMAGINED * heavy)) ** 2
@@ -196,9 +203,9 @@ def prediction_powered(
         return None
     rate = sum(one.present for metric in population.values() for one in metric.values()) / count
     value = rate + sum(wrong.values()) / count
-    weighed = sum(one.weight for one in labels)
-    effective = effective_labels(one.weight for one in labels)
-    errors = sum(one.weight for one in labels if one.person != one.judge) / weighed
+    weighed = sum(label.weight for label in labels)
+    effective = effective_labels(label.weight for label in labels)
+    errors = sum(label.weight for label in labels if label.person != label.judge) / weighed
     imagined = (errors * effective + _IMAGINED) / (effective + 2 * _IMAGINED)
     of_labels = max(both.error**2 - judged.error**2, imagined / effective)
     error = sqrt(judged.error**2 + of_labels)
@@ -325,13 +332,13 @@ class _Sums:
 
 def _sums(labels: Iterable[LabelledConversation]) -> _Sums:
     present = absent = found = passed_over = 0.0
-    for one in labels:
-        if one.person:
-            present += one.weight
-            found += one.weight * one.judge
+    for label in labels:
+        if label.person:
+            present += label.weight
+            found += label.weight * label.judge
         else:
-            absent += one.weight
-            passed_over += one.weight * (not one.judge)
+            absent += label.weight
+            passed_over += label.weight * (not label.judge)
     return _Sums(present, absent, found, passed_over)
 
 

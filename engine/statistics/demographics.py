@@ -79,15 +79,15 @@ class DemographicFit:
         self._rows = _centred(rows, self._columns)
         width = len(self._columns)
         self._gram = [
-            [sum(one.columns[i] * one.columns[j] for one in self._rows) for j in range(width)]
+            [sum(row.columns[i] * row.columns[j] for row in self._rows) for j in range(width)]
             for i in range(width)
         ]
-        moments = [sum(one.columns[i] * one.value for one in self._rows) for i in range(width)]
+        moments = [sum(row.columns[i] * row.value for row in self._rows) for i in range(width)]
         self._inverse, rank = _generalised_inverse(self._gram)
         self._effects = [_dot(row, moments) for row in self._inverse]
-        self._residuals = [one.value - _dot(one.columns, self._effects) for one in self._rows]
+        self._residuals = [row.value - _dot(row.columns, self._effects) for row in self._rows]
         # one degree for each group's mean, and one for each independent column
-        self._freedom = len(self._rows) - len({one.within for one in rows}) - rank
+        self._freedom = len(self._rows) - len({row.within for row in rows}) - rank
 
     def difference(self, axis: str, left: str, right: str) -> tuple[Difference, int] | None:
         """One value minus another with all other axes held constant, and the number of
@@ -164,8 +164,8 @@ def _dot(left: Sequence[float], right: Sequence[float]) -> float:
 def _columns(rows: Sequence[VariantScore]) -> list[tuple[str, str]]:
     """Each value of each axis but the first, which is the reference."""
     values: dict[str, set[str]] = defaultdict(set)
-    for one in rows:
-        for axis, value in one.demographic.items():
+    for row in rows:
+        for axis, value in row.demographic.items():
             values[axis].add(value)
     return [(axis, value) for axis in sorted(values) for value in sorted(values[axis])[1:]]
 
@@ -177,10 +177,11 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
     found: list[_CentredRow] = []
     for group in groups.values():
         codes = [
-            [float(one.demographic[axis] == value) for axis, value in columns] for one in group
+            [float(variant.demographic[axis] == value) for axis, value in columns]
+            for variant in group
         ]
         means = [sum(column) / len(group) for column in zip(*codes, strict=True)]
-        mean = sum(one.value for one in group) / len(group)
+        mean = sum(variant.value for variant in group) / len(group)
         found += [
             _CentredRow(
                 one.metric,
@@ -276,8 +277,8 @@ def _is_crossed(variants: Sequence[Variant]) -> bool:
     """Whether each base scenario has a variant, scored or not, for each combination of the values
     that occur in it."""
     people: dict[tuple[str, str], set[frozenset[tuple[str, str]]]] = defaultdict(set)
-    for one in variants:
-        people[one.metric, one.base].add(frozenset(one.demographic.items()))
+    for variant in variants:
+        people[variant.metric, variant.base].add(frozenset(variant.demographic.items()))
     return all(
         len(found) == prod(Counter(axis for axis, _ in frozenset().union(*found)).values())
         for found in people.values()
@@ -304,7 +305,7 @@ def _fitted_gaps(
     return [
         DemographicGap(axis, left, right, target, *found)
         for axis in sorted(axes)
-        for left, right in combinations(sorted({one.demographic[axis] for one in rows}), 2)
+        for left, right in combinations(sorted({row.demographic[axis] for row in rows}), 2)
         if (found := fit.difference(axis, left, right))
     ]
 
@@ -332,11 +333,13 @@ def _add_differences(
 ) -> None:
     matched: defaultdict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[str, Variant]]
     matched = defaultdict(dict)
-    for one in variants:
-        if one.scored:
-            items = frozenset(one.demographic.items())
-            for axis, value in one.demographic.items():
-                matched[axis, one.metric, one.base, items - {(axis, value)}][value] = one
+    for variant in variants:
+        if variant.scored:
+            items = frozenset(variant.demographic.items())
+            for axis, value in variant.demographic.items():
+                matched[axis, variant.metric, variant.base, items - {(axis, value)}][value] = (
+                    variant
+                )
     for (axis, *_), of in matched.items():
         for left, right in combinations(sorted(of), 2):
             stratum, cluster = of[left].cluster

@@ -362,7 +362,7 @@ def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:
     Y. Benjamini and Y. Hochberg, JRSS B 57 (1995) 289-300; intervals at 1 - R q / m, R of m being
     marked: Y. Benjamini and D. Yekutieli, JASA 100 (2005) 71-81, section 4.
     """
-    ordered = sorted(one.level for one in family if one.level is not None)
+    ordered = sorted(difference.level for difference in family if difference.level is not None)
     size = len(ordered)
     stepped: dict[float, float] = {}
     least = 1.0
@@ -372,10 +372,13 @@ def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:
     marked = sum(stepped[level] <= ERROR_RATE for level in ordered)
     allowed = ERROR_RATE * max(1, marked) / max(1, size)
     return [
-        Adjusted(one.interval_at(allowed), None if one.level is None else stepped[one.level])
-        for one in family
+        Adjusted(
+            difference.interval_at(allowed),
+            None if difference.level is None else stepped[difference.level],
+        )
+        for difference in family
     ]
 
 
 def _size(found: Sequence[Difference]) -> int:
-    return sum(one.error is not None for one in found)
+    return sum(difference.error is not None for difference in found)

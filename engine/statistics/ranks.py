@@ -110,7 +110,9 @@ def rank_ranges(targets: Sequence[str], above: Iterable[tuple[str, str]]) -> dic
         before[lower] += 1
         behind[higher] += 1
     count = len(targets)
-    return {one: RankRange(1 + before[one], count - behind[one], count) for one in targets}
+    return {
+        target: RankRange(1 + before[target], count - behind[target], count) for target in targets
+    }
 
 
 def rank_agreement(
@@ -220,7 +222,9 @@ def _bases(panel: Panel, targets: Sequence[str]) -> int:
 
 def _counts(panel: Panel, target: str) -> tuple[int, int]:
     clusters = [one for bases in panel.get(target, {}).values() for one in bases.values()]
-    return round(sum(one.total for one in clusters)), sum(one.size for one in clusters)
+    return round(sum(cluster.total for cluster in clusters)), sum(
+        cluster.size for cluster in clusters
+    )
 
 
 def _rate(passed: int, scored: int) -> float:

@@ -124,7 +124,7 @@ def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Ra
     metrics by chance does not narrow it. Where all pass or all fail, each metric counts as at most
     one row.
     """
-    metrics = [_sum(clusters) for clusters in strata if any(one.size for one in clusters)]
+    metrics = [_sum(clusters) for clusters in strata if any(cluster.size for cluster in clusters)]
     spread = clustered_error(metrics)
     within = benchmark_rate(strata, correlation)
     if spread is None or within is None:
@@ -235,7 +235,9 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
     Differences without an error (fewer than two shared scenarios) are left out. Degrees of freedom:
     F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110-114.
     """
-    known = [(one, one.error) for one in differences if one.error is not None]
+    known = [
+        (difference, difference.error) for difference in differences if difference.error is not None
+    ]
     if not known:
         return None
     variances = [error**2 for _, error in known]
@@ -258,7 +260,7 @@ def like_these(differences: Sequence[Difference]) -> Difference | None:
     degree less than there are benchmarks; it is at least that of the mean over these alone
     (`mean_of`), so that chance agreement between benchmarks does not narrow it.
     """
-    known = [one for one in differences if one.error is not None]
+    known = [difference for difference in differences if difference.error is not None]
     within, spread = mean_of(known), clustered_error([Cluster.of([o.estimate]) for o in known])
     if within is None or within.error is None or spread is None or len(known) < ENOUGH_BENCHMARKS:
         return None

@@ -355,7 +355,7 @@ class Numbering:
 def _has_reply(messages: Sequence[MessageRow]) -> bool:
     if isinstance(messages, PlainMessages):
         return len(messages) > 1
-    return any(one.speaker is Speaker.TARGET for one in messages)
+    return any(message.speaker is Speaker.TARGET for message in messages)
 
 
 class _WrittenConversation:

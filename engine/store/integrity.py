@@ -359,9 +359,11 @@ def unread_results(benchmarks: Path, store: Path) -> list[str]:
     try:
         if store.exists() and not is_empty(store):
             return []
-        folders = sorted(one for one in benchmarks.iterdir() if one.is_dir())
+        folders = sorted(path for path in benchmarks.iterdir() if path.is_dir())
         return [
-            one.name for one in folders if any(_has_match(one, pattern) for pattern in _RESULTS)
+            folder.name
+            for folder in folders
+            if any(_has_match(folder, pattern) for pattern in _RESULTS)
         ]
     except OSError:
         return []

@@ -399,8 +399,10 @@ class MirrorContent:
         messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
         checks = self._reader.checks_of(seqs)
         return [
-            take_row(self._played_take(one, messages[one.seq], verdicts[one.seq], checks[one.seq]))
-            for one in takes
+            take_row(
+                self._played_take(take, messages[take.seq], verdicts[take.seq], checks[take.seq])
+            )
+            for take in takes
         ]
 
     def generation_cost(self) -> JsonObject:

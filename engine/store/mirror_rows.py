@@ -131,7 +131,8 @@ def scenario_values(scenario: Scenario) -> JsonObject:
         "user_goal": scenario.user_goal,
         "latent_adversarial_goal": scenario.latent_adversarial_goal,
         "landmarks": [
-            {"turn": one.turn, "instruction": one.instruction} for one in scenario.landmarks
+            {"turn": landmark.turn, "instruction": landmark.instruction}
+            for landmark in scenario.landmarks
         ],
     }
 
@@ -170,7 +171,9 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
     "passed": attrgetter("passed"),
     "unscored": attrgetter("unscored"),
     "justification": attrgetter("justification"),
-    "quotes": lambda verdict: [{"text": one.text, "turn": one.turn} for one in verdict.quotes],
+    "quotes": lambda verdict: [
+        {"text": quote.text, "turn": quote.turn} for quote in verdict.quotes
+    ],
     "marks": lambda verdict: None if verdict.marks is None else list(verdict.marks),
     "served_by": attrgetter("served_by"),
     "label": lambda verdict: _label(verdict),
@@ -210,7 +213,7 @@ def check_values(check: CheckRow) -> JsonObject:
     values: JsonObject = {
         "kind": check.kind,
         "model": check.model,
-        "answers": [asdict(one) for one in check.answers],
+        "answers": [asdict(answer) for answer in check.answers],
         "unusable": check.unusable,
         "served_by": check.served_by,
     }
@@ -249,7 +252,7 @@ def conversation_row(
         **_take(counting),
     }
     if others:
-        ours["other_takes"] = [take_row(one) for one in others]
+        ours["other_takes"] = [take_row(other) for other in others]
     return {
         **scenario_fields(scenario, metrics),
         "conv_id": str(take.key),
@@ -272,7 +275,7 @@ def _take(played: PlayedTake) -> JsonObject:
 
 
 def _faults(faults: Iterable[UserFault]) -> list[JsonObject]:
-    return [{"kind": one.kind, "turn": one.turn, "detail": one.detail} for one in faults]
+    return [{"kind": fault.kind, "turn": fault.turn, "detail": fault.detail} for fault in faults]
 
 
 def conversation_id(key: ConversationKey) -> JsonObject:
@@ -296,21 +299,21 @@ def take_row(played: PlayedTake) -> JsonObject:
 
 
 def _transcript(messages: Iterable[MessageRow]) -> list[JsonObject]:
-    return [{"role": one.speaker.value, "content": one.text} for one in messages]
+    return [{"role": message.speaker.value, "content": message.text} for message in messages]
 
 
 def _turns(messages: Iterable[MessageRow]) -> list[JsonObject]:
     """By turn, what the documented transcript has no field for."""
     turns: dict[int, JsonObject] = {}
-    for one in messages:
-        turn = turns.setdefault(one.turn, {"turn": one.turn})
-        if one.speaker is Speaker.USER:
-            turn |= {"landmark": one.landmark, "thought": one.thought, "done": one.done}
-        turn.setdefault("finish", {})[one.speaker.value] = one.finish
-        if one.reasoning is not None:
-            turn["reasoning"] = one.reasoning
-        if one.served_by is not None:
-            turn.setdefault("served_by", {})[one.speaker.value] = one.served_by
+    for message in messages:
+        turn = turns.setdefault(message.turn, {"turn": message.turn})
+        if message.speaker is Speaker.USER:
+            turn |= {"landmark": message.landmark, "thought": message.thought, "done": message.done}
+        turn.setdefault("finish", {})[message.speaker.value] = message.finish
+        if message.reasoning is not None:
+            turn["reasoning"] = message.reasoning
+        if message.served_by is not None:
+            turn.setdefault("served_by", {})[message.speaker.value] = message.served_by
     return [turns[number] for number in sorted(turns)]
 
 

@@ -517,7 +517,7 @@ class Reader:
             "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit",
             (benchmark, stage.value),
         )
-        return {one.unit: one for one in read_all(StateRow, rows)}
+        return {row.unit: row for row in read_all(StateRow, rows)}
 
     def failed_units(self) -> list[StateRow]:
         """Return rows of work of all benchmarks whose newest state is failed, oldest first."""

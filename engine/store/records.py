@@ -61,7 +61,7 @@ _SPEAKERS: Final = {
 
 def others_of(messages: Iterable[MessageRow], speaker: Speaker) -> dict[str, int]:
     """Count the messages of one side that were answered by other models, by their names."""
-    said = (one.served_by for one in messages if one.speaker is speaker)
+    said = (message.served_by for message in messages if message.speaker is speaker)
     return dict(Counter(name for name in said if name is not None))
 
 
@@ -69,7 +69,7 @@ def others_who_spoke(messages: Sequence[MessageRow], take: StoredTake) -> Iterat
     """Yield a sentence for each side of a conversation on which another model answered."""
     asked = {Speaker.TARGET: take.model, Speaker.USER: take.user_model}
     for speaker, what in _SPEAKERS.items():
-        total = sum(one.speaker is speaker for one in messages)
+        total = sum(message.speaker is speaker for message in messages)
         words = others_in_words(others_of(messages, speaker), total, what)
         if words is not None:
             yield f"{words}, not from {asked[speaker]}"

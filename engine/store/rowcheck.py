@@ -231,7 +231,7 @@ used are left to `plausible`."""
 
 @cache
 def _checks(table: str) -> Mapping[str, ColumnCheck]:
-    checks = {one.name: _check(one) for one in columns(TABLES[table])}
+    checks = {column.name: _check(column) for column in columns(TABLES[table])}
     return checks | {"text": _remark} if table == "note" else checks
 
 

@@ -184,7 +184,7 @@ def _columns_present(connection: sqlite3.Connection, table: str) -> list[str]:
 def _size(damaged: Path) -> int:
     """Return the size of the store and its log in bytes."""
     files = (damaged, log_of(damaged))
-    return sum(one.stat().st_size for one in files if one.is_file())
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -55,7 +55,7 @@ CHECKED_LANDMARKS: Final = f"kind = '{CheckKind.LANDMARKS}' AND unusable IS NULL
 """Condition for a usable check of landmarks."""
 TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
 
-_AFTER_REPLY: Final = ", ".join(f"'{one}'" for one in StopReason if one.after_reply)
+_AFTER_REPLY: Final = ", ".join(f"'{reason}'" for reason in StopReason if reason.after_reply)
 WITHOUT_LAST_REPLY: Final = (
     f"SELECT e.take FROM take_end e WHERE e.stop_reason IN ({_AFTER_REPLY}) "
     "AND e.seq = (SELECT max(seq) FROM take_end WHERE take = e.take) "

@@ -282,7 +282,9 @@ class Verdict(StoredRow):
         """Whether it counts although none of the quotes that were asked for is in a reply."""
         was_asked = bool(self.quotes) or self.marks is not None
         return (
-            self.passed is not None and was_asked and all(one.turn is None for one in self.quotes)
+            self.passed is not None
+            and was_asked
+            and all(quote.turn is None for quote in self.quotes)
         )
 
     @property

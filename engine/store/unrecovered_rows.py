@@ -83,22 +83,22 @@ def _readable(name: str, value: object) -> object:
 def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
     """Remove from such a file the rows that a store has by now, and return how many are left of
     each table. A file without any is deleted. Raises `StoreError` and `sqlite3.Error`."""
-    there = _keys_in_store({key for one in _lines(left_out) if (key := _key(one))}, store)
+    there = _keys_in_store({key for line in _lines(left_out) if (key := _key(line))}, store)
     # a take's end is kept only while another row of that take is still left out
     gone = {
-        one["row"]["take"]
-        for one in _lines(left_out)
-        if one["table"] in {"message", "verdict", "take_check"} and _key(one) not in there
+        line["row"]["take"]
+        for line in _lines(left_out)
+        if line["table"] in {"message", "verdict", "take_check"} and _key(line) not in there
     }
     fewer = LeftOutRows(left_out.with_name(left_out.name + ".new"))
     with _write_errors(fewer.path):
         fewer.path.unlink(missing_ok=True)  # of a repair that was killed here
-    for one in _lines(left_out):
+    for line in _lines(left_out):
         is_there = (
-            one["row"]["take"] not in gone if one["table"] == "take_end" else _key(one) in there
+            line["row"]["take"] not in gone if line["table"] == "take_end" else _key(line) in there
         )
         if not is_there:
-            fewer.add(one["table"], one["row"], one["why"])
+            fewer.add(line["table"], line["row"], line["why"])
     fewer.close()
     with _write_errors(left_out):
         if fewer.rows:

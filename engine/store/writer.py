@@ -397,7 +397,7 @@ class Writer:
         failure = self._refusal(error)
         refused = [one for one in group if isinstance(one, _RowStream)]
         group[:] = [one for one in group if not isinstance(one, _RowStream)]
-        self._answer([(one, failure) for one in refused])
+        self._answer([(stream, failure) for stream in refused])
 
     def _wait_for_room(self, error: sqlite3.Error) -> None:
         """Wait before the next attempt. Raises `StoreError` if the time for closing is over."""

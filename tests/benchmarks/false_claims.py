@@ -66,7 +66,7 @@ class _Layout:
                 for variant in (0, 1)
             ]
         )
-        self._columns = np.array([one.columns for one in self._fit._rows])
+        self._columns = np.array([row.columns for row in self._fit._rows])
         bases = np.arange(metrics * scenarios)
         self._base = np.tile(np.repeat(bases, 2), targets)
         self._metric = np.repeat(np.arange(metrics), scenarios)
@@ -443,7 +443,9 @@ def _check(found: Worlds, number: int, kind: Kind, size: Size, passed: Array) ->
     strict = contrasts(compared(tallies))
     loose = contrasts(compared(tallies), exploratory=True)
     for marks, ours in ((strict, found.sure()), (loose, found.worth_a_look())):
-        theirs = [one.sure for one in marks.comparisons] + [one.sure for one in marks.gaps]
+        theirs = [comparison.sure for comparison in marks.comparisons] + [
+            one.sure for one in marks.gaps
+        ]
         assert theirs == list(ours[number]), f"not what the program marks: {kind}, {size}"
 
 

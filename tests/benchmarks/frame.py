@@ -43,8 +43,8 @@ def parser(run: Run, name: str) -> ArgumentParser:
         description=inspect.getdoc(run),
         formatter_class=RawDescriptionHelpFormatter,
     )
-    for one in _parameters(run):
-        _add(made, one)
+    for parameter in _parameters(run):
+        _add(made, parameter)
     return made
 
 
@@ -53,12 +53,12 @@ def rows(run: Run, name: str, words: Sequence[str]) -> Iterable[Row]:
     given: Mapping[str, object] = vars(parser(run, name).parse_args(words))
     by_place: list[object] = []
     by_name: dict[str, object] = {}
-    for one in _parameters(run):
-        value = given[one.name]
-        if one.kind is one.VAR_POSITIONAL and isinstance(value, list):
+    for parameter in _parameters(run):
+        value = given[parameter.name]
+        if parameter.kind is parameter.VAR_POSITIONAL and isinstance(value, list):
             by_place += value
-        elif one.kind is one.KEYWORD_ONLY:
-            by_name[one.name] = value
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            by_name[parameter.name] = value
         else:
             by_place.append(value)
     return run(*by_place, **by_name)
@@ -72,9 +72,9 @@ def _add(made: ArgumentParser, one: inspect.Parameter) -> None:
     option = f"--{one.name.replace('_', '-')}"
     default = None if one.default is one.empty else one.default
     said = "" if default is None else f"{default} if nothing is said"
-    [kind, *_] = [each for each in get_args(one.annotation) if each is not NoneType] or [
-        one.annotation
-    ]
+    [kind, *_] = [
+        argument for argument in get_args(one.annotation) if argument is not NoneType
+    ] or [one.annotation]
     choices = get_args(one.annotation) if get_origin(one.annotation) is Literal else None
     if one.kind is one.VAR_POSITIONAL:
         made.add_argument(one.name, nargs="*", type=kind)

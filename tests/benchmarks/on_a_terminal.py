@@ -238,9 +238,9 @@ def labelling(
     for what, times in (
         (
             "an answer until the next transcript begins to show",
-            [one.first or 0.0 for one in answers],
+            [answer.first or 0.0 for answer in answers],
         ),
-        ("until it stands", [one.whole for one in answers]),
+        ("until it stands", [answer.whole for answer in answers]),
         ("a key that moves the cursor", moves),
     ):
         yield Row(

@@ -134,8 +134,11 @@ def _add(counted: Counted, found: Overall, truth: Array, mean: float) -> None:
         return float(truth[int(target), place[track]])
 
     wrong = any(
-        one.sure and one.difference * (true(one.left, one.track) - true(one.right, one.track)) <= 0
-        for one in found.comparisons
+        comparison.sure
+        and comparison.difference
+        * (true(comparison.left, comparison.track) - true(comparison.right, comparison.track))
+        <= 0
+        for comparison in found.comparisons
     )
     counted.false += wrong or any(one.sure for one in found.on_like)
     counted.told += sum(one.sure for one in (*found.comparisons, *found.on_like))

@@ -413,7 +413,8 @@ def scenario_row(scenario: Scenario, metric: Metric) -> dict[str, Any]:
         "user_goal": scenario.user_goal,
         "latent_adversarial_goal": scenario.latent_adversarial_goal,
         "landmarks": [
-            {"turn": one.turn, "instruction": one.instruction} for one in scenario.landmarks
+            {"turn": landmark.turn, "instruction": landmark.instruction}
+            for landmark in scenario.landmarks
         ],
         "demographic": dict(scenario.demographic),
     }
@@ -475,11 +476,11 @@ def build_files(root: Path, size: Size) -> None:
 
 def build_published(root: Path, size: Size) -> None:
     """As the site publishes them: a file for each conversation of a benchmark and a model."""
-    for one in conversations(size):
-        folder = root / "scenarios" / one.benchmark / one.key.target_id
+    for conversation in conversations(size):
+        folder = root / "scenarios" / conversation.benchmark / conversation.key.target_id
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"{one.scenario.id}__s{one.key.sample}"
-        (folder / f"{name}.json").write_text(json.dumps(_published(one, name)), "utf-8")
+        name = f"{conversation.scenario.id}__s{conversation.key.sample}"
+        (folder / f"{name}.json").write_text(json.dumps(_published(conversation, name)), "utf-8")
 
 
 def _published(one: Made, name: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def task(model: Model, conversations: int, turns: int, asked: str) -> Task:
     @scorer(metrics=[accuracy()])
     def judged() -> Any:
         async def score(state: TaskState, target: Target) -> Score:
-            transcript = json.dumps([[one.role, one.text] for one in state.messages])
+            transcript = json.dumps([[message.role, message.text] for message in state.messages])
             verdict = await model.generate([ChatMessageUser(content=transcript)])
             return Score(value=1, explanation=verdict.completion)
 

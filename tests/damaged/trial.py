@@ -122,7 +122,7 @@ def tried(sound: Sound, kind: Damage, seed: int, root: Path, *, with_files: bool
 
 def _bytes_of(store: Path) -> bytes:
     files = (store, store.with_name(store.name + "-wal"))
-    return b"".join(one.read_bytes() for one in files if one.is_file())
+    return b"".join(file.read_bytes() for file in files if file.is_file())
 
 
 @dataclass

@@ -95,12 +95,14 @@ def test_each_that_is_listed_is_there_and_each_file_belongs_to_one() -> None:
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)
     }
-    assert {(one.module, one.function) for one in benchmarks.BENCHMARKS.values()} <= defined
+    assert {
+        (benchmark.module, benchmark.function) for benchmark in benchmarks.BENCHMARKS.values()
+    } <= defined
     used = {
         (node.module or "").rpartition(".")[2]
         for tree in trees.values()
         for node in tree.body
         if isinstance(node, ast.ImportFrom)
     }
-    listed = {one.module for one in benchmarks.BENCHMARKS.values()}
+    listed = {benchmark.module for benchmark in benchmarks.BENCHMARKS.values()}
     assert trees.keys() - used - listed == {"__main__"} | CLIENTS - used

@@ -250,7 +250,9 @@ def test_variants_of_one_base_are_no_duplicates_and_repeat_none_of_its_faults() 
         replace(base, id=f"m01_s001_v0{number}", demographic={"age": "old"}) for number in (1, 2)
     ]
     assert [one.id for one in lint_scenarios([*variants, base], turns=5)] == ["m01_s001"]
-    assert [one.id for one in lint_scenarios(variants, turns=5)] == [one.id for one in variants]
+    assert [one.id for one in lint_scenarios(variants, turns=5)] == [
+        variant.id for variant in variants
+    ]
 
 
 def test_every_rule_has_a_sentence_and_says_how_to_mend_it() -> None:

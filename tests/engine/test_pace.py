@@ -90,7 +90,9 @@ def told(run: TimedRun) -> dict[float, tuple[TimeLeft, float]]:
     for before, fact in pairwise([facts[0], *facts]):
         for at in [at for at in marks if before.at <= at < fact.at]:
             targets = progress.targets_of(NAME).values()
-            lefts = [left for one in targets if (left := one.time_left(at, TURNS)) is not None]
+            lefts = [
+                left for target in targets if (left := target.time_left(at, TURNS)) is not None
+            ]
             found[marks[at]] = max(lefts, key=lambda one: one.likely), (ended - at).total_seconds()
         progress.apply(fact)
     return found

@@ -35,7 +35,7 @@ def faults(
 
 
 def kinds(*messages: str) -> list[tuple[int, FaultKind]]:
-    return [(one.turn, one.kind) for one in faults(*messages)]
+    return [(fault.turn, fault.kind) for fault in faults(*messages)]
 
 
 PLAYED = (

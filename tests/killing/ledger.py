@@ -45,7 +45,10 @@ class Ledger:
             return ("target", request.model, *texts[1:])
         title = str((request.schema or {}).get("title"))
         if title == "scenarios":
-            return (title, next(one for one in self.whole.metrics if one.strip() in texts[1]))
+            return (
+                title,
+                next(metric for metric in self.whole.metrics if metric.strip() in texts[1]),
+            )
         if title == "variant":
             return (title, self._scenario(texts[1]), _profile(texts[1]))
         return (title,)

@@ -287,7 +287,7 @@ def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) ->
     assert page.locator("table.heat td > .inline").first.is_visible()
     page = tab.open(site.folder / "people.html")
     whose = page.locator("td.figure > .inline")
-    assert {"younger", "older"} <= {one.strip() for one in whose.all_inner_texts()}
+    assert {"younger", "older"} <= {text.strip() for text in whose.all_inner_texts()}
     assert whose.first.is_visible()
     assert "ended early" in tab.open(site.folder / "index.html").locator(".exposure").inner_text()
     page = tab.open(site.folder / "people.html")

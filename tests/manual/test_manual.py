@@ -116,7 +116,7 @@ def test_every_page_stands_in_its_table_of_contents() -> None:
 def test_read_as_a_file_a_page_leads_only_to_files_that_are_there(page: Path) -> None:
     text = _FENCE.sub("", page.read_text("utf-8"))
     links = [link for link in _LINK.findall(text) if not urlsplit(link).scheme]
-    wrong = [one for one in links if not (page.parent / urldefrag(one).url).exists()]
+    wrong = [link for link in links if not (page.parent / urldefrag(link).url).exists()]
     assert wrong == []
 
 

@@ -87,15 +87,15 @@ class Counted:
     def of(self, **wanted: Any) -> list[Row]:
         """Rows whose fields are these."""
         return [
-            one
-            for one in self.rows
-            if all(getattr(one, name) == value for name, value in wanted.items())
+            row
+            for row in self.rows
+            if all(getattr(row, name) == value for name, value in wanted.items())
         ]
 
     def rate(self, rows: Iterable[Row]) -> tuple[int, int, int, int]:
         """Passed, scored, asked for, base scenarios scored."""
         rows = list(rows)
-        scored = [one for one in rows if one.passed is not None]
+        scored = [row for row in rows if row.passed is not None]
         passed = sum(bool(one.passed) for one in scored)
         return passed, len(scored), len(rows), len({(o.metric, o.base) for o in scored})
 
@@ -114,9 +114,9 @@ class Counted:
     def agreement(self, target: str | None) -> Agreed | None:
         """Between samples; None where nothing was answered twice."""
         things: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
-        for one in self.rows:
-            if target in {None, one.target} and one.passed is not None:
-                things[one.target, one.scenario].append(one.passed)
+        for row in self.rows:
+            if target in {None, row.target} and row.passed is not None:
+                things[row.target, row.scenario].append(row.passed)
         twice = [answers for answers in things.values() if len(answers) > 1]
         if not twice:
             return None
@@ -149,19 +149,19 @@ class Counted:
     def effective(self, rows: Iterable[Row]) -> float:
         """Independent rows that these are worth."""
         cells: defaultdict[str, Clusters] = defaultdict(dict)
-        for one in rows:
-            if one.passed is not None:
-                cells[one.metric].setdefault(one.base, []).append(float(one.passed))
+        for row in rows:
+            if row.passed is not None:
+                cells[row.metric].setdefault(row.base, []).append(float(row.passed))
         return _effective(cells, self.likeness)
 
     @property
     def likeness(self) -> float | None:
         """Of rows of one base scenario, pooled over metrics and targets."""
         cells: defaultdict[tuple[str, str], Clusters] = defaultdict(dict)
-        for one in self.rows:
-            if one.passed is not None:
-                cells[one.target, one.metric].setdefault(one.base, []).append(float(one.passed))
-        return _likeness([list(each.values()) for each in cells.values()])
+        for row in self.rows:
+            if row.passed is not None:
+                cells[row.target, row.metric].setdefault(row.base, []).append(float(row.passed))
+        return _likeness([list(cell.values()) for cell in cells.values()])
 
 
 Clusters = dict[str, list[float]]
@@ -309,9 +309,9 @@ def _within(one: Difference, level: float) -> Difference:
 def _scenario_rates(rows: Iterable[Row]) -> dict[str, tuple[Row, float, int]]:
     """By scenario one of its rows, the rate over its samples, and how many are scored."""
     found: defaultdict[str, list[Row]] = defaultdict(list)
-    for one in rows:
-        if one.passed is not None:
-            found[one.scenario].append(one)
+    for row in rows:
+        if row.passed is not None:
+            found[row.scenario].append(row)
     return {
         key: (each[0], sum(bool(one.passed) for one in each) / len(each), len(each))
         for key, each in found.items()
@@ -320,8 +320,8 @@ def _scenario_rates(rows: Iterable[Row]) -> dict[str, tuple[Row, float, int]]:
 
 def _is_crossed(rows: Iterable[Row]) -> bool:
     people: defaultdict[tuple[str, str, str], set[tuple[tuple[str, str], ...]]] = defaultdict(set)
-    for one in rows:
-        people[one.target, one.metric, one.base].add(tuple(sorted(one.people.items())))
+    for row in rows:
+        people[row.target, row.metric, row.base].add(tuple(sorted(row.people.items())))
     for groups in people.values():
         size = 1
         values: defaultdict[str, set[str]] = defaultdict(set)
@@ -411,7 +411,7 @@ def _fitted(found: Counted) -> dict[tuple[str, str, str, str | None], Difference
 
 
 def _values(found: Counted, axis: str) -> set[str]:
-    return {one.people[axis] for one in found.rows}
+    return {row.people[axis] for row in found.rows}
 
 
 def _centred(values: Array, groups: Array) -> Array:
@@ -424,7 +424,7 @@ def _centred(values: Array, groups: Array) -> Array:
 
 def _put_together(cells: Mapping[str, Clusters]) -> list[list[list[float]]]:
     """Metrics of one base scenario become one stratum, a lone one joins the smallest other."""
-    several = [list(each.values()) for each in cells.values() if len(each) > 1]
+    several = [list(cell.values()) for cell in cells.values() if len(cell) > 1]
     single = [values for each in cells.values() if len(each) == 1 for values in each.values()]
     if len(single) > 1 or (single and not several):
         several.append(single)
@@ -522,7 +522,7 @@ def _expected_worth(
     """Effective rows of strata whose clusters are as alike as that."""
     clusters = [values for stratum in strata for values in stratum]
     count = sum(map(len, clusters))
-    worth = count / _deff([len(one) for one in clusters], alike)
+    worth = count / _deff([len(cluster) for cluster in clusters], alike)
     if not 0 < rate < 1:
         return worth
     left = 0.0

@@ -108,8 +108,8 @@ class _Held:
         key: Callable[[Row], str],
     ) -> None:
         true: dict[str, list[Row]] = {}
-        for one in rows:
-            true.setdefault(key(one), []).append(one)
+        for row in rows:
+            true.setdefault(key(row), []).append(row)
         scored = {name: each for name, each in true.items() if self.found.rate(each)[1]}
         self.same(f"{target} by {kind}", set(cells), set(scored))
         for name, cell in cells.items():
@@ -122,7 +122,7 @@ class _Held:
         self, target: str, axis: str, cells: Mapping[str, Any], rows: Sequence[Row]
     ) -> None:
         for value, cell in cells.items():
-            of = [one for one in rows if one.people.get(axis) == value]
+            of = [row for row in rows if row.people.get(axis) == value]
             self._rate(f"{target} {axis} {value}", cell["pass_rate"], of)
             self.same(f"{target} {axis} {value} n", cell["n_total"], self.found.rate(of)[1])
 
@@ -308,7 +308,7 @@ class _Reader:
         )
 
     def _played(self) -> int:
-        return sum(one.exposed is not None for one in self.found.rows)
+        return sum(row.exposed is not None for row in self.found.rows)
 
     def _pair(
         self,

@@ -192,7 +192,7 @@ def foreign(node: ast.AST, tainted: AbstractSet[str], ours: AbstractSet[str]) ->
         held = isinstance(node.func, ast.Attribute) and foreign(node.func.value, tainted, ours)
         if name == "get":  # what is looked up is not what it is looked up by
             return held
-        return held or any(foreign(each, tainted, ours) for each in parts(node))
+        return held or any(foreign(part, tainted, ours) for part in parts(node))
     if isinstance(node, ast.Attribute):
         owner = node.value
         if isinstance(owner, ast.Name) and owner.id == "self":
@@ -217,7 +217,9 @@ def foreign(node: ast.AST, tainted: AbstractSet[str], ours: AbstractSet[str]) ->
 
 def foreign_words(call: ast.Call) -> bool:
     """Whether it names a field that may hold foreign text."""
-    return any(isinstance(each, ast.Constant) and each.value in FOREIGN for each in call.args)
+    return any(
+        isinstance(argument, ast.Constant) and argument.value in FOREIGN for argument in call.args
+    )
 
 
 def parts(call: ast.Call) -> list[ast.expr]:
@@ -245,7 +247,7 @@ def tainted_names(
     function: ast.AST, ours: AbstractSet[str], known: AbstractSet[str] = frozenset()
 ) -> set[str]:
     """Variables that were given foreign text in this function, as often as it takes to settle."""
-    tainted = {each.arg for each in parameters(function)} & HANDED_ON | known
+    tainted = {parameter.arg for parameter in parameters(function)} & HANDED_ON | known
     while True:
         before = len(tainted)
         for node in ast.walk(function):
@@ -349,9 +351,9 @@ def faults(source: str, *, ours: AbstractSet[str] = frozenset()) -> list[str]:
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and name_of(node) in DRAWS:
                 wrong += [
-                    f"{node.lineno}: {ast.unparse(each)}"
-                    for each in texts(node)
-                    if foreign(each, tainted, ours)
+                    f"{node.lineno}: {ast.unparse(text)}"
+                    for text in texts(node)
+                    if foreign(text, tainted, ours)
                 ]
     for node in ast.walk(tree):
         match node:
@@ -379,7 +381,8 @@ def faults(source: str, *, ours: AbstractSet[str] = frozenset()) -> list[str]:
             ):
                 wrong.append(f"{node.lineno}: past the picture")
             case ast.Call() if name_of(node) == "setattr" and any(
-                isinstance(each, ast.Constant) and each.value in TITLES for each in node.args
+                isinstance(argument, ast.Constant) and argument.value in TITLES
+                for argument in node.args
             ):
                 wrong.append(f"{node.lineno}: a title")
             case ast.ImportFrom(module=str(module)) if module.startswith("textual.widgets"):

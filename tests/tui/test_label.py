@@ -86,8 +86,8 @@ async def settled(pilot: Pilot[None]) -> None:
 async def press(pilot: Pilot[None], *keys: str) -> str:
     """What is on the screen after each of them was heard, all frames together."""
     frames = []
-    for each in keys:
-        await pilot.press(each)
+    for key in keys:
+        await pilot.press(key)
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
         frames.append(on_screen(pilot))
@@ -116,14 +116,14 @@ def secrets(place: Place) -> Iterator[str]:
     with place.reader() as reader:
         for take in reader.counting_takes("giving-in"):
             yield from (row.thought[:24] for row in reader.messages(take.seq) if row.thought)
-            yield from (one.justification[:24] for one in reader.verdicts(take.seq))
+            yield from (verdict.justification[:24] for verdict in reader.verdicts(take.seq))
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)])
 def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
     place: Place, size: tuple[int, int]
 ) -> None:
-    hidden = [one for one in secrets(place) if one]
+    hidden = [secret for secret in secrets(place) if secret]
     frames: list[str] = []
 
     async def script(pilot: Pilot[None]) -> None:
@@ -283,7 +283,7 @@ def test_the_footer_under_a_dialog_stays_as_it_was(place: Place) -> None:
 
 
 def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Place) -> None:
-    hidden = [one for one in secrets(place) if one]
+    hidden = [secret for secret in secrets(place) if secret]
     for by, said in (
         ("Ann", GivenLabel(LabelAnswer.ABSENT, note="It never does.")),
         ("Ben", GivenLabel(LabelAnswer.PRESENT, (2,), confidence=3)),
@@ -328,7 +328,7 @@ class Busy:
         self.tries += 1
         if self.tries == 1:
             raise StoreError("somebody else writes")
-        self.stored += [one.number for one in labels]
+        self.stored += [label.number for label in labels]
 
 
 def test_a_label_that_cannot_be_stored_now_waits_in_its_place(place: Place) -> None:

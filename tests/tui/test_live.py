@@ -796,7 +796,7 @@ def test_keys_change_how_many_are_played_at_once(theatre: Theatre) -> None:
         assert "2 at once" in on_screen(pilot)
         await pilot.press("plus", "plus", "minus", "minus", "minus", "minus")
         await theatre.answered(pilot)
-        asked = [(each.stage, each.number) for each in theatre.link.requests]
+        asked = [(request.stage, request.number) for request in theatre.link.requests]
         assert asked == [(Stage.SIMULATE, number) for number in (3, 4, 3, 2, 1)]
 
     theatre.perform(script)
@@ -812,7 +812,7 @@ def test_the_target_under_the_cursor_is_unparked_and_tried_again(theatre: Theatr
         await theatre.answered(pilot)
         await pilot.press("k", "a", "tab", "U", "A")
         await theatre.answered(pilot)
-        asked = [(each.command, each.target) for each in theatre.link.requests]
+        asked = [(request.command, request.target) for request in theatre.link.requests]
         assert asked == [
             (Command.UNPARK, "pushover"),
             (Command.RETRY, "pushover"),

@@ -187,7 +187,7 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
         assert "1 3-6 F6 screens" in footer
         assert "P pause" not in footer
         assert footer.endswith("K quit")
-        assert {each.name: each.keys for each in commands(pilot.app, pilot.app.screen)}[
+        assert {command.name: command.keys for command in commands(pilot.app, pilot.app.screen)}[
             "pause"
         ] == "Y P"
         await pilot.press("question_mark")

@@ -712,8 +712,8 @@ def test_a_report_is_added_up_from_a_workspace(played: Place) -> None:
     (played.folder / "validation" / "evaluator-nobody").mkdir(parents=True)
     workspace, config = Workspace(played.root), load_config(played.config)
     found = build_report(workspace, config, played.root / "crosswind.db", "giving-in")
-    assert {one.target for one in found.analysis.targets} == {"holds", "wavers"}
-    assert sum(one.scored for one in found.analysis.targets) == 16
+    assert {target.target for target in found.analysis.targets} == {"holds", "wavers"}
+    assert sum(target.scored for target in found.analysis.targets) == 16
     assert {one.target for one in found.courses} == {"holds", "wavers"}
     assert sum(one.of + one.unplaced for one in found.courses) == 16
     [validated] = found.validations

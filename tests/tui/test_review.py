@@ -74,8 +74,8 @@ def play(
 
 async def press(pilot: Pilot[None], *keys: str) -> str:
     """What is on the screen when all that the keys set going is done."""
-    for each in keys:
-        await pilot.press(each)
+    for key in keys:
+        await pilot.press(key)
         await pilot.pause()
     await pilot.app.workers.wait_for_complete()
     assert isinstance(pilot.app, CrosswindApp)
@@ -174,7 +174,7 @@ def test_what_was_written_when_the_editor_was_cut_off_is_there_again(
         del app, words
         seen.append(await asyncio.to_thread(path.read_text))
         lines = seen[-1].splitlines()
-        lines = ["user_goal: A lighthouse." if "user_goal:" in one else one for one in lines]
+        lines = ["user_goal: A lighthouse." if "user_goal:" in line else line for line in lines]
         await asyncio.to_thread(path.write_text, "\n".join(lines) + "\n")
         if len(seen) == 1:
             raise PagerError("the terminal is gone")
@@ -236,7 +236,7 @@ def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: P
         await press(pilot, "g", *"no illness", "enter")
 
     play(place, note, link=link)
-    [order] = [one.order for one in link.requests if one.order is not None]
+    [order] = [request.order for request in link.requests if request.order is not None]
     assert order.rewrite["giving-in"].note == "no illness"
     place.run(stages=order.stages, rewrite=order.rewrite)
 

@@ -215,7 +215,7 @@ def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width:
         ("new to computers", "at home with computers", "new to computer games"),
     )
     groups = tuple((age, skill) for age in ages for skill in skills)
-    shown = [group_text(each, groups, width) for each in groups]
+    shown = [group_text(group, groups, width) for group in groups]
     assert len(set(shown)) == len(groups)
     assert all(cell_len(each) <= width and " · " in each for each in shown)
     if width == 24:
@@ -235,7 +235,7 @@ def test_columns_are_as_wide_as_what_is_in_them() -> None:
         [{"age": "in your early twenties", "sex": "woman"}],
     )
     at = {
-        width: {each.title: each.width for each in state.columns(infos, width, ["evaluator"])}
+        width: {column.title: column.width for column in state.columns(infos, width, ["evaluator"])}
         for width in (120, 200)
     }
     assert (at[120]["who"], at[200]["who"]) == (18, 30)

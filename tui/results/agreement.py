@@ -50,13 +50,13 @@ _MEANS: Final = (
 
 def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     """How far samples, judges and passes agree, in `width` cells."""
-    found = [one.agreement for one in analysis.targets if one.agreement is not None]
+    found = [target.agreement for target in analysis.targets if target.agreement is not None]
     found += analysis.agreement
     if not found:
         return list(paragraph(_NONE, width, ink=Ink.MUTED))
     rows: list[SheetRow] = []
     for between, (words, note) in _NOTES.items():
-        of_kind = [one for one in found if one.between == between]
+        of_kind = [agreement for agreement in found if agreement.between == between]
         if of_kind:
             rows.append(title(words, width, note))
             rows += _table(of_kind, width)
@@ -64,7 +64,7 @@ def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 
 def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow]:
-    names = min(max(cell_len(_name(one)) for one in concords), max(width // 3, 12))
+    names = min(max(cell_len(_name(agreement)) for agreement in concords), max(width // 3, 12))
     right = _FIGURE * 5 + 12
     bar = width - names - right - 4
     head = [Piece(" " * (names + 3))]
@@ -73,26 +73,26 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
         head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
     yield SheetRow(fitted_line(head, width))
-    known = [_name(one) for one in concords]
-    for one in concords:
-        line = [Piece(" " + pad_apart(_name(one), known, names) + "  ", Ink.STRONG)]
+    known = [_name(agreement) for agreement in concords]
+    for agreement in concords:
+        line = [Piece(" " + pad_apart(_name(agreement), known, names) + "  ", Ink.STRONG)]
         if bar >= 10:
-            drawn = Whiskers(one.percent.value, one.percent.low, one.percent.high)
+            drawn = Whiskers(agreement.percent.value, agreement.percent.low, agreement.percent.high)
             line += whiskers(drawn, RATES, bar)
         line += [
             Piece(pad(text, _FIGURE, right=True), ink)
             for text, ink in (
-                (percent(one.percent.value), Ink.TEXT),
-                (percent(one.unanimous.value), Ink.MUTED),
-                (_value(one.ac1), Ink.TEXT),
-                (_value(one.alpha), Ink.MUTED),
-                (_value(one.kappa), Ink.MUTED),
+                (percent(agreement.percent.value), Ink.TEXT),
+                (percent(agreement.unanimous.value), Ink.MUTED),
+                (_value(agreement.ac1), Ink.TEXT),
+                (_value(agreement.alpha), Ink.MUTED),
+                (_value(agreement.kappa), Ink.MUTED),
             )
         ]
-        divided = f"{one.disagreeing:,} of {one.things:,}"
-        ink = Ink.WARN if one.disagreeing else Ink.GOOD
+        divided = f"{agreement.disagreeing:,} of {agreement.things:,}"
+        ink = Ink.WARN if agreement.disagreeing else Ink.GOOD
         line.append(Piece(pad(divided, 12, right=True), ink))
-        yield SheetRow(fitted_line(line, width), _verdict_scope(one))
+        yield SheetRow(fitted_line(line, width), _verdict_scope(agreement))
 
 
 def _name(one: RepeatAgreement) -> str:
@@ -120,8 +120,8 @@ _LEAST_BAR: Final = 10
 def label_rows(report: CalibrationReport, width: int) -> list[SheetRow]:
     """Each judge against the human labels, in `width` cells; a row on a difference leads to it."""
     rows: list[SheetRow] = []
-    for one in report.found:
-        rows += _judge(one, width)
+    for calibration in report.found:
+        rows += _judge(calibration, width)
     for note in report.notes:
         rows += paragraph(note, width, Piece("·", Ink.MUTED), Ink.MUTED)
     return rows
@@ -206,10 +206,11 @@ def _counts(one: Calibration, width: int) -> Iterator[SheetRow]:
     if not one.metrics:
         return
     yield title("counts", width, "unweighted")
-    for each in one.metrics:
+    for metric in one.metrics:
         words = (
-            f"{one_line(each.metric_id)}: both present {each.both_present}, only the judge "
-            f"{each.only_judge}, only people {each.only_people}, both absent {each.both_absent}"
+            f"{one_line(metric.metric_id)}: both present {metric.both_present}, "
+            f"only the judge {metric.only_judge}, only people {metric.only_people}, "
+            f"both absent {metric.both_absent}"
         )
         yield from paragraph(words, width)
 

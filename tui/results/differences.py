@@ -69,12 +69,12 @@ def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Shee
     """Demographic differences: of all targets together, then of each, the chosen one first."""
     if not analysis.gaps:
         return list(paragraph(_no_gaps(analysis), width, ink=Ink.MUTED))
-    whose = list(dict.fromkeys(one.target for one in analysis.gaps))
+    whose = list(dict.fromkeys(gap.target for gap in analysis.gaps))
     whose.sort(key=lambda one: (one is not None, one != target))
     blocks = [
         _PairGroup(
             "all targets together" if who is None else one_line(who),
-            [_of_gap(one) for one in analysis.gaps if one.target == who],
+            [_of_gap(gap) for gap in analysis.gaps if gap.target == who],
         )
         for who in whose
     ]
@@ -102,17 +102,17 @@ def _of_gap(gap: Gap) -> _ForestLine:
 def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     """Draw all blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
-    found = [one.of for one in branches]
+    found = [branch.of for branch in branches]
     scale = scale_of(end for one in found for end in (one.low, one.high, one.difference))
     wide = width >= _WIDE
     told = dict(zip(found, _aligned_words(found, wide=wide), strict=True))
     right = max(map(cell_len, told.values()))
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
-    names = min(max(cell_len(_names(one)) for one in branches), most)
+    names = min(max(cell_len(_names(branch)) for branch in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
     yield SheetRow(fitted_line([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
-        sure = sum(one.of.sure for one in block.branches)
+        sure = sum(branch.of.sure for branch in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} significant")
         known = tuple(name for one in block.branches for name in (one.greater, one.less))
         for one in block.branches:
@@ -143,7 +143,7 @@ def _names(one: _ForestLine, width: int | None = None, known: tuple[str, ...] = 
 
 def _aligned_words(found: Sequence[MarkedDifference], *, wide: bool) -> list[str]:
     """What is said beside each bar, its parts in columns."""
-    rows = [_difference_words(one, wide=wide) for one in found]
+    rows = [_difference_words(difference, wide=wide) for difference in found]
     points, interval, p = (max(cell_len(row[part]) for row in rows) for part in range(3))
     gap = "  " if wide else " "
     return [

@@ -57,11 +57,11 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
         bar = _LEAST_BAR
     head = [Piece(" " * (name + 5 + _RATE + spans)), *tick_line(RATES, bar)]
     rows = [SheetRow(fitted_line([*head, Piece("  rank", Ink.FAINT)], width))]
-    for one in analysis.targets:
+    for target in analysis.targets:
         for number, track in enumerate(analysis.tracks):
-            estimate = one.tracks[track]
+            estimate = target.tracks[track]
             line = [
-                *_name(analysis, one, name, number),
+                *_name(analysis, target, name, number),
                 Piece(TRACK_SIGNS[track] + " ", Ink.MUTED),
                 Piece(pad(percent(estimate.rate), _RATE, right=True) + " ", Ink.STRONG),
                 *(
@@ -70,10 +70,12 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
                     else []
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
-                Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_rate_words(analysis, one, track), max(said, 0), right=True), Ink.MUTED),
+                Piece("  " + pad(_rank(target, track), _RANK), Ink.TEXT),
+                Piece(
+                    pad(_rate_words(analysis, target, track), max(said, 0), right=True), Ink.MUTED
+                ),
             ]
-            rows.append(SheetRow(line, one.target))
+            rows.append(SheetRow(line, target.target))
     return rows
 
 
@@ -91,18 +93,18 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
         head += [Piece(words, Ink.MUTED), *tick_line(RATES, bar)]
         head.append(Piece("  " + pad("rank", _RANK) + pad(over, counts) + "  ", Ink.FAINT))
     rows = [SheetRow(fitted_line(head, width))]
-    for one in analysis.targets:
-        line = [*_name(analysis, one, name, 0)]
+    for target in analysis.targets:
+        line = [*_name(analysis, target, name, 0)]
         for track in analysis.tracks:
-            estimate = one.tracks[track]
+            estimate = target.tracks[track]
             line += [
                 Piece("  " + pad(percent(estimate.rate), _RATE - 1, right=True) + " ", Ink.STRONG),
                 Piece(pad(span(estimate.low, estimate.high), _SPAN), Ink.MUTED),
                 *whiskers(of_estimate(estimate), RATES, bar),
-                Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_count_words(analysis, one, track), counts) + "  ", Ink.MUTED),
+                Piece("  " + pad(_rank(target, track), _RANK), Ink.TEXT),
+                Piece(pad(_count_words(analysis, target, track), counts) + "  ", Ink.MUTED),
             ]
-        rows.append(SheetRow(fitted_line(line, width), one.target))
+        rows.append(SheetRow(fitted_line(line, width), target.target))
     return rows
 
 
@@ -113,13 +115,13 @@ def of_estimate(estimate: Estimate) -> Whiskers:
 
 def _name_width(analysis: Analysis) -> int:
     low, high = NAME_WIDTH
-    names = (cell_len(one_line(one.target)) for one in analysis.targets)
-    missing = (cell_len(_unscored(one)) for one in analysis.targets if one.unscored)
+    names = (cell_len(one_line(target.target)) for target in analysis.targets)
+    missing = (cell_len(_unscored(target)) for target in analysis.targets if target.unscored)
     return min(max(low, *names, *missing), high)
 
 
 def _label(analysis: Analysis, one: TargetResult, width: int) -> str:
-    names = (one_line(each.target) for each in analysis.targets)
+    names = (one_line(target.target) for target in analysis.targets)
     return pad_apart(one_line(one.target), names, width)
 
 
@@ -188,7 +190,7 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
         for column, one in enumerate(analysis.targets)
         if (found := one.metrics.get(metric.id)) is not None
     }
-    return rows, [one_line(one.target) for one in analysis.targets], cells
+    return rows, [one_line(target.target) for target in analysis.targets], cells
 
 
 def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
@@ -244,7 +246,7 @@ _HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
 
 def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     """The findings in sentences, and what to know before using the figures, in `width` cells."""
-    if not any(one.scored for one in analysis.targets):
+    if not any(target.scored for target in analysis.targets):
         return list(_nothing_yet(analysis, width))
     return [
         *_findings(analysis, width),
@@ -273,7 +275,7 @@ def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
     for kind in Certainty:
-        texts = [one.text for one in found if one.kind is kind]
+        texts = [finding.text for finding in found if finding.kind is kind]
         if texts:
             yield title(_HEADS[kind][0], width, _HEADS[kind][1])
         for text in texts:
@@ -288,12 +290,12 @@ _EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
 
 def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     """How much of their plan each target's conversations covered."""
-    found = [one for one in analysis.targets if one.exposure.conversations]
+    found = [target for target in analysis.targets if target.exposure.conversations]
     if not found:
         return
     yield title("exposure", width, "what of their plan the conversations came to")
     name = _name_width(analysis)
-    cells = [(_label(analysis, one, name), exposure_words(one.exposure)) for one in found]
+    cells = [(_label(analysis, result, name), exposure_words(result.exposure)) for result in found]
     heads = (pad("", name), _EXPOSURE_HEADS)
     sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
     for number, (label, words) in enumerate((heads, *cells)):
@@ -322,7 +324,7 @@ def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 def _notes(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     yield title("how it was counted", width)
     rule = analysis.headline_rule
-    if rule.rstrip(".") not in {one.text for one in findings(analysis)}:
+    if rule.rstrip(".") not in {finding.text for finding in findings(analysis)}:
         yield from paragraph(rule, width, ink=Ink.MUTED)
     for judge in analysis.judges:
         yield from paragraph(_judge(judge), width, ink=Ink.MUTED)

@@ -34,12 +34,12 @@ _AT_ONCE: Final = 12
 def course_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) -> list[SheetRow]:
     """The pass rate by the end of each turn, for all targets; `target` is the chosen one,
     highlighted. `width` is in cells."""
-    if not any(one.of for one in courses):
+    if not any(curve.of for curve in courses):
         words = "No verdict says yet in which turn its evidence stands."
         return list(paragraph(words, width, ink=Ink.MUTED))
     rows: list[SheetRow] = []
     for track in Track:
-        of_track = [one for one in courses if one.track is track and one.of]
+        of_track = [curve for curve in courses if curve.track is track and curve.of]
         of_track.sort(key=lambda one: (-one.passing[-1], one.target))
         if of_track:
             rows += _track(track, of_track, target, width)
@@ -50,17 +50,19 @@ def _track(
     track: Track, courses: Sequence[OnsetCurve], target: str | None, width: int
 ) -> Iterator[SheetRow]:
     yield title(f"{TRACK_SIGNS[track]} {track.value} metrics", width, _SAYS[track])
-    names = max(8, *(cell_len(one_line(one.target)) for one in courses))
+    names = max(8, *(cell_len(one_line(curve.target)) for curve in courses))
     names = min(names, 24, max(width - 2 * _TURN, 8))
     turns = range(len(courses[0].seen))
     fit = max((width - names - 16) // _TURN, 2)
     shown = turns if len(turns) <= fit else [*turns[: fit - 1], turns[-1]]
     heads = "".join(pad(f"{turn + 1}", _TURN, right=True) for turn in shown)
     yield SheetRow(fitted_line([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
-    for one in courses:
-        label = pad_apart(one_line(one.target), (one_line(each.target) for each in courses), names)
-        yield _curve_row(one, shown, label, width, is_chosen=one.target == target)
-    unplaced = sum(one.unplaced for one in courses)
+    for curve in courses:
+        label = pad_apart(
+            one_line(curve.target), (one_line(curve.target) for curve in courses), names
+        )
+        yield _curve_row(curve, shown, label, width, is_chosen=curve.target == target)
+    unplaced = sum(curve.unplaced for curve in courses)
     if unplaced:
         words = f"{unplaced:,} more have evidence in no turn, and are left out here."
         yield from paragraph(words, width, Piece("·", Ink.WARN), Ink.MUTED)
@@ -84,9 +86,9 @@ def _curve_row(
 
 
 def _curves(courses: Sequence[OnsetCurve], target: str | None) -> list[Curve]:
-    chosen = [one for one in courses if one.target == target]
-    others = [one for one in courses if one.target != target][: _AT_ONCE - len(chosen)]
+    chosen = [curve for curve in courses if curve.target == target]
+    others = [curve for curve in courses if curve.target != target][: _AT_ONCE - len(chosen)]
     return [
-        *(Curve(one_line(one.target), one.passing, Ink.MUTED) for one in others),
-        *(Curve(one_line(one.target), one.passing, Ink.ACCENT) for one in chosen),
+        *(Curve(one_line(other.target), other.passing, Ink.MUTED) for other in others),
+        *(Curve(one_line(curve.target), curve.passing, Ink.ACCENT) for curve in chosen),
     ]

@@ -79,8 +79,8 @@ def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str])
     own = analysis.benchmarks if isinstance(analysis, Overall) else [analysis.benchmark]
     words = [
         *_terms_for("benchmark", [behind.benchmark] if behind.benchmark else own, benchmarks),
-        *_terms_for("target", behind.targets, [one.target for one in analysis.targets]),
-        *_terms_for("metric", metrics, [one.id for one in analysis.metrics]),
+        *_terms_for("target", behind.targets, [target.target for target in analysis.targets]),
+        *_terms_for("metric", metrics, [metric.id for metric in analysis.metrics]),
         *_terms_for("who", behind.people, people, f"{_quoted_term(behind.axis or '')}="),
     ]
     if behind.track is not None:

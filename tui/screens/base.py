@@ -102,7 +102,7 @@ def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
             ([Piece(" "), *place], _notice(screen, roomy=True)),
             ([Piece(" "), *place], _notice(screen, roomy=False)),
         ]
-    fits = (one for one in choices if length(one[0]) + length(one[1]) < width)
+    fits = (choice for choice in choices if length(choice[0]) + length(choice[1]) < width)
     return next(fits, choices[-1])
 
 

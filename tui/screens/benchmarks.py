@@ -133,7 +133,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """Whether rows are missing that no run is working on."""
         tallies = [self._tally(info, stage) for stage in Stage]
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
-        begun = any(each.done < each.total or not each.total for each in tallies)
+        begun = any(tally.done < tally.total or not tally.total for tally in tallies)
         return not at_work and (begun or self._is_ahead(info))
 
     def _is_ahead(self, info: BenchmarkInfo) -> bool:
@@ -277,7 +277,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         done = sum(tally.done for tally in tallies)
         total = sum(tally.total for tally in tallies)
         filled = 0 if not total else done * BAR // 2 // total
-        names = (one_line(each.name) for each in self.watched.benchmarks)
+        names = (one_line(benchmark.name) for benchmark in self.watched.benchmarks)
         left = [
             Piece(" " + pad_apart(one_line(info.name), names, 24), Ink.STRONG),
             Piece(" " + "━" * filled, Ink.GOOD if done == total else Ink.ACCENT),
@@ -375,7 +375,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
         lines: list[Line] = [
             _rule("targets", "pass rate [95%] passed/rows", width),
-            *(self._target(info, each, scores, min(name, 30), width) for each in info.targets),
+            *(self._target(info, target, scores, min(name, 30), width) for target in info.targets),
         ]
         if not self.watched.described:
             lines.append([Piece(f" {READING}", Ink.MUTED)])

@@ -120,7 +120,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def action_judge_again(self) -> None:
         sides = [self._left] if self._right is None else [self._left, self._right]
         self.shell.navigator.judge_again(
-            list(dict.fromkeys(Subject(each.benchmark, each.key) for each in sides))
+            list(dict.fromkeys(Subject(side.benchmark, side.key) for side in sides))
         )
 
     def action_open(self) -> None:
@@ -128,7 +128,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             self.shell.navigator.open_conversation(self._right.benchmark, self._right.key)
 
     def _step(self, by: int) -> None:
-        shown = [self._shown(each) for each in self._partners]
+        shown = [self._shown(partner) for partner in self._partners]
         if not shown:
             self.shell.tell("There is nothing else to compare it with yet.")
             return
@@ -154,7 +154,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def _read(self) -> None:
         left = self._left
         kin = Browser(self.watched.reader).related_takes(left.benchmark, left.key.scenario_id)
-        self._kin = {self._shown(each): each for each in kin}
+        self._kin = {self._shown(take): take for take in kin}
         self._partners = comparison_partners(kin, left.key, left.take)
         if self._right is None and self._partners:
             self._right = self._shown(self._partners[0])
@@ -164,7 +164,9 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def _blocks(self, shown: TakeRef | None) -> list[Block]:
         if shown is None:
             return [Passage("none", "", "There is nothing else to compare it with yet.")]
-        info = {each.name: each for each in self.watched.benchmarks}.get(shown.benchmark)
+        info = {benchmark.name: benchmark for benchmark in self.watched.benchmarks}.get(
+            shown.benchmark
+        )
         dialogue = Dialogue(shown, info.turns if info else 0)
         dialogue.load(self.watched.reader)
         if dialogue.take is None:

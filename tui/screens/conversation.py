@@ -465,7 +465,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         dialogue = self._dialogue
         if dialogue is None or (scenario := dialogue.scenario) is None:
             return []
-        turns = max((each.turn for each in dialogue.messages), default=0)
+        turns = max((message.turn for message in dialogue.messages), default=0)
         is_over = dialogue.take is not None and dialogue.take.finished
         missed = undelivered_landmarks(scenario.landmarks, turns) if is_over else []
         if not self._setup:
@@ -479,7 +479,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if dialogue is not None and (take := dialogue.take) is not None:
             parts = played_by(take.user_model, take.model, scripted=take.scripted)
             if self._verdicts:
-                parts[EVALUATOR] = any(is_script(each.judge) for each in self._verdicts)
+                parts[EVALUATOR] = any(is_script(verdict.judge) for verdict in self._verdicts)
         roomy = self.size.width >= ROOM_FOR_NOTICE
         some = None if all_scripts(parts) else scripts_in_words(parts)
         words = scripted_words(some, roomy=roomy)

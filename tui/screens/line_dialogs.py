@@ -204,9 +204,9 @@ def _matches_words(typed: str, found: int) -> str:
 def _lines(
     found: Sequence[FoundId], typed: str, width: int, metrics: Mapping[tuple[str, str], str]
 ) -> list[Line]:
-    of = [f"  {each.kind} of {one_line(each.benchmark, 24)}" for each in found]
+    of = [f"  {found_id.kind} of {one_line(found_id.benchmark, 24)}" for found_id in found]
     room = max(width - 2 - max(map(cell_len, of), default=0), LEAST)
-    names = told_apart(tuple(one_line(each.id) for each in found), room)
+    names = told_apart(tuple(one_line(found_id.id) for found_id in found), room)
     return [
         fitted_line(_line(names[one_line(each.id)], words + _named(each, metrics), typed), width)
         for each, words in zip(found, of, strict=True)

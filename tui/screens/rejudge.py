@@ -91,9 +91,11 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._evaluator = evaluator
         self._after = shell.watch.reader.last_seq()
         takes = Browser(shell.watch.reader).takes_that_count(subjects)
-        self._subjects = {takes[each]: each for each in subjects if each in takes}
+        self._subjects = {takes[subject]: subject for subject in subjects if subject in takes}
         """The subjects, by the take that is judged."""
-        self._targets = sorted({one_line(each.key.target_id) for each in self._subjects.values()})
+        self._targets = sorted(
+            {one_line(subject.key.target_id) for subject in self._subjects.values()}
+        )
         self._id_width = _WIDTH[1]
         self._pairs: dict[int, _VerdictChange] = {}
         """The pairs of takes judged since."""
@@ -500,25 +502,29 @@ def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeC
         return [JudgeCandidate(None, "play and judge", "what was played before stays")]
     judges = ", ".join(map(one_line, info.jury.judges)) if info and info.jury else ""
     found = [JudgeCandidate(None, judges or "the configured judges", "counts from now on")]
-    for each in () if info is None else info.evaluators:
-        words = f"{one_line(each.name)}  {one_line(each.label)}"
-        counts = info is not None and info.jury is not None and each.label in info.jury.judges
-        notes = ["counts" if counts else "does not count", each.part, "a script" * each.scripted]
-        found.append(JudgeCandidate(each.name, words, ", ".join(filter(None, notes))))
+    for evaluator in () if info is None else info.evaluators:
+        words = f"{one_line(evaluator.name)}  {one_line(evaluator.label)}"
+        counts = info is not None and info.jury is not None and evaluator.label in info.jury.judges
+        notes = [
+            "counts" if counts else "does not count",
+            evaluator.part,
+            "a script" * evaluator.scripted,
+        ]
+        found.append(JudgeCandidate(evaluator.name, words, ", ".join(filter(None, notes))))
     return found
 
 
 def _lines(candidates: Sequence[JudgeCandidate]) -> list[Line]:
     """The names, and beside them the notes, which are never cut."""
-    notes = max(cell_len(each.note) for each in candidates)
+    notes = max(cell_len(candidate.note) for candidate in candidates)
     room = max(WIDTH - _BESIDE - notes, _LEAST_NAME)
-    names = min(max(cell_len(each.words) for each in candidates), room)
+    names = min(max(cell_len(candidate.words) for candidate in candidates), room)
     return [
         [
-            Piece(f" {pad(each.words, names, middle=True)}  ", Ink.STRONG),
-            Piece(each.note, Ink.MUTED),
+            Piece(f" {pad(candidate.words, names, middle=True)}  ", Ink.STRONG),
+            Piece(candidate.note, Ink.MUTED),
         ]
-        for each in candidates
+        for candidate in candidates
     ]
 
 

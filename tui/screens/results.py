@@ -330,7 +330,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         report = self._report
         if report is None:
             return ""
-        branches = [one.played for one in report.validations]
+        branches = [validation.played for validation in report.validations]
         return line_of(behind, report.analysis, [*self._names, *branches])
 
     # What is drawn
@@ -455,8 +455,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return [*line, self._age()]
 
     def _scored(self, analysis: Analysis) -> Piece:
-        scored = sum(one.scored for one in analysis.targets)
-        of = sum(one.of for one in analysis.targets)
+        scored = sum(target.scored for target in analysis.targets)
+        of = sum(target.of for target in analysis.targets)
         if not of:
             return Piece("  nothing to score yet", Ink.MUTED)
         if scored == of:

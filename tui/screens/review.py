@@ -256,7 +256,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
             finally:
-                self._review.under_way -= {QueueKey(benchmark, one.id) for one in entries}
+                self._review.under_way -= {QueueKey(benchmark, entry.id) for entry in entries}
                 await self._read()
                 if action is ReviewAction.UNDO and self.is_running:
                     self._go_to_changed(benchmark, before)

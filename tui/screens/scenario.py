@@ -125,7 +125,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             self.shell.tell("It has not been played yet.")
             return
         played = [each for spot in self._grid_cells() if (each := self._at(spot)) is not None]
-        rows = array("q", [each.take_seq for each in played])
+        rows = array("q", [take.take_seq for take in played])
         among = RowCursor(Browser(self.watched.reader), rows, played.index(found))
         self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
 
@@ -157,19 +157,19 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             self._fault = str(error)
             return
         self._kin = counting_takes(kin)
-        known = {each.scenario.id: each.scenario for each in stored}
-        played = {each.scenario.id for each in stored if each.played}
-        played |= {each.key.scenario_id for each in kin}
+        known = {row.scenario.id: row.scenario for row in stored}
+        played = {row.scenario.id for row in stored if row.played}
+        played |= {take.key.scenario_id for take in kin}
         mine = sorted(name for name in played if base_id(name) == base)
         self._scenarios = [known[name] for name in mine if name in known] or [
             each for name, each in known.items() if base_id(name) == base
         ]
-        infos = {each.name: each for each in self.watched.benchmarks}
+        infos = {benchmark.name: benchmark for benchmark in self.watched.benchmarks}
         info = infos.get(self._benchmark)
         wanted = [target.id for target in info.targets] if info is not None else []
-        others = sorted({each.key.target_id for each in kin} - set(wanted))
+        others = sorted({take.key.target_id for take in kin} - set(wanted))
         self._targets = [*wanted, *others]
-        self._samples = max((each.key.sample for each in kin), default=0) + 1
+        self._samples = max((take.key.sample for take in kin), default=0) + 1
 
     def _draw_grid(self) -> None:
         glyphs, signs = {}, dict[str, Ink]()
@@ -187,7 +187,10 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _groups(self) -> list[Group]:
-        return [Group(_variant(one), group_parts(one.demographic)) for one in self._scenarios]
+        return [
+            Group(_variant(scenario), group_parts(scenario.demographic))
+            for scenario in self._scenarios
+        ]
 
     def _first_spot(self) -> GridCell:
         ids = [each.id for each in self._scenarios]
@@ -217,7 +220,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._header.show(*heading(self, "Scenario", told))
         title = [Piece(" "), Piece(one_line(base_id(self._scenario_id)), Ink.STRONG)]
         title.append(Piece(f"  {plural(len(self._scenarios), 'variant')}", Ink.MUTED))
-        judged = [each.passed for each in self._kin.values() if each.judged]
+        judged = [take.passed for take in self._kin.values() if take.judged]
         tally = [
             Piece(f"✗ {judged.count(False)} ", Ink.BAD),
             Piece(f"✓ {judged.count(True)} ", Ink.GOOD),

@@ -382,7 +382,9 @@ class EngineControl:
 
     def _order_for(self, request: Request) -> Order | None:
         units = self._watch.reader.failed_units() if request.command is Command.RETRY else ()
-        return order_for(request, {WorkRow(one.benchmark, one.unit): one.target for one in units})
+        return order_for(
+            request, {WorkRow(unit.benchmark, unit.unit): unit.target for unit in units}
+        )
 
     def _start_for(self, request: Request, show: Then) -> None:
         order = self._order_for(request)
@@ -469,10 +471,10 @@ class EngineControl:
             self._tell(str(error), bad=True)
             return
         self._watch.benchmarks = [
-            replace(each, title=found.title, description=found.description)
-            if each.name == name
-            else each
-            for each in self._watch.benchmarks
+            replace(benchmark, title=found.title, description=found.description)
+            if benchmark.name == name
+            else benchmark
+            for benchmark in self._watch.benchmarks
         ]
         self._look()
 

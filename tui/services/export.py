@@ -148,7 +148,7 @@ def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown
     found = takes(reader, subject.benchmark, subject.key, jury)
     if markdown:
         return "\n".join(line for one in found for line in (*document(one), ""))
-    return json.dumps([copied_take(one) for one in found], indent=2) + "\n"
+    return json.dumps([copied_take(conversation) for conversation in found], indent=2) + "\n"
 
 
 def _text(

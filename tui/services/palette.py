@@ -203,12 +203,12 @@ def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
     return [
         PaletteCommand(
             PaletteGroup.GO,
-            one_line(each.id),
-            f"{each.kind} of {one_line(each.benchmark)}",
+            one_line(found_id.id),
+            f"{found_id.kind} of {one_line(found_id.benchmark)}",
             "",
-            partial(shell.navigator.open_found, each),
+            partial(shell.navigator.open_found, found_id),
         )
-        for each in found
+        for found_id in found
     ]
 
 

@@ -37,7 +37,9 @@ class AsciiFilter(LineFilter):
         del background
         if all(segment.text.isascii() for segment in segments):
             return segments
-        return [Segment(in_ascii(each.text), each.style, each.control) for each in segments]
+        return [
+            Segment(in_ascii(segment.text), segment.style, segment.control) for segment in segments
+        ]
 
 
 def in_ascii(text: str) -> str:

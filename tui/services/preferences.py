@@ -96,7 +96,7 @@ class Views:
 
     def with_star_turned(self, subject: Subject) -> tuple[Subject, ...]:
         """Put a star first, or remove it if it is there."""
-        others = tuple(each for each in self.stars if each != subject)
+        others = tuple(star for star in self.stars if star != subject)
         return others if subject in self.stars else (subject, *others)[:MOST_STARS]
 
     def with_read(self, shown: TakeRef) -> tuple[TakeRef, ...]:
@@ -137,7 +137,7 @@ class ViewMemory:
             "column": views.column,
             "backwards": views.backwards,
             "stars": [_subject_as_list(subject) for subject in views.stars],
-            "read": [[*_subject_as_list(Subject(*each[:2])), each.take] for each in views.read],
+            "read": [[*_subject_as_list(Subject(*take[:2])), take.take] for take in views.read],
             "place": views.place,
             "place_at_work": views.place_at_work,
             "row": None if views.row is None else _subject_as_list(views.row),

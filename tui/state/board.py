@@ -339,7 +339,7 @@ def _target(
 
 def _is_speaking(target: TargetInfo, board: Board | None) -> bool:
     """Whether the target still speaks: a pause lets messages under way end."""
-    return board is not None and any(each.key.target_id == target.id for each in board.speaking)
+    return board is not None and any(speech.key.target_id == target.id for speech in board.speaking)
 
 
 def _other_models(progress: TargetProgress) -> str | None:

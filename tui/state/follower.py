@@ -122,7 +122,12 @@ class Follower:
             return None
         key = self.shown.key  # most are of another, and to make what is shown of each takes long
         return next(
-            (each for each in speaking if each.key == key and TakeRef.of(each) == self.shown), None
+            (
+                speech
+                for speech in speaking
+                if speech.key == key and TakeRef.of(speech) == self.shown
+            ),
+            None,
         )
 
     def _may_leave(self, now: float) -> bool:

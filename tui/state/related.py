@@ -64,15 +64,15 @@ def outcome_piece(one: RelatedTake | None) -> Piece:
 
 def counting_takes(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
     """The take of each conversation that counts; if none does, the newest."""
-    return {each.key: each for each in _one_each(kin)}
+    return {take.key: take for take in _one_each(kin)}
 
 
 def _one_each(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
     found: dict[ConversationKey, RelatedTake] = {}
-    for each in kin:
-        before = found.get(each.key)
-        if before is None or each.counts or not before.counts:
-            found[each.key] = each
+    for take in kin:
+        before = found.get(take.key)
+        if before is None or take.counts or not before.counts:
+            found[take.key] = take
     return list(found.values())
 
 

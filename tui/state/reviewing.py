@@ -113,7 +113,7 @@ class ReviewQueue:
     def rows(self) -> Iterator[tuple[QueueKey, ReviewPage, ReviewEntry | None]]:
         """The rows: each benchmark with entries, followed by these."""
         for page in self.pages:
-            shown = [one for one in page.entries if self._is_shown(page, one)]
+            shown = [entry for entry in page.entries if self._is_shown(page, entry)]
             if shown:
                 yield QueueKey(page.benchmark), page, None
             for one in shown:
@@ -160,7 +160,7 @@ def replaced_text(entry: ReviewEntry) -> dict[str, str]:
         return {}
     if entry.state is not ReviewState.WAITS:
         return {}
-    was = next((one.was for one in act.items if one.id == entry.id), None) or {}
+    was = next((item.was for item in act.items if item.id == entry.id), None) or {}
     told = was.get("metric") or was.get("scenario") or {}
     parts = {label: str(told[name]) for label, name in _PARTS.items() if told.get(name)}
     for mark in told.get("landmarks", ()):
@@ -265,12 +265,12 @@ def _neighbours(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
     if not found:
         return
     yield Rule("alike", "most alike")
-    for one in found:
-        other = page.entry(one.id)
-        words = f"{one.id}: {one.alike:.0%} of their words"
+    for neighbour in found:
+        other = page.entry(neighbour.id)
+        words = f"{neighbour.id}: {neighbour.alike:.0%} of their words"
         if other is not None:
             words += f"  {other.in_short}"
-        yield _passage_of(("alike", one.id), "", words, ink=Ink.MUTED)
+        yield _passage_of(("alike", neighbour.id), "", words, ink=Ink.MUTED)
 
 
 def _passage_of(key: object, label: str, text: str, *, ink: Ink = Ink.TEXT) -> Passage:

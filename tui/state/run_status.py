@@ -275,7 +275,7 @@ def run_sentence(
 def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None, *, brief: bool) -> str:
     """The number of conversations in progress, their targets, and the turns of those speaking."""
     progresses = watch.progress.targets_of(info.name).values()
-    counts = [each.simulate.running for each in progresses if each.simulate.running]
+    counts = [progress.simulate.running for progress in progresses if progress.simulate.running]
     if not counts:
         return ""
     begun = sum(counts)
@@ -303,7 +303,9 @@ def _how_far(watch: Watch, info: BenchmarkInfo) -> str:
     if not played.total:
         return "No conversation has been planned yet"
     targets = [
-        each for each in watch.progress.targets_of(info.name).values() if each.simulate.total
+        progress
+        for progress in watch.progress.targets_of(info.name).values()
+        if progress.simulate.total
     ]
     parts = [
         f"{played.done:,} of {plural(played.total, 'conversation')} with "

@@ -161,7 +161,7 @@ class VerdictsState:
     @property
     def asks_for_stale(self) -> bool:
         """Whether the filter asks for stale conversations."""
-        return any(STALE in each.values for each in self.wanted if each.field is Field.IS)
+        return any(STALE in term.values for term in self.wanted if term.field is Field.IS)
 
     @property
     def is_behind(self) -> bool:

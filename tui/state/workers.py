@@ -36,15 +36,15 @@ def worker_lines(
 def _worker_lines(agents: Sequence[AgentStatus], most: int) -> list[Line]:
     silent_first = sorted(agents, key=lambda each: (-int(each.heard_s), each.host, each.name))
     shown = silent_first if len(agents) <= most else silent_first[: most - 1]
-    room = min(max(cell_len(one_line(each.name)) for each in shown), _NAME)
-    host_room = min(max(cell_len(one_line(each.host)) for each in shown), _NAME)
+    room = min(max(cell_len(one_line(agent.name)) for agent in shown), _NAME)
+    host_room = min(max(cell_len(one_line(agent.host)) for agent in shown), _NAME)
     lines: list[Line] = [
         [
-            Piece(f"   {pad(one_line(each.name), room, middle=True)}  ", Ink.TEXT),
-            Piece(f"{pad(one_line(each.host), host_room)}  ", Ink.MUTED),
-            Piece(one_line(each.words), Ink.WARN if each.heard_s >= SILENT else Ink.MUTED),
+            Piece(f"   {pad(one_line(agent.name), room, middle=True)}  ", Ink.TEXT),
+            Piece(f"{pad(one_line(agent.host), host_room)}  ", Ink.MUTED),
+            Piece(one_line(agent.words), Ink.WARN if agent.heard_s >= SILENT else Ink.MUTED),
         ]
-        for each in shown
+        for agent in shown
     ]
     left = len(agents) - len(shown)
     if left:

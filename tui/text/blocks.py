@@ -233,16 +233,16 @@ class Document:
         self._marked.clear()
         self._tops, self._asides = [], []
         top = end_beside = 0
-        for each in laid:
-            if isinstance(each.block, Rule):
+        for block in laid:
+            if isinstance(block.block, Rule):
                 # what stands on the rail belongs to this part, so the next rule begins below it
                 top = max(top, end_beside)
             self._tops.append(top)
-            if self._is_aside(each.block):
-                self._asides.append((top, each))
-                end_beside = top + 1 + len(each.rows)
+            if self._is_aside(block.block):
+                self._asides.append((top, block))
+                end_beside = top + 1 + len(block.rows)
             else:
-                top += each.height
+                top += block.height
         self._tops.append(max(top, end_beside))
 
     @property

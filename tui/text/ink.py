@@ -136,7 +136,7 @@ def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], widt
         for place in range(len(parts))
     ]
     cut = []
-    for place, share in enumerate(_shares([max(map(cell_len, each)) for each in values], room)):
+    for place, share in enumerate(_shares([max(map(cell_len, value)) for value in values], room)):
         same = values[place]
         shown = shorten(parts[place], share)
         alike = [each for each in same if shorten(each, share) == shown]

@@ -283,8 +283,8 @@ def titles(headings: Sequence[Heading], sorted_by: str, *, backwards: bool) -> C
     arrow = " ▾" if backwards else " ▴"
     return [
         Piece(
-            each.title + (arrow if each.name == sorted_by else ""),
-            Ink.ACCENT if each.name == sorted_by else Ink.MUTED,
+            heading.title + (arrow if heading.name == sorted_by else ""),
+            Ink.ACCENT if heading.name == sorted_by else Ink.MUTED,
         )
-        for each in headings
+        for heading in headings
     ]

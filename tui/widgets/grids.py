@@ -306,7 +306,7 @@ class OutcomeGrid(GridView):
     @property
     def _group_width(self) -> int:
         least = self._cells * CELL + BETWEEN
-        longest = max((cell_len(each.whole) for each in self._groups), default=0) + BETWEEN
+        longest = max((cell_len(group.whole) for group in self._groups), default=0) + BETWEEN
         share = (self.line_width - self._name_width - 1) // max(len(self._groups), 1)
         return max(least, min(longest, share)) if share >= min(ROOM_FOR_WHO, longest) else least
 

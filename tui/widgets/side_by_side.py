@@ -127,7 +127,7 @@ def _aligned_parts(
     """Split at the blocks whose keys are on both sides, in the same order."""
     left, right = (
         {block.key: (top, isinstance(block, Rule)) for block, top in zip(side, tops, strict=True)}
-        for side, tops in zip(sides, (each.tops() for each in documents), strict=True)
+        for side, tops in zip(sides, (document.tops() for document in documents), strict=True)
     )
     starts: list[tuple[Hashable, bool, int, int]] = [(None, False, 0, 0)]
     for key, (top, is_rule) in left.items():

@@ -242,8 +242,8 @@ def field_of(target: TargetView, width: int) -> list[Piece]:
     """Draw the conversations as a bar, a whole number of cells for each if there is room: passed,
     failed by a verdict, ended but not judged, begun, and to come."""
     tracks = (target.positive, target.negative)
-    passed = sum(one.passed for one in tracks)
-    judged = min(sum(one.scored for one in tracks), target.simulated)
+    passed = sum(track.passed for track in tracks)
+    judged = min(sum(track.scored for track in tracks), target.simulated)
     # including those between two messages, or the bar would flicker
     begun = min(target.running + target.between, max(target.to_simulate - target.simulated, 0))
     counts = [passed, judged - passed, target.simulated - judged, begun]

@@ -116,7 +116,9 @@ class VerdictTable(PagedTable):
         headings = _headings(self.line_width, self._longest_id)
         chosen = [cells[_ORDER.index(heading.name)] for heading in headings]
         place = next(at for at, one in enumerate(headings) if one.name == "conversation")
-        room = headings[place].width or width - sum(one.width + one.gap for one in headings)
+        room = headings[place].width or width - sum(
+            heading.width + heading.gap for heading in headings
+        )
         name = conversation_id(self._source.key(row), self._targets, room)
         chosen[place] = chosen[place]._replace(text=name)
         return [Piece(" "), *(piece for _, piece in laid_out(headings, chosen, width))]

@@ -125,7 +125,7 @@ class FunctionProcess:
     ) -> None:
         """Call `on_piece` with each piece of the reply. Raises `FunctionError`, and what `on_piece`
         raises; after that, or if cancelled, the process must be ended."""
-        said = [{"role": one.role.value, "content": one.text} for one in messages]
+        said = [{"role": message.role.value, "content": message.text} for message in messages]
         pipe = self._process.stdin
         assert pipe is not None  # noqa: S101  (asked for when it was started)
         with suppress(ConnectionError):  # reported when its answer is read

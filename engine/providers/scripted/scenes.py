@@ -98,7 +98,7 @@ def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
     """Return what a reply of this dialogue does; None for a reply that is not in it."""
     for kind, text in _dialogues()[dialogue_id].replies(turn):
         if all(piece in reply for piece in fixed_pieces(text)):
-            said = next((one for one in passages(text) if one[0] in reply), ("", True))
+            said = next((passage for passage in passages(text) if passage[0] in reply), ("", True))
             return ToldReply(kind, *said)
     return None
 
@@ -115,22 +115,22 @@ def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:
     count = number_after(asked.task(), "Write", 1)
     if sheet is None or asked.faults or number_after(asked.task(), "has at most", 0) < TURNS:
         return None
-    left = [one for one in sheet.dialogues if one.persona not in existing][:count]
+    left = [dialogue for dialogue in sheet.dialogues if dialogue.persona not in existing][:count]
     if len(left) < count:
         return None
     return {
         "scenarios": [
             {
-                "persona": one.persona,
-                "user_goal": one.goal,
-                "latent_adversarial_goal": one.latent,
+                "persona": script.persona,
+                "user_goal": script.goal,
+                "latent_adversarial_goal": script.latent,
                 "landmarks": [
                     {"turn": turn, "instruction": text}
-                    for turn, text in one.landmarks().items()
+                    for turn, text in script.landmarks().items()
                     if not terse or turn != TURNS - 2
                 ],
             }
-            for one in left
+            for script in left
         ]
     }
 
@@ -141,9 +141,9 @@ def variant(asked: ModelRequest) -> dict[str, Any] | None:
     persona = asked.tagged("persona")
     profile = profile_in(asked)
     is_written = sheet is None or asked.faults or asked.tagged("note") is not None
-    for one in () if sheet is None or is_written else sheet.dialogues:
-        person = one.person(profile)
-        if one.persona == persona and person is not None:
+    for script in () if sheet is None or is_written else sheet.dialogues:
+        person = script.person(profile)
+        if script.persona == persona and person is not None:
             (turn, first), *later = landmarks_in(asked)
             marks = [(turn, f"{first} {person.mention}"), *later]
             return {

@@ -141,7 +141,7 @@ def _is_soft(
 
 def _pressure(listened: Sequence[HeardMessage], turn: int) -> float:
     """Return the pressure, which rises with every turn and faster the harder the user presses."""
-    felt = sum(min(len(one.pressures), 2) for one in listened)
+    felt = sum(min(len(message.pressures), 2) for message in listened)
     return _PER_TURN * (turn - 1) + _PER_PRESSURE * felt
 
 

@@ -159,7 +159,7 @@ def html_report(
 
 def comparing_words(analyses: Sequence[Analysis]) -> str:
     """How differences are marked, in sentences."""
-    return _COMPARING[any(one.family.exploratory for one in analyses)]
+    return _COMPARING[any(analysis.family.exploratory for analysis in analyses)]
 
 
 def together_words(analyses: Sequence[Analysis]) -> str:
@@ -170,7 +170,7 @@ def together_words(analyses: Sequence[Analysis]) -> str:
 def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
     """The number of targets and conversations, and the date."""
     # an `Overall` only repeats the counts of the others
-    analyses = [one for one in analyses if not isinstance(one, Overall)] or analyses
+    analyses = [analysis for analysis in analyses if not isinstance(analysis, Overall)] or analyses
     targets = {one.target for found in analyses for one in found.targets}
     scored = sum(one.scored for found in analyses for one in found.targets)
     return (
@@ -235,7 +235,7 @@ def calibration_page(
     people's verdicts count."""
     templates = environment()
     style = templates.get_template("style.css").render()
-    labels = max((one.labels for one in found), default=0)
+    labels = max((calibration.labels for calibration in found), default=0)
     return templates.get_template("calibration.html").render(
         generator=GENERATOR,
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)

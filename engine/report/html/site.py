@@ -134,7 +134,7 @@ class PublishedBenchmark:
     @property
     def size(self) -> str:
         """Its size, in a sentence."""
-        positive = sum(one.track is Track.POSITIVE for one in self.metrics)
+        positive = sum(metric.track is Track.POSITIVE for metric in self.metrics)
         return (
             f"{plural(len(self.metrics), 'metric')} ({positive} positive, "
             f"{len(self.metrics) - positive} negative), "
@@ -152,7 +152,9 @@ class PublishedBenchmark:
         found = []
         for metric in self.metrics:
             cells = [
-                one.metrics[metric.id] for one in self.analysis.targets if metric.id in one.metrics
+                target.metrics[metric.id]
+                for target in self.analysis.targets
+                if metric.id in target.metrics
             ]
             scored = sum(cell.scored for cell in cells)
             if scored:
@@ -190,7 +192,7 @@ def site_pages(
     # begins with the style of the self-contained page, so that both look alike
     yield "site.css", templates.get_template("style.css").render() + _text("site.css")
     yield "site.js", _text("site.js")
-    analyses = [one.analysis for one in published]
+    analyses = [benchmark.analysis for benchmark in published]
     together = overall(analyses) if len(published) > 1 else None
     all_of_them = None if together is None else BenchmarkView(together, "all", 2, _in_its_benchmark)
     shared = {
@@ -206,12 +208,14 @@ def site_pages(
         more = {"view": all_of_them, "scripted": scripted_words(analyses)}
         name = f"{page.kind}.html"
         yield name, templates.get_template(f"site/{name}").render(**shared, **more, page=page)
-    for one in published:
-        more = {"view": one.view, "scripted": scripted_words([one.analysis])}
-        for name, template, page in _pages_of(one, is_compared=together is not None):
+    for benchmark in published:
+        more = {"view": benchmark.view, "scripted": scripted_words([benchmark.analysis])}
+        for name, template, page in _pages_of(benchmark, is_compared=together is not None):
             yield (
-                f"{one.folder}/{name}",
-                templates.get_template(template).render(**shared, **more, page=page, benchmark=one),
+                f"{benchmark.folder}/{name}",
+                templates.get_template(template).render(
+                    **shared, **more, page=page, benchmark=benchmark
+                ),
             )
 
 

@@ -63,7 +63,7 @@ def evidence_of(
     """For each metric and target, some failed conversations whose quotes were found, from different
     base scenarios as far as possible; sorted by metric, then by target."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
-    for one in _spread_out(one for one in outcomes if one.passed is False):
+    for one in _spread_out(outcome for outcome in outcomes if outcome.passed is False):
         cell = cells[one.metric_id, one.key.target_id]
         if len(cell) < _MOST_OF_CELL:
             told = _evidence_of(one, judged, jury)
@@ -92,7 +92,7 @@ def _evidence_of(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidenc
     shown = verdict_to_show(verdicts, jury)
     if shown is None:
         return None
-    quotes = [(one_line(each.text, _LONGEST), each.turn) for each in shown.quotes if each.turn]
+    quotes = [(one_line(quote.text, _LONGEST), quote.turn) for quote in shown.quotes if quote.turn]
     return (
         Evidence(
             conv_id=str(one.key),
@@ -240,12 +240,14 @@ class BenchmarkView:
 
     def ranked(self, track: Track) -> bool:
         """Whether any target's rank on this track rules out a place."""
-        return any(track in one.ranks and one.ranks[track].tells for one in self.analysis.targets)
+        return any(
+            track in target.ranks and target.ranks[track].tells for target in self.analysis.targets
+        )
 
     @property
     def exposed(self) -> Sequence[TargetResult]:
         """The targets with finished conversations."""
-        return [one for one in self.analysis.targets if one.exposure.conversations]
+        return [target for target in self.analysis.targets if target.exposure.conversations]
 
     @property
     def made_with(self) -> str:
@@ -275,7 +277,9 @@ class BenchmarkView:
         """The metrics that any target was asked on."""
         targets = self.analysis.targets
         return [
-            one for one in self.analysis.metrics if any(one.id in each.metrics for each in targets)
+            metric
+            for metric in self.analysis.metrics
+            if any(metric.id in target.metrics for target in targets)
         ]
 
     @property
@@ -392,7 +396,7 @@ class BenchmarkView:
 
     @property
     def concords(self) -> Sequence[RepeatAgreement]:
-        own = [one.agreement for one in self.analysis.targets if one.agreement is not None]
+        own = [target.agreement for target in self.analysis.targets if target.agreement is not None]
         return [*own, *self.analysis.agreement]
 
     def differing(self, one: RepeatAgreement) -> str:
@@ -419,7 +423,11 @@ def _makers(analysis: Analysis) -> Iterator[str]:
         lost = f"; {judge.unusable:,} more could not be used" if judge.unusable else ""
         second = "" if judge.counting or not judge.verdicts else ", as a second opinion"
         yield f"{judge.name} gave {plural(judge.verdicts, 'verdict')}{passes}{second}{lost}."
-    models = [f"{one.target} is {one.model}" for one in analysis.targets if one.model != one.target]
+    models = [
+        f"{target.target} is {target.model}"
+        for target in analysis.targets
+        if target.model != target.target
+    ]
     if models:
         yield f"Behind the targets: {joined_names(models)}."
     if isinstance(analysis, Overall):

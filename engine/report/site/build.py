@@ -146,7 +146,7 @@ def _is_free(place: Path, name: str) -> bool:
     """Whether the path does not exist, and its existing parents are folders."""
     parts = PurePosixPath(name).parts
     folders = [place.joinpath(*parts[:n]) for n in range(1, len(parts))]
-    is_way = all(not os.path.lexists(one) or one.is_dir() for one in folders)
+    is_way = all(not os.path.lexists(folder) or folder.is_dir() for folder in folders)
     return is_way and _is_inside(place, name) and not os.path.lexists(place / name)
 
 
@@ -232,7 +232,7 @@ def write_site(
         ]
         for name, text in site_pages(published, made):
             folder.write(name, text)
-        return BuiltSite(folder.publish(), sum(one.conversations for one in published))
+        return BuiltSite(folder.publish(), sum(benchmark.conversations for benchmark in published))
 
 
 def _with_transcripts(

@@ -153,13 +153,17 @@ class Transcripts:
 
     def _replayed(self) -> Collection[ConversationKey]:
         """The conversations that were played to their end more than once."""
-        ends = Counter(one.key for one in self.reader.takes(self.benchmark) if one.finished)
+        ends = Counter(take.key for take in self.reader.takes(self.benchmark) if take.finished)
         return {key for key, count in ends.items() if count > 1}
 
     def _earlier(self, key: ConversationKey, counted: int) -> list[Conversation]:
         """The finished takes that no longer count, the newest first."""
         found = takes(self.reader, self.benchmark, key, self.jury)
-        return [one for one in found if one.take.finished and one.take.seq != counted]
+        return [
+            conversation
+            for conversation in found
+            if conversation.take.finished and conversation.take.seq != counted
+        ]
 
 
 @dataclass(slots=True)
@@ -246,11 +250,11 @@ def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
 def _verdict(verdict: Verdict, *, counts: bool) -> dict[str, Any]:
     quotes = [
         {
-            "text": one.text,
-            "turn": one.turn,
-            **({} if one.turn else {"why": why_not_found(one.text)}),
+            "text": quote.text,
+            "turn": quote.turn,
+            **({} if quote.turn else {"why": why_not_found(quote.text)}),
         }
-        for one in verdict.quotes
+        for quote in verdict.quotes
     ]
     return {
         **verdict_values(verdict, _JUDGED),

@@ -69,9 +69,9 @@ def test_the_views_say_what_the_program_says(place: Place) -> None:
         assert row["outcome"] == outcome
     for row in read(place, "pass_rates"):
         mine = [
-            one["passed"]
-            for one in verdicts.values()
-            if (one["target"], one["metric"]) == (row["target"], row["metric"])
+            verdict["passed"]
+            for verdict in verdicts.values()
+            if (verdict["target"], verdict["metric"]) == (row["target"], row["metric"])
         ]
         assert (row["passed"], row["scored"]) == (sum(mine), len(mine))
         assert row["pass_rate"] == sum(mine) / len(mine)

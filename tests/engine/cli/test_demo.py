@@ -123,7 +123,7 @@ def test_a_second_time_there_is_nothing_left_to_do(demo: Demo) -> None:
     assert {path: path.read_bytes() for path in demo.root.rglob("*.json")} == before
     plan = crosswind_in(demo.root, "run", "--dry-run", "--json")
     benchmarks = plan.json()["benchmarks"]
-    assert sum(len(one["work"]) for one in benchmarks) <= demo.stderr.count("failed")
+    assert sum(len(benchmark["work"]) for benchmark in benchmarks) <= demo.stderr.count("failed")
 
 
 def test_show_finds_a_conversation_by_its_beginning(demo: Demo) -> None:

@@ -72,7 +72,7 @@ def test_what_a_pilot_plays_is_a_part_of_what_a_run_plays_and_is_not_played_agai
 
 def test_the_plan_of_a_pilot_is_what_it_does(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_METRICS}))
-    planned = [one for one in place.plan(pilot=1).calls if one.target]
+    planned = [call for call in place.plan(pilot=1).calls if call.target]
     place.run(pilot=1)
     # each is played and judged
     assert sum(one.rows.high for one in planned) == 2 * len(played(place))

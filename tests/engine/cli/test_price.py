@@ -118,7 +118,7 @@ def dollars(pattern: str, text: str) -> list[float]:
     where = re.escape(pattern).replace(r"\$", r"\$(\d+\.\d\d)")
     found = re.search(where, text)
     assert found is not None, f"{pattern} is not in\n{text}"
-    return [float(one) for one in found.groups()]
+    return [float(group) for group in found.groups()]
 
 
 def test_a_price_tells_why_it_is_wide_until_its_models_were_called(study: Study) -> None:

@@ -95,7 +95,7 @@ def test_the_files_hold_the_means_of_what_each_benchmark_says(crosswind: Crosswi
 
 
 def _of(rows: list[dict[str, Any]], target: str) -> dict[str, Any]:
-    return next(one for one in rows if one["target_model"] == target)
+    return next(row for row in rows if row["target_model"] == target)
 
 
 def test_a_page_of_several_benchmarks_begins_with_them_together(

@@ -128,7 +128,7 @@ def test_what_a_model_writes_word_for_word_again_changes_nothing(place: Place) -
 def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> None:
     place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
     place.run(stages=frozenset())
-    assert [one.stage for one in place.plan().calls] == [Stage.GEN_METRICS]
+    assert [call.stage for call in place.plan().calls] == [Stage.GEN_METRICS]
     for words in (("--until", "gen_scenarios"), ()):
         code, _, err = crosswind(place.root, "run", *words, "--headless")
         assert (code, "rows wait for approval (`review: required`)" in err) == (3, True)

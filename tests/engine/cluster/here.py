@@ -166,7 +166,7 @@ def run_with(
                 return await running, scene
             finally:
                 await pool.close()
-                for one in agents:  # those that were let go of, too
-                    await one.agent.close()
+                for agent in agents:  # those that were let go of, too
+                    await agent.agent.close()
 
         return asyncio.run(work())

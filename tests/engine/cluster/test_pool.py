@@ -149,7 +149,7 @@ def test_a_session_that_an_application_names_is_told_to_it_by_whichever_agent(
     with place.reader() as reader:
         audit.check_store(reader, "bread")
         takes = reader.takes("bread")
-        spoken = [[one.text for one in reader.messages(take.seq)][::2] for take in takes]
+        spoken = [[message.text for message in reader.messages(take.seq)][::2] for take in takes]
     assert sorted(told.values()) == sorted(spoken)
     assert len(told) == ROWS
     asked = [b"/chat" in one.crossed for one in agents]

@@ -63,7 +63,10 @@ mattersBecause: people    matter   # end
 
 
 def told(error: InputError) -> dict[str | None, tuple[int | None, int | None, str]]:
-    return {one.key: (one.line, one.column, f"{one.what} ({one.hint})") for one in error.problems}
+    return {
+        problem.key: (problem.line, problem.column, f"{problem.what} ({problem.hint})")
+        for problem in error.problems
+    }
 
 
 def test_a_benchmark_is_read_with_the_keys_of_others_left_in_peace(benchmark_file: Write) -> None:

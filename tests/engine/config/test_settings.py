@@ -54,7 +54,10 @@ targets:
 
 def told(error: InputError) -> dict[str | None, tuple[int | None, int | None, str]]:
     """By key: line, column, and what is said with its hint."""
-    return {one.key: (one.line, one.column, f"{one.what} ({one.hint})") for one in error.problems}
+    return {
+        problem.key: (problem.line, problem.column, f"{problem.what} ({problem.hint})")
+        for problem in error.problems
+    }
 
 
 def test_a_configuration_of_the_wild_loads_unchanged(config_file: Write) -> None:

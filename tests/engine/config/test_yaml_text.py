@@ -116,7 +116,11 @@ def test_all_faults_that_reading_survives_are_told_at_once(
 ) -> None:
     path = config_file("a: 1\na: 2\nb: &x 1\nc: !t 1\n")
     error = refused(lambda: read_yaml(path))
-    assert [(one.line, one.key) for one in error.problems] == [(2, "a"), (3, "b"), (4, "c")]
+    assert [(problem.line, problem.key) for problem in error.problems] == [
+        (2, "a"),
+        (3, "b"),
+        (4, "c"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a note\n", "---\n", "\ufeff"])

@@ -171,7 +171,7 @@ class Ours:
 def problems(report: ImportReport) -> list[str]:
     """Everything that was complained about, without the folders of the test."""
     found = [str(problem) for problem in report.problems]
-    for one in report.benchmarks:
-        found += [str(problem) for problem in one.refused]
-        found += [str(problem) for file in one.files for problem in file.problems]
+    for benchmark in report.benchmarks:
+        found += [str(problem) for problem in benchmark.refused]
+        found += [str(problem) for file in benchmark.files for problem in file.problems]
     return [re.sub(r"^\S*/", "", text) for text in found]

@@ -143,7 +143,7 @@ def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
     assert code == 0
     metrics = load_definition(ours.root / "benchmarks/audit/benchmark.yaml").metrics
     assert metrics[0].name == "How real"
-    assert {one.id: one.track for one in metrics} == {
+    assert {metric.id: metric.track for metric in metrics} == {
         "realism": Track.POSITIVE,
         "gratitude": Track.NEGATIVE,
         "concerning": Track.NEGATIVE,

@@ -117,11 +117,11 @@ def test_what_a_lost_page_held_comes_back_from_the_files(
     assert done.aside.read_bytes() == content
     with closing(open_reader(played.store)) as then, closing(open_reader(place.store)) as now:
         said = {
-            str(take.key): [one.text for one in then.messages(take.seq)]
+            str(take.key): [message.text for message in then.messages(take.seq)]
             for take in then.counting_takes("giving-in")
         }
         assert said == {
-            str(take.key): [one.text for one in now.messages(take.seq)]
+            str(take.key): [message.text for message in now.messages(take.seq)]
             for take in now.counting_takes("giving-in")
         }
         assert len(then.counting_verdicts("giving-in")) == len(now.counting_verdicts("giving-in"))

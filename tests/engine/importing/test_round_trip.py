@@ -124,9 +124,9 @@ def test_importing_our_own_files_again_adds_nothing(played: Place, tmp_path: Pat
     place = make_place(tmp_path / "place")
     take_in(place, played.root)
     report = take_in(place, played.root)
-    assert [one.added for one in report.benchmarks if one.is_new] == []
+    assert [benchmark.added for benchmark in report.benchmarks if benchmark.is_new] == []
     again = played.copied(tmp_path / "again")
-    assert not any(one.is_new for one in take_in(again, played.root).benchmarks)
+    assert not any(benchmark.is_new for benchmark in take_in(again, played.root).benchmarks)
 
 
 def test_what_a_person_wrote_over_a_verdict_is_a_verdict_of_its_own(

@@ -274,7 +274,7 @@ def test_verdicts_that_wait_for_their_conversation_are_looked_at_each_time(
 def test_a_broken_file_is_told_each_time(theirs: Theirs, ours: Ours, reads: Reads) -> None:
     ours.take_in(whole(theirs))
     theirs.scores.write_text("[{", "utf-8")
-    told = [[str(one) for one in _problems(ours, theirs.root)] for _ in range(2)]
+    told = [[str(problem) for problem in _problems(ours, theirs.root)] for _ in range(2)]
     assert told[0] == told[1] != []
     assert len(reads) == 3
 

@@ -62,13 +62,17 @@ def test_no_more_is_read_than_was_announced(odd: Odd, tmp_path: Path) -> None:
 def test_taking_the_files_in_again_adds_nothing(odd: Odd, rebuilt: Odd) -> None:
     before = counted(rebuilt.store)
     for folder in (odd.root, rebuilt.root):
-        assert [one.added for one in rebuilt.take_in(folder).benchmarks if one.is_new] == []
+        assert [
+            benchmark.added for benchmark in rebuilt.take_in(folder).benchmarks if benchmark.is_new
+        ] == []
     assert counted(rebuilt.store) == before
 
 
 def test_the_store_that_the_files_are_from_learns_nothing_from_them(odd: Odd) -> None:
     before = counted(odd.store)
-    assert [one.added for one in odd.take_in(odd.root).benchmarks if one.is_new] == []
+    assert [
+        benchmark.added for benchmark in odd.take_in(odd.root).benchmarks if benchmark.is_new
+    ] == []
     assert counted(odd.store) == before
 
 

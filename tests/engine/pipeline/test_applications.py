@@ -91,12 +91,12 @@ def test_it_is_judged_beside_a_bare_model_and_no_secret_is_kept(
     assert app.headers[0]["Authorization"] == f"Bearer {TOKEN}"
     with place.reader() as reader:
         takes = {take.key.target_id: take for take in reader.counting_takes("giving-in")}
-        spoken = [one.text for one in reader.messages(takes["shop"].seq)]
+        spoken = [message.text for message in reader.messages(takes["shop"].seq)]
     assert {take.model for take in takes.values()} == {"offline:steadfast", "http:shop"}
     assert spoken[1::2] == ["It is yours to decide."] * 2
     for name in takes:
         rows = place.json("runs", name, "scores.json")
-        assert [one["passed"] is None for one in rows] == [False, False]
+        assert [row["passed"] is None for row in rows] == [False, False]
     for path in place.root.rglob("*"):
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
 
@@ -115,7 +115,7 @@ def test_a_session_is_told_each_message_once_and_a_failure_begins_another(
         assert len(takes) == len(finished) + 2
         # what was said in the take that counts is what one session was told
         for take in finished:
-            said = [one.text for one in reader.messages(take.seq)][::2]
+            said = [message.text for message in reader.messages(take.seq)][::2]
             sessions = {body["id"] for body in app.bodies if body["text"] == said[-1]}
             heard = [body["text"] for body in app.bodies if body["id"] in sessions]
             assert heard == said
@@ -146,7 +146,9 @@ def test_an_application_that_names_its_conversations_is_told_its_own_names(
             takes = [
                 take for take in reader.counting_takes("giving-in") if take.key.target_id == "shop"
             ]
-            spoken = [[one.text for one in reader.messages(take.seq)][::2] for take in takes]
+            spoken = [
+                [message.text for message in reader.messages(take.seq)][::2] for take in takes
+            ]
     assert sorted(told.values()) == sorted(spoken)
     assert len(names) == len(app.bodies) == sum(map(len, spoken))
 

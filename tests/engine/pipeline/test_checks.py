@@ -148,8 +148,8 @@ def test_an_unusable_answer_fails_the_row_keeps_the_verdict_and_is_asked_for_thr
     assert all(row["unusable"] for row in rows(place))
     with place.reader() as reader:
         reasons = {one.reason or "" for one in reader.failed_units()}
-    assert all("blind check of the group: no usable answer" in one for one in reasons)
-    assert all("check of the landmarks: no usable answer" in one for one in reasons)
+    assert all("blind check of the group: no usable answer" in reason for reason in reasons)
+    assert all("check of the landmarks: no usable answer" in reason for reason in reasons)
     assert place.run().failed == 16
     # at the third time it stands as it is
     assert place.run().failed == 0

@@ -43,7 +43,7 @@ class Ears:
             return open_offline(spec)
 
         def reply(messages: Sequence[Message]) -> str:
-            systems = [one.text for one in messages if one.role is MessageRole.SYSTEM]
+            systems = [message.text for message in messages if message.role is MessageRole.SYSTEM]
             self.told[spec.id].add(systems[0] if systems else None)
             return "I see."
 

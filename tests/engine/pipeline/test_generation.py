@@ -130,7 +130,7 @@ def test_many_scenarios_are_asked_for_a_few_at_a_time_with_sight_of_those_that_a
     standing = [row["user_goal"] for row in place.json("scenarios.json")]
     place.edit(place.config, "scenarios_per_metric: 2", "scenarios_per_metric: 12")
     plan = place.plan()
-    [calls] = [one for one in plan.calls if one.stage is Stage.GEN_SCENARIOS]
+    [calls] = [call for call in plan.calls if call.stage is Stage.GEN_SCENARIOS]
     assert calls.parts[0].answers == Range.exactly(4)
     assert calls.parts[0].items == AT_ONCE
     generator = Overheard(offline_model("generator", pace="instant"))

@@ -127,7 +127,7 @@ def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Pla
         rows = reader.units("giving-in", Stage.EVALUATE).values()
         assert {row.reason for row in rows} == {f"{STRICT}: this judge is ill"}
         for _, verdicts in reader.counting_verdicts("giving-in"):
-            assert [one.passed is None for one in verdicts] == [False, True]
+            assert [verdict.passed is None for verdict in verdicts] == [False, True]
     agree(place)
     plan = place.plan()
     assert {work.why for work in plan.work} == {WorkReason.FAILED}
@@ -204,7 +204,7 @@ def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Place
     with place.reader() as reader:
         take = reader.counting_take("giving-in", key)
         assert take is not None
-        assert [one.judge for one in reader.verdicts(take.seq)] == [LENIENT, STRICT]
+        assert [verdict.judge for verdict in reader.verdicts(take.seq)] == [LENIENT, STRICT]
         assert len(reader.takes("giving-in", key)) == 1
     after = place.json("results.json")
     assert [row.pop("agreement")["judges"] != [] for row in after] == [True] * len(after)
@@ -219,8 +219,10 @@ def test_the_plan_counts_every_verdict(place: Place, passes: int) -> None:
     plan = place.plan()
     assert asked(plan) == {LENIENT: passes * CONVERSATIONS, STRICT: passes * CONVERSATIONS}
     verdicts = [calls for calls in plan.calls if calls.stage is Stage.EVALUATE]
-    assert [round(one.rows.expected) for one in verdicts] == [8, 8]
-    assert [sum(part.answers.high for part in one.parts) for one in verdicts] == [16 * passes] * 2
+    assert [round(verdict.rows.expected) for verdict in verdicts] == [8, 8]
+    assert [sum(part.answers.high for part in verdict.parts) for verdict in verdicts] == [
+        16 * passes
+    ] * 2
 
 
 def test_stale_names_the_judge_that_is_stale_and_asks_no_other(place: Place) -> None:

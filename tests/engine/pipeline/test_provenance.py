@@ -67,7 +67,7 @@ def test_each_row_of_the_results_says_what_it_was_made_with(played: Place) -> No
         takes = [take for take in reader.takes("giving-in") if take.key.target_id == "holds"]
         verdicts = [one for take in takes for one in reader.verdicts(take.seq)]
     of_takes = {take.depends["prompt"] for take in takes if take.depends}
-    of_verdicts = {one.depends["prompt"] for one in verdicts if one.depends}
+    of_verdicts = {verdict.depends["prompt"] for verdict in verdicts if verdict.depends}
     assert holds["prompts"] == {
         "simulate": sorted(of_takes),
         "evaluate": sorted(of_verdicts),

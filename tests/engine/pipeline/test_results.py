@@ -44,7 +44,9 @@ def test_a_second_opinion_is_held_against_the_first_and_changes_no_rate(judged: 
     )
     judged.run(stages=frozenset({Stage.EVALUATE}), again={"giving-in": keys}, evaluator="strict")
     after = analysis(judged)
-    assert [one.tracks for one in after.targets] == [one.tracks for one in before.targets]
+    assert [target.tracks for target in after.targets] == [
+        target.tracks for target in before.targets
+    ]
     assert [(one.between, one.of) for one in after.agreement] == [
         ("judges", "offline:evaluator, offline:evaluator-strict")
     ]
@@ -64,7 +66,7 @@ def test_a_target_that_is_gone_is_left_out_and_said(judged: Place) -> None:
     start, end = text.index("  - {id: wavers"), text.index("models:")
     judged.config.write_text(text[:start] + text[end:])
     found = analysis(judged)
-    assert [one.target for one in found.targets] == ["holds"]
+    assert [target.target for target in found.targets] == ["holds"]
     assert list(found.left_out.targets) == ["wavers"]
     assert "Targets no longer in the configuration: wavers" in found.notes
 
@@ -76,7 +78,7 @@ def test_a_judge_that_has_said_nothing_yet_is_named(judged: Place) -> None:
     first = line.removeprefix("evaluator_model:").strip()
     judged.edit(judged.config, line, f"evaluators:\n  - {first}\n  - strict")
     found = analysis(judged)
-    count = sum(one.scored for one in found.targets)
+    count = sum(target.scored for target in found.targets)
     assert found.notes[-1].startswith(
         f"{count} conversations count without all verdicts of offline:evaluator-strict"
     )

@@ -278,7 +278,7 @@ def cut_off(
 
 
 def metric_ids(place: Place) -> list[str]:
-    return [one.id for one in load_definition(place.benchmark).metrics]
+    return [metric.id for metric in load_definition(place.benchmark).metrics]
 
 
 @pytest.mark.parametrize("finish", [lambda place: place.run(stages=frozenset()), None])

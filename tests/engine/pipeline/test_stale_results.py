@@ -71,7 +71,7 @@ def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
             "m02": 4,
         }
     lines = csv.DictReader(io.StringIO(results(edited, "--csv")))
-    assert [(one["metric"], one["n_stale"]) for one in lines] == [("m01", "0"), ("m02", "4")] * 2
+    assert [(line["metric"], line["n_stale"]) for line in lines] == [("m01", "0"), ("m02", "4")] * 2
     page = edited.root / "page.html"
     results(edited, "--html", str(page))
     text = re.sub(r"<[^>]+>|\s+", " ", page.read_text("utf-8"))

@@ -119,7 +119,7 @@ def test_stale_base_scenarios_and_those_that_lack_are_written_in_one_run(place: 
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     place.edit(place.benchmark, "when they press it", "whenever they press it")
     place.edit(place.config, "scenarios_per_metric: 2", "scenarios_per_metric: 3")
-    writing = [one for one in place.plan(stale=True).calls if one.stage is Stage.GEN_SCENARIOS]
+    writing = [call for call in place.plan(stale=True).calls if call.stage is Stage.GEN_SCENARIOS]
     assert [round(one.scenarios.high) for one in writing] == [6]
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}), stale=True)
     with place.reader() as reader:

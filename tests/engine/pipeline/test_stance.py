@@ -69,7 +69,7 @@ def test_replies_under_pressure_are_those_of_the_same_turns(place: Place) -> Non
     assert place.run(stale=True).failed == 0
     rows = [one for one in place.json("runs", "holds", "scores.json") if one["metric_id"] == "m01"]
     assert rows
-    assert all(one["passed"] is not None for one in rows)
+    assert all(row["passed"] is not None for row in rows)
 
 
 def test_validate_plays_the_same_scenarios_in_the_other_stance(place: Place) -> None:
@@ -81,7 +81,9 @@ def test_validate_plays_the_same_scenarios_in_the_other_stance(place: Place) -> 
     assert "what pressure does" in " ".join(done.out.split())
     branch = place.folder / "validation" / "stance-neutral"
     scenarios = json.loads((branch / "scenarios.json").read_text())
-    assert {one["id"] for one in scenarios} == {one["id"] for one in place.json("scenarios.json")}
+    assert {scenario["id"] for scenario in scenarios} == {
+        one["id"] for one in place.json("scenarios.json")
+    }
     assert json.loads((branch / "validation.json").read_text())["swap"]["stance"] == "neutral"
     shown = crosswind(place.root, "results", "giving-in@stance-neutral", "--methods").out
     assert "stale" not in shown

@@ -63,14 +63,14 @@ def test_a_reason_begins_with_what_was_found_and_says_in_which_message() -> None
         verdict(LABELLED["definitions"][case["definition"]], said(*case["said"]))
         for case in LABELLED["cases"]
     ]
-    openings = Counter(" ".join(one.justification.split()[:4]) for one in answers)
+    openings = Counter(" ".join(answer.justification.split()[:4]) for answer in answers)
     assert openings.most_common(1)[0][1] * 4 < len(answers)
-    for one in answers:
-        first = one.justification.partition(". ")[0]
-        assert one.present or re.search(
+    for answer in answers:
+        first = answer.justification.partition(". ")[0]
+        assert answer.present or re.search(
             "never|Not one|At no point|only hints|could as well", first
         ), first
-        assert not any(one.marks or ()) or re.search(r"\bmessages? \d", first), first
+        assert not any(answer.marks or ()) or re.search(r"\bmessages? \d", first), first
 
 
 def test_it_seldom_errs_on_the_labelled_set() -> None:

@@ -39,7 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture
 def played(place: Place) -> list[Conversation]:
-    metrics = {one.id: one for one in load_definition(place.benchmark).metrics}
+    metrics = {metric.id: metric for metric in load_definition(place.benchmark).metrics}
     with closing(open_reader(place.root / "crosswind.db")) as reader:
         found = conversations(reader, "giving-in", metrics=metrics, jury=None)
         return [one for one in found if one.take.key.target_id == "holds"]
@@ -86,10 +86,10 @@ def test_the_archive_holds_the_same(place: Place, tmp_path: Path) -> None:
     assert samples == log["samples"]
     assert header == {name: value for name, value in log.items() if name != "samples"}
     assert start == {name: header[name] for name in ("version", "eval", "plan")}
-    for one in samples:
-        held(one, "EvalSample")
+    for sample in samples:
+        held(sample, "EvalSample")
     assert [(one["id"], one["epoch"]) for one in summaries] == [
-        (one["id"], one["epoch"]) for one in samples
+        (sample["id"], sample["epoch"]) for sample in samples
     ]
 
 

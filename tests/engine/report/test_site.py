@@ -191,16 +191,16 @@ def test_behind_every_number_is_every_transcript_that_it_was_counted_from(
         for metric, cell in one.metrics.items():
             assert counts[one.target, metric, 1] == cell.passed
             assert counts[one.target, metric, 1] + counts[one.target, metric, 0] == cell.scored
-    assert sorted(site.ids()) == sorted(str(one.key) for one in found.outcomes)
+    assert sorted(site.ids()) == sorted(str(outcome.key) for outcome in found.outcomes)
     talks = site.talks()
     assert list(talks) == site.ids()
-    passed = {str(one.key): one.passed for one in found.outcomes}
+    passed = {str(outcome.key): outcome.passed for outcome in found.outcomes}
     assert {name: one["passed"] for name, one in talks.items()} == passed
 
 
 def test_a_figure_leads_to_its_conversations(site: Site) -> None:
     links = [one["href"] or "" for one in site.page("metrics.html").all("a")]
-    wanted = [parse_qs(one.partition("#")[2]) for one in links if "target=" in one]
+    wanted = [parse_qs(link.partition("#")[2]) for link in links if "target=" in link]
     assert {"target": ["holds"], "metric": ["m02"]} in wanted
     assert len(wanted) == 4
 
@@ -222,7 +222,7 @@ def test_a_transcript_holds_all_that_was_said_thought_and_judged(place: Place, s
                 (verdict.judge, verdict.passed, True),
                 (other.judge, other.passed, False),
             ]
-            found = [one for one in verdict.quotes if one.turn]
+            found = [quote for quote in verdict.quotes if quote.turn]
             evidence = [s for s in told["transcript"] if not isinstance(s["content"], str)]
             assert bool(evidence) == bool(found)
     assert any(not isinstance(s["content"], str) for t in talks.values() for s in t["transcript"])
@@ -341,10 +341,10 @@ def test_keys_and_paths_of_this_machine_are_published_nowhere(
     fill(empty, f"it echoes {secret} and password-of-mine and {path}")
     assert publish(empty, tmp_path / "site") == 0
     texts = [one.read_text("utf-8") for one in (tmp_path / "site").rglob("*") if one.is_file()]
-    assert not [one for one in texts if "0123456789abcdef" in one or "password-of-mine" in one]
-    assert not [one for one in texts if "/home/me" in one or str(empty) in one]
-    assert any("[hidden]" in one for one in texts)
-    assert any("mine.gguf" in one for one in texts)
+    assert not [text for text in texts if "0123456789abcdef" in text or "password-of-mine" in text]
+    assert not [text for text in texts if "/home/me" in text or str(empty) in text]
+    assert any("[hidden]" in text for text in texts)
+    assert any("mine.gguf" in text for text in texts)
 
 
 def test_evidence_is_of_different_base_scenarios_first() -> None:

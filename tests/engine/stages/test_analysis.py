@@ -134,13 +134,13 @@ def test_a_difference_without_any_exception_is_not_taken_for_chance() -> None:
 
 def test_ranks_are_what_the_pairs_say() -> None:
     few = analysed(outcomes({"holds": "++ ++", "wavers": "-- +-"}))
-    assert not any(one.ranks[Track.POSITIVE].tells for one in few.targets)
+    assert not any(target.ranks[Track.POSITIVE].tells for target in few.targets)
     many = analysed(
         outcomes({"holds": mixed(0.95), "wavers": mixed(0.2), "also": mixed(0.9, turn=3)})
     )
-    places = {one.target: str(one.ranks[Track.POSITIVE]) for one in many.targets}
+    places = {target.target: str(target.ranks[Track.POSITIVE]) for target in many.targets}
     assert places == {"holds": "1–2", "also": "1–2", "wavers": "3"}
-    assert all(Track.NEGATIVE not in one.ranks for one in many.targets)
+    assert all(Track.NEGATIVE not in target.ranks for target in many.targets)
     rows = as_rows(many)
     assert rows[-1]["intervals"]["ranks"] == {"positive": [3, 3]}
 
@@ -239,13 +239,13 @@ def test_one_target_alone_cannot_lack_signal() -> None:
 
 def test_targets_stand_in_the_order_of_their_positive_rate_and_those_without_data_last() -> None:
     found = outcomes({"low": "-- +-", "high": "++ ++"})
-    order = [one.target for one in analysed(found, targets=["none", "low", "high"]).targets]
+    order = [target.target for target in analysed(found, targets=["none", "low", "high"]).targets]
     assert order == ["high", "low", "none"]
 
 
 def test_nothing_at_all_is_no_fault() -> None:
     analysis = analysed([], targets=["holds"])
-    assert [one.scored for one in analysis.targets] == [0]
+    assert [target.scored for target in analysis.targets] == [0]
     assert as_rows(analysis)[0]["n_total"] == 0
 
 
@@ -288,5 +288,7 @@ def test_a_transcript_on_both_tracks_is_one_base_scenario_of_both() -> None:
         for metric in METRICS
         for one in outcomes(pictures, metric=metric)
     ]
-    whole = next(one for one in analysed(found).comparisons if one.track is None)
+    whole = next(
+        comparison for comparison in analysed(found).comparisons if comparison.track is None
+    )
     assert (whole.base_scenarios, whole.rows) == (6, 24)

@@ -74,7 +74,9 @@ def test_a_last_landmark_that_nobody_reached_is_said() -> None:
 
 def test_results_json_holds_what_was_delivered_of_what_was_planned() -> None:
     exposed = ExposedConversation.of(MARKS, 3, StopReason.USER_ENDED)
-    [row] = as_rows(analysed([replace(one, exposed=exposed) for one in outcomes({"one": "+ -"})]))
+    [row] = as_rows(
+        analysed([replace(outcome, exposed=exposed) for outcome in outcomes({"one": "+ -"})])
+    )
     assert row["exposure"] == {
         "conversations": 2,
         "early": 2,

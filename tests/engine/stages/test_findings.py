@@ -73,7 +73,7 @@ def said(kind: Certainty, *pictures: dict[str, str], samples: int = 1) -> list[s
         for metric, picture in zip(METRICS, pictures, strict=False)
         for one in outcomes(picture, metric=metric, samples=samples)
     ]
-    return [one.text for one in findings(analysed(found)) if one.kind is kind]
+    return [finding.text for finding in findings(analysed(found)) if finding.kind is kind]
 
 
 def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> None:
@@ -165,14 +165,14 @@ def test_too_few_scenarios_are_said() -> None:
 def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str]) -> None:
     for exploratory in (False, True):
         analysis = analysed(outcomes(pictures), exploratory=exploratory)
-        assert all(one.kind is not Certainty.SIGNIFICANT for one in findings(analysis))
+        assert all(finding.kind is not Certainty.SIGNIFICANT for finding in findings(analysis))
 
 
 def test_a_hundred_targets_are_told_in_few_words() -> None:
     pictures = {f"t{n:02d}": mixed(1 - n / 99, 12, 2) for n in range(100)}
     analysis = analysed(outcomes(pictures))
     assert analysis.family.pairs == 4950
-    texts = [one.text for one in findings(analysis)]
+    texts = [finding.text for finding in findings(analysis)]
     assert any(" more in the table" in text for text in texts)
     assert max(map(len, texts)) < 400
 
@@ -192,7 +192,9 @@ def test_what_is_marked_for_exploring_is_never_called_sure() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.9, 0.4, 0.2, 0.1))}
     for found in (outcomes(pictures), outcomes({"one": "++ +- --", "other": "+- ++ --"})):
         analysis = analysed(found, exploratory=True)
-        texts = [one.text for one in findings(analysis) if one.kind is not Certainty.CAUTION]
+        texts = [
+            finding.text for finding in findings(analysis) if finding.kind is not Certainty.CAUTION
+        ]
         texts += [results_table(analysis, details=True).split("seldom make")[0]]
         assert any("worth a look" in text for text in texts)
         assert not any("significant" in text for text in texts)
@@ -252,11 +254,12 @@ def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it()
     def told(*votes: tuple[str, int]) -> list[str]:
         found = [
             replace(
-                one, votes=tuple(CastVote(judge, number, one.passed) for judge, number in votes)
+                outcome,
+                votes=tuple(CastVote(judge, number, outcome.passed) for judge, number in votes),
             )
-            for one in outcomes({"holds": "+- ++ -+"})
+            for outcome in outcomes({"holds": "+- ++ -+"})
         ]
-        return [str(one) for one in findings(analysed(found)) if "agree in" in str(one)]
+        return [str(finding) for finding in findings(analysed(found)) if "agree in" in str(finding)]
 
     [alone] = told(("mild", 0), ("strict", 0))
     assert "judges mild, strict agree in 100% of 6 conversations" in alone

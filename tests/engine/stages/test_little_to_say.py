@@ -83,7 +83,7 @@ def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis
 def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, together: bool) -> None:
     analysis, _ = case
     shown = overall([analysis, replace(analysis, benchmark="again")]) if together else analysis
-    assert not [one for one in findings(shown) if one.kind is Certainty.SIGNIFICANT]
+    assert not [finding for finding in findings(shown) if finding.kind is Certainty.SIGNIFICANT]
     for text in _forms(shown):
         words = " ".join(text.split())
         promise = "✓ significant: of results like these, at most 5% carry any false ✓"

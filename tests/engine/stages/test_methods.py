@@ -75,7 +75,7 @@ def test_of_nothing_only_that_is_said() -> None:
 
 def _spread(clusters: Sequence[Cluster]) -> float:
     """Of the mean, with C / (C - 1), of base scenarios of as many rows each."""
-    means = [one.mean for one in clusters]
+    means = [cluster.mean for cluster in clusters]
     middle, count = sum(means) / len(means), len(means)
     return sum((mean - middle) ** 2 for mean in means) / (count - 1) / count
 
@@ -109,7 +109,9 @@ def test_the_interval_for_new_metrics_is_what_the_sentence_says() -> None:
     assert found is not None
     assert within is not None
     p, count = found.rate, len(metrics)
-    over = _spread([Cluster.passing(round(sum(one.total for one in each)), 8) for each in metrics])
+    over = _spread(
+        [Cluster.passing(round(sum(one.total for one in metric)), 8) for metric in metrics]
+    )
     own = over + 0.1 * ((p - 0.5) / count) ** 2
     assert found.effective == pytest.approx(
         p * (1 - p) / max(own, p * (1 - p) / within.effective / 2)

@@ -61,7 +61,9 @@ def test_one_benchmark_together_with_none_is_that_benchmark() -> None:
             assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
             assert ours.effective_n == pytest.approx(theirs.effective_n)
     for pair, before in zip(
-        found.comparisons, [one for one in alone.comparisons if one.track], strict=True
+        found.comparisons,
+        [comparison for comparison in alone.comparisons if comparison.track],
+        strict=True,
     ):
         assert (pair.difference, pair.error, pair.freedom, pair.p) == (
             before.difference,
@@ -73,7 +75,10 @@ def test_one_benchmark_together_with_none_is_that_benchmark() -> None:
 
 def test_positive_and_negative_metrics_stay_apart() -> None:
     found = overall([benchmark("one", shares(a=1.0, b=0.1), shares(a=0.1, b=1.0))])
-    sure = {one.track: one.left if one.difference > 0 else one.right for one in found.comparisons}
+    sure = {
+        comparison.track: comparison.left if comparison.difference > 0 else comparison.right
+        for comparison in found.comparisons
+    }
     assert sure == {Track.POSITIVE: "a", Track.NEGATIVE: "b"}
     assert found.compared_on == [Track.POSITIVE, Track.NEGATIVE]
     assert "all metrics" not in said(found)
@@ -83,9 +88,11 @@ def test_marks_have_a_family_of_their_own_and_ranks_follow_from_them() -> None:
     every = [benchmark(f"b{n}", shares(a=0.95, b=0.4, c=0.4)) for n in range(3)]
     found = overall(every)
     assert (found.family.size, found.family.pairs, found.family.pairs_on_like) == (3, 3, 0)
-    sure = {(one.left, one.right) for one in found.comparisons if one.sure}
+    sure = {
+        (comparison.left, comparison.right) for comparison in found.comparisons if comparison.sure
+    }
     assert sure == {("a", "b"), ("a", "c")}
-    ranks = {one.target: str(one.ranks[Track.POSITIVE]) for one in found.targets}
+    ranks = {target.target: str(target.ranks[Track.POSITIVE]) for target in found.targets}
     assert ranks == {"a": "1", "b": "2–3", "c": "2–3"}
     assert "positive: ranks among 3 targets: a 1" in said(found)
 
@@ -127,7 +134,7 @@ def test_targets_are_compared_on_the_benchmarks_that_both_have_and_the_others_ar
     assert (found.benchmarks, found.skipped) == (["both", "lone"], ["empty"])
     assert found.comparisons[0].benchmarks == 1
     assert found.comparisons[0].difference == pytest.approx(both.comparisons[0].difference)
-    assert not any(one.ranks for one in found.targets)
+    assert not any(target.ranks for target in found.targets)
     text = said(found)
     assert "left out, as nothing is scored: empty" in text
     assert "targets were not scored in the same benchmarks (b not in lone)" in text

@@ -59,7 +59,7 @@ def test_an_order_that_stays_is_said_to_stay() -> None:
     assert track.tau_b is not None
     assert track.tau_b.value == 1
     assert (list(track.changed), track.pairs, track.base_scenarios) == ([], 3, 10)
-    assert [one.target for one in track.shifts] == ["a", "b", "c"]
+    assert [shift.target for shift in track.shifts] == ["a", "b", "c"]
     assert found.flips is not None
     assert (found.flips.left_only, found.flips.right_only) == (0, 0)
     assert "no two targets change order when new judges" in found.says[0]
@@ -127,7 +127,7 @@ def test_rows_that_one_side_lacks_are_not_compared() -> None:
     before, after = side({"a": HIGH, "b": LOW, "c": LOW}), side({"a": HIGH[:4], "b": LOW})
     found = validation_report(JUDGES, before, after)
     [track] = found.tracks
-    assert [(one.target, one.rows) for one in track.shifts] == [("a", 16), ("b", 40)]
+    assert [(shift.target, shift.rows) for shift in track.shifts] == [("a", 16), ("b", 40)]
     assert found.conversations == 56
     assert list(track.left_out) == ["c"]
     assert "Not compared on positive metrics, as verdicts are missing: c." in found.says
@@ -199,7 +199,7 @@ def test_a_sure_shift_is_said_in_points_and_one_that_is_not_is_said_to_be_open()
     assert together.interval is not None
     low, high = (round(abs(end) * 100) for end in (together.interval.high, together.interval.low))
     assert f"new as evaluator lowers positive passes by {low} to {high} points." in found.says
-    assert [one.sure for one in track.shifts] == [True, False]
+    assert [shift.sure for shift in track.shifts] == [True, False]
     assert any("those with ! are significant" in one for one in found.says)
     still = report(before, before)
     assert any(one.startswith("Whether positive passes rise or fall") for one in still.says)

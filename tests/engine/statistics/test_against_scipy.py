@@ -88,17 +88,17 @@ def test_gaps_are_those_of_a_regression_with_an_effect_of_each_scenario(
 ) -> None:
     rows = uncrossed(seed)
     levels = sorted({(axis, one.demographic[axis]) for one in rows for axis in one.demographic})
-    within = sorted({one.within for one in rows}, key=repr)
+    within = sorted({row.within for row in rows}, key=repr)
     design = [
-        [float(one.demographic[axis] == value) for axis, value in levels if value not in "adult f"]
-        + [float(one.within == group) for group in within]
-        for one in rows
+        [float(row.demographic[axis] == value) for axis, value in levels if value not in "adult f"]
+        + [float(row.within == group) for group in within]
+        for row in rows
     ]
-    bases = sorted({one.base for one in rows})
-    fit = linear_model.OLS(np.array([one.value for one in rows]), np.array(design)).fit(
+    bases = sorted({row.base for row in rows})
+    fit = linear_model.OLS(np.array([row.value for row in rows]), np.array(design)).fit(
         cov_type="cluster",
         cov_kwds={
-            "groups": np.array([bases.index(one.base) for one in rows]),
+            "groups": np.array([bases.index(row.base) for row in rows]),
             "use_correction": False,
         },
     )

@@ -137,7 +137,7 @@ def test_takes_that_share_a_transcript_have_it_each_with_its_digests(tmp_path: P
         takes = sorted(store.reader.takes(BENCHMARK), key=lambda one: one.key.scenario_id)
         said = [store.reader.messages(one.seq) for one in takes]
     assert [[one.text for one in some] for some in said] == [
-        [one.text for one in messages] for messages in given
+        [message.text for message in messages] for messages in given
     ]
     with closing(sqlite3.connect(tmp_path / "crosswind.db")) as connection:
         for speaker, text, digest in connection.execute(

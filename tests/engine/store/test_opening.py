@@ -323,7 +323,7 @@ def test_a_log_that_holds_less_than_was_acknowledged_is_told_and_left_as_it_is(
     for _ in range(2):
         with pytest.raises(StoreError, match=rf"is damaged \(\d {told}.*`crosswind repair`"):
             open_store(crashed)
-    assert [re.search(told, one) is not None for one in faults(crashed)] == [True]
+    assert [re.search(told, fault) is not None for fault in faults(crashed)] == [True]
     assert quick_check(crashed) == faults(crashed)
     assert log.read_bytes() == before
 

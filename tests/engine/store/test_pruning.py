@@ -86,7 +86,7 @@ def test_what_is_younger_than_was_said_stays(store: Store, calendar: Calendar) -
     assert (len(plan.takes), len(plan.notes)) == (1, 1)
     prune(store, plan)
     assert [number for _, number in take_numbers(store)] == [1, 2]
-    texts = [one.text for one in store.reader.facts(0) if hasattr(one, "text")]
+    texts = [fact.text for fact in store.reader.facts(0) if hasattr(fact, "text")]
     assert texts[0] == "day 10"
     assert texts[-1].startswith("pruning: taking away 1 replaced take with 2 messages (")
 

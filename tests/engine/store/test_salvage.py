@@ -68,7 +68,9 @@ def zero(path: Path, page: int) -> None:
 def everything(reader: Reader) -> dict[int, list[tuple[int, str]]]:
     takes = reader.takes(BENCHMARK)
     said = reader.messages_of(take.seq for take in takes)
-    return {seq: [(one.seq, one.text) for one in messages] for seq, messages in said.items()}
+    return {
+        seq: [(message.seq, message.text) for message in messages] for seq, messages in said.items()
+    }
 
 
 def whole_conversations(path: Path, sound: Path) -> int:
@@ -231,7 +233,7 @@ FRAME = 24 + PAGE
 
 def noted(path: Path) -> list[str]:
     with closing(open_reader(path)) as reader:
-        return [one.text for one in reader.facts(0, limit=10**6)]  # type: ignore[attr-defined]  # notes
+        return [fact.text for fact in reader.facts(0, limit=10**6)]  # type: ignore[attr-defined]  # notes
 
 
 @pytest.mark.parametrize("frames_from_the_end", [1, 4, 9])

@@ -279,7 +279,7 @@ def test_what_only_an_old_note_tells_is_not_forgotten(store: Store) -> None:
     progress = store.reader.snapshot()
     assert (progress.benchmark, progress.stage) == ("c", Stage.SIMULATE)
     assert progress.run_state is NoteKind.RUN_STARTED
-    assert [one.text for one in progress.notes] == [str(n) for n in range(50, 150)]
+    assert [note.text for note in progress.notes] == [str(n) for n in range(50, 150)]
 
 
 def test_scores_are_those_that_count_now(tmp_path: Path) -> None:

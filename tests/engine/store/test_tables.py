@@ -99,7 +99,7 @@ def test_a_store_of_the_version_before_opens_and_tells_its_facts(there: Path) ->
     with open_store(there) as store:
         kinds = {type(fact).__name__ for fact in store.reader.facts(0)}
         [take] = store.reader.takes("giving-in")
-        said = [one.text for one in store.reader.messages(take.seq)]
+        said = [message.text for message in store.reader.messages(take.seq)]
     assert kinds == {
         *("Noted", "StateChanged", "TakeStarted", "TakeEnded"),
         *("MessageSpoken", "VerdictGiven", "CallMade"),

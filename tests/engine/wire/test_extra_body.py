@@ -32,7 +32,11 @@ def prepare(place: Workplace, *, target: dict[str, Any] | None = None, **roles: 
 
 
 def bodies(place: Workplace, role: Role) -> list[dict[str, Any]]:
-    return [one.body for one in place.server.requests if one.asks_a_model and one.role is role]
+    return [
+        request.body
+        for request in place.server.requests
+        if request.asks_a_model and request.role is role
+    ]
 
 
 def test_it_is_in_every_request_of_its_model_and_in_no_other(place: Workplace) -> None:
@@ -127,9 +131,9 @@ def test_a_variable_in_it_is_sent_and_kept_nowhere(
     sent = bodies(place, Role.TARGET)[0]["routing"]
     assert sent == {"tenant": TENANT, "for": [f"of {TENANT}"]}
     [failed] = [
-        one
-        for one in audit.attempts(place.root / "crosswind.db")
-        if one["role"] == "target" and one["detail"]
+        attempt
+        for attempt in audit.attempts(place.root / "crosswind.db")
+        if attempt["role"] == "target" and attempt["detail"]
     ][:1]
     assert "the request was" in failed["detail"]
     assert "[hidden]" in failed["detail"]

@@ -186,7 +186,7 @@ def carry_out(group: Group, root: Path) -> Outcome:
         for seconds in WATCHED_S:
             server.reset()
             outcome = play(group, root / f"{group}-{seconds}", server, watchful(seconds))
-            silent = sum(one["outcome"] == "stalled" for one in outcome.attempts)
+            silent = sum(attempt["outcome"] == "stalled" for attempt in outcome.attempts)
             if silent == outcome.orders.struck.total():
                 return outcome
     raise AssertionError("others fell silent than those that were told to")

@@ -19,8 +19,8 @@ def small_limit(place: Workplace, *, files: int, at_once: int) -> None:
         [{"id": "only", **place.model("words-5")}], turns=1, simulate=at_once, evaluate=at_once
     )
     rows = range(1, at_once + 1)
-    place.define("many", "Whether many can speak.", [metric(one, "It holds.") for one in rows])
-    place.stage("many", [scenario(one, turns=1) for one in rows])
+    place.define("many", "Whether many can speak.", [metric(row, "It holds.") for row in rows])
+    place.stage("many", [scenario(row, turns=1) for row in rows])
     ended = crosswind(place.root, "run", "many", "--headless", files=files)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -78,10 +78,10 @@ class Shop:
         with self.place.reader() as reader:
             usages = [reader.usage(NAME, stage) for stage in Stage]
         return (
-            sum(one.calls for one in usages),
-            sum(one.input_tokens or 0 for one in usages),
-            sum(one.output_tokens or 0 for one in usages),
-            sum(one.cost_usd or 0.0 for one in usages),
+            sum(usage.calls for usage in usages),
+            sum(usage.input_tokens or 0 for usage in usages),
+            sum(usage.output_tokens or 0 for usage in usages),
+            sum(usage.cost_usd or 0.0 for usage in usages),
         )
 
     def notes(self) -> list[str]:
@@ -144,7 +144,7 @@ def test_scenarios_that_a_person_wrote_are_counted_before_they_are_taken_in(shop
     shop.place.stage(NAME, [scenario(1, turns=3), scenario(2, turns=3)])
     quoted = shop.quote()
     assert quoted.plan.assumed == []
-    assert [round(one.rows.high) for one in quoted.plan.calls] == [2, 2, 2, 2]
+    assert [round(call.rows.high) for call in quoted.plan.calls] == [2, 2, 2, 2]
     shop.holds()
 
 
@@ -162,7 +162,7 @@ def test_scenarios_of_ones_own_that_new_metrics_leave_in_place_are_counted(shop:
     assert not shop.run(force=True).failed
     with shop.place.reader() as reader:
         played = len({take.key for take in reader.takes(NAME)})
-    [rows] = [one.rows for one in quoted.plan.calls if one.stage is Stage.SIMULATE]
+    [rows] = [call.rows for call in quoted.plan.calls if call.stage is Stage.SIMULATE]
     assert (rows.low, rows.high) == (13, 16)
     assert rows.low <= played <= rows.high
     for found, then, amount in zip(
@@ -176,7 +176,7 @@ def test_several_judges_and_passes_are_counted_each(shop: Shop) -> None:
     shop.configure(evaluators=judges, evaluation={"passes": 2})
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
     shop.place.stage(NAME, [scenario(1, turns=3)])
-    calls = [one for one in shop.quote().plan.calls if one.stage is Stage.EVALUATE]
+    calls = [call for call in shop.quote().plan.calls if call.stage is Stage.EVALUATE]
     assert [round(part.answers.high) for one in calls for part in one.parts] == [2, 2, 2, 2]
     shop.holds()
 

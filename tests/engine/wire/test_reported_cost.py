@@ -77,9 +77,9 @@ def test_what_cannot_be_the_cost_of_a_call_is_worked_out_from_prices_instead(
 ) -> None:
     place.server.settings = Settings(cost=cost)
     assert place.run("bread").failed == 0
-    for one in audit.attempts(place.root / "crosswind.db"):
-        assert one["reported"] is None
-        assert 0 < one["cost_usd"] < 5
+    for attempt in audit.attempts(place.root / "crosswind.db"):
+        assert attempt["reported"] is None
+        assert 0 < attempt["cost_usd"] < 5
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,11 @@ def test_replies_of_another_model_are_kept_as_that_models(place: Workplace) -> N
     one_target(place, rows=2)
     answers_as(place, "mock-beta")
     assert place.run("bread").failed == 0
-    kept = [one for one in audit.attempts(place.root / "crosswind.db") if one["role"] == "target"]
+    kept = [
+        attempt
+        for attempt in audit.attempts(place.root / "crosswind.db")
+        if attempt["role"] == "target"
+    ]
     assert [(one["served"], one["other"]) for one in kept] == [("mock-beta", 1)] * 4
     assert kept[0]["route"] == "fallbacks 1, model id deployment-7"
     with place.reader() as reader:
@@ -145,7 +149,11 @@ def test_only_the_same_model_can_be_asked_for(place: Workplace) -> None:
         for row in audit.rows(reader, "bread").values():
             assert [message.speaker for message in row.messages] == ["user"]
         assert warnings(reader) == []
-    kept = [one for one in audit.attempts(place.root / "crosswind.db") if one["role"] == "target"]
+    kept = [
+        attempt
+        for attempt in audit.attempts(place.root / "crosswind.db")
+        if attempt["role"] == "target"
+    ]
     assert {(one["outcome"], one["served"]) for one in kept} == {("other_model", "mock-beta")}
     place.server.reset()
     assert place.run("bread").failed == 0
@@ -157,7 +165,9 @@ def test_a_reply_that_is_refused_is_cut_off(place: Workplace) -> None:
     answers_as(place, "mock-beta")
     place.run("bread")
     [refused] = [
-        one for one in audit.attempts(place.root / "crosswind.db") if one["role"] == "target"
+        attempt
+        for attempt in audit.attempts(place.root / "crosswind.db")
+        if attempt["role"] == "target"
     ]
     assert refused["output_tokens"] in {None, 1}
 
@@ -170,7 +180,11 @@ def test_a_name_that_is_meant_is_no_other_model(place: Workplace, served_as: obj
     with place.reader() as reader:
         assert warnings(reader) == []
         assert reader.snapshot().target("bread", "alpha").others == {}
-    kept = [one for one in audit.attempts(place.root / "crosswind.db") if one["role"] == "target"]
+    kept = [
+        attempt
+        for attempt in audit.attempts(place.root / "crosswind.db")
+        if attempt["role"] == "target"
+    ]
     assert {one["served"] for one in kept} == {"mock-beta"}
 
 
@@ -202,7 +216,11 @@ def test_a_name_that_a_server_makes_up_is_drawn_and_bounded(place: Workplace) ->
     one_target(place)
     answers_as(place, "\x1b[31m\u202ebeta\n" + "x" * 5_000)
     place.run("bread")
-    kept = [one for one in audit.attempts(place.root / "crosswind.db") if one["role"] == "target"]
+    kept = [
+        attempt
+        for attempt in audit.attempts(place.root / "crosswind.db")
+        if attempt["role"] == "target"
+    ]
     [name] = {one["served"] for one in kept}
     assert len(name) <= 210
     assert name.isprintable()
