@@ -94,6 +94,25 @@ def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_
     theatre.perform(script)
 
 
+def test_a_place_is_drawn_at_once(theatre: Theatre, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    set_timer = CrosswindApp.set_timer
+
+    def noted(app: CrosswindApp, delay: float, *given: Any, **named: Any) -> Any:
+        if named.get("name") == "delay_update":
+            waits.append(delay)
+        return set_timer(app, delay, *given, **named)
+
+    async def script(pilot: Pilot[None]) -> None:
+        monkeypatch.setattr(CrosswindApp, "set_timer", noted)
+        await pilot.press("1")
+        assert where(pilot) == "Benchmarks"
+
+    theatre.perform(script)
+    assert waits
+    assert max(waits) < 0.01  # Textual's own delay is 0.05
+
+
 def test_q_leads_back_where_one_came_from_and_at_the_root_out(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)

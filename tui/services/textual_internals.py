@@ -45,6 +45,8 @@ CAUGHT_UP: Final = 1
 """Frames waiting at which the next one is made again."""
 LOOK_AGAIN: Final = 0.05
 """Seconds between two looks at the frames that wait."""
+AT_ONCE: Final = 0.001
+"""Seconds until a place that was gone to is drawn."""
 MOST_NOTICES: Final = 2
 """Notices shown at once: more would cover the screen that they are about."""
 
@@ -133,6 +135,11 @@ class TextualApp(App[None]):
             self._close_gate()
             return
         super()._display(screen, renderable)
+
+    def delay_update(self, delay: float = AT_ONCE) -> None:
+        """Let the screen be drawn after `delay` seconds. Textual does not draw for 0.05 s when the
+        place changes, to hide a transition; there is none to hide here."""
+        super().delay_update(delay)
 
     def _close_gate(self) -> None:
         self._gate = ExitStack()
