@@ -173,7 +173,7 @@ def _outcome(
     elif votes:
         unscored = TIED
     elif unscored is None:
-        unscored = _unscored(stored.newest.get(one.key), verdicts, jury)
+        unscored = _unscored(one.key, stored, verdicts, jury)
     return Outcome(
         key=one.key,
         metric_id=one.metric.id,
@@ -201,17 +201,26 @@ def _votes(
     )
 
 
-def _unscored(take: StoredTake | None, verdicts: Sequence[Verdict], jury: Jury) -> str | None:
+def _unscored(
+    key: ConversationKey, stored: StoredConversations, verdicts: Sequence[Verdict], jury: Jury
+) -> str | None:
     """Why nothing counts; None where something does."""
     if verdicts:
         why, shown = why_unscored(verdicts, jury), verdict_to_show(verdicts, jury)
         said = None if shown is None else shown.unscored
         return said if why is not None and said in ANSWERED else why
+    take = stored.newest.get(key)
+    reason = None if take is None else take.stop_reason
+    if reason in _WORDS:
+        return _WORDS[reason]
+    # the row of a parked target fails without a take, or before its take has ended
+    if str(key) in stored.failed:
+        return "failed"
     if take is None:
         return "not played yet"
-    if take.stop_reason is None:
+    if reason is None:
         return "not played to its end"
-    return _WORDS.get(take.stop_reason, "not judged yet")
+    return "not judged yet"
 
 
 def _analysis_context(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.benchmark import ConversationKey, Metric, State, Track, base_id
+from engine.benchmark import ConversationKey, Metric, Stage, State, Track, base_id
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
@@ -26,6 +26,8 @@ class StoredConversations:
     """The take that counts, where there is one, and all verdicts on it, oldest first."""
     checks: Mapping[int, Sequence[CheckRow]] = field(default_factory=dict)
     """The checks of each take, by its `seq`, oldest first."""
+    failed: Collection[str] = frozenset()
+    """The conversations whose row of work has failed."""
 
     @classmethod
     def of(cls, reader: Reader, benchmark: str) -> StoredConversations:
@@ -40,6 +42,11 @@ class StoredConversations:
                 take.key: (take, verdicts) for take, verdicts in reader.counting_verdicts(benchmark)
             },
             checks=dict(checks),
+            failed={
+                row.unit
+                for row in reader.failed_units()
+                if row.benchmark == benchmark and row.stage is Stage.SIMULATE
+            },
         )
 
     def newest_checks(self, take: int) -> list[CheckRow]:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role, Stage, State, StopReason
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
+from engine.pipeline.results import counted_of
 from engine.providers.retry import RetryPolicy
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
@@ -70,6 +73,18 @@ def test_an_account_that_is_used_up_parks_its_target(
     server.plan(Fault.QUOTA_EXHAUSTED, match="erratic", when=first)
     assert place.run("bread").failed == ROWS
     assert server.counters.by_model["erratic"] == 1
+
+
+def test_results_count_the_rows_of_a_parked_target_as_failed(place: Workplace) -> None:
+    two_targets(place, simulate=1)
+    place.server.plan(Fault.UNAUTHORIZED, match="erratic")
+    assert place.run("bread").failed == ROWS
+    definition = load_definition(place.folder("bread") / "benchmark.yaml")
+    with place.reader() as reader:
+        config = load_config(place.root / "config.yaml")
+        found = counted_of(definition, config, reader).analysis.target("bad")
+    assert found is not None
+    assert dict(found.unscored) == {"target failed": 1, "failed": ROWS - 1}
 
 
 def test_a_target_may_fall_out_in_the_midst(place: Workplace) -> None:
