@@ -402,9 +402,9 @@ class _ConversationRunner:
         parked = bench.models.parked(lane)
         if parked is not None:
             # the user model would be paid for a message that nobody answers
-            failed = bench.state_row(
-                Stage.SIMULATE, unit, State.FAILED, target=lane, reason=f"parked: {parked}"
-            )
+            # as a call would fail, so that all rows of the target give the same reason
+            reason = f"{bench.models.target(lane).label}: {parked}"
+            failed = bench.state_row(Stage.SIMULATE, unit, State.FAILED, target=lane, reason=reason)
             bench.store.tell(failed)
             self.run.failed += 1
             self._drop_judging(unit, lane)

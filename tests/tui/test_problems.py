@@ -254,7 +254,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
             KnownFailure.OUT_OF_REACH,
         ),
         (
-            "parked: there is no such host (parked; check base_url of gpt)",
+            "gpt: there is no such host (parked; check base_url of gpt)",
             KnownFailure.OUT_OF_REACH,
         ),
         ("gpt: the server's certificate is not trusted (parked; check)", KnownFailure.CERTIFICATE),

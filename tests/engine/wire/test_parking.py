@@ -87,6 +87,16 @@ def test_results_count_the_rows_of_a_parked_target_as_failed(place: Workplace) -
     assert dict(found.unscored) == {"target failed": 1, "failed": ROWS - 1}
 
 
+def test_all_rows_of_a_parked_target_give_the_same_reason(place: Workplace) -> None:
+    two_targets(place, simulate=1)
+    place.server.plan(Fault.UNAUTHORIZED, match="erratic")
+    place.run("bread")
+    with place.reader() as reader:
+        [reason] = {row.reason for row in reader.failed_units()}
+    assert reason is not None
+    assert reason.count("parked") == 1
+
+
 def test_a_target_may_fall_out_in_the_midst(place: Workplace) -> None:
     two_targets(place, simulate=1)
     place.server.plan(Fault.UNAUTHORIZED, match="erratic", when=middle)
