@@ -23,8 +23,8 @@ from engine.store.reader import Reader
 from engine.store.records import MirroredFile
 from engine.store.tables import ScenarioRow
 
-JsonRow = Mapping[str, Any]
-"""A row of a file, as it was read."""
+HistoryRow = Mapping[str, Any]
+"""A line of `history.jsonl`, as it was read."""
 
 _READ: Final = frozenset(
     {
@@ -114,7 +114,7 @@ def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
         return []  # no row is gone, so the files need not be read
     history, rows = path.with_name(HISTORY), reader.scenario_history(benchmark)
     past = reader.mirrored(history.relative_to(root).as_posix())
-    told: dict[str, JsonRow] = {}
+    told: dict[str, HistoryRow] = {}
     if past is not None and digest_on_disk(history) == past.digest:
         lines = map(json.loads, read_regular(history).splitlines())
         told = {row["scenario"]: row for row in lines if "scenario" in row}
@@ -153,7 +153,7 @@ class _Stored:
         return any(row.removed or row.seq > self.through for row in rows)
 
 
-def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, JsonRow]) -> Iterator[str]:
+def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, HistoryRow]) -> Iterator[str]:
     bases = []
     for told, base in _told(path):
         if not stored.holds(told):
@@ -169,7 +169,9 @@ def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, JsonRow]) -
             yield name
 
 
-def _lost_of_history(path: Path, stored: _Stored, history: Mapping[str, JsonRow]) -> Iterator[str]:
+def _lost_of_history(
+    path: Path, stored: _Stored, history: Mapping[str, HistoryRow]
+) -> Iterator[str]:
     """Yield what the other files do not have: bases without variants, and what was removed."""
     for name, row in history.items():
         for kind, is_there in (("base", stored.holds), ("removed", stored.holds_removal)):
@@ -178,7 +180,7 @@ def _lost_of_history(path: Path, stored: _Stored, history: Mapping[str, JsonRow]
                 yield name
 
 
-def scenario_apart(row: JsonRow, kind: str, path: Path) -> Scenario | None:
+def scenario_apart(row: HistoryRow, kind: str, path: Path) -> Scenario | None:
     """Return the scenario that a row of the history holds, as no other file has it. Its metric may
     be one that the benchmark has no more."""
     fields = row.get(kind)
