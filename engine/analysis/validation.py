@@ -110,7 +110,7 @@ def validation_report(
 
 
 def _floor(replay: ValidationReport) -> ReplayFloor:
-    return ReplayFloor(replay.agreement, replay.tracks)
+    return ReplayFloor(replay.after, replay.conversations, replay.agreement, replay.tracks)
 
 
 def _paired(
@@ -255,7 +255,8 @@ def _equivalence(
         found = change_of_difference(runs[left], runs[right], paired=swap.same_scenarios)
         interval = None if found is None else interval_for(found, bound)
         if not is_within(interval, bound):
-            return Equivalence(bound, DifferenceChange(left, right, interval))
+            change = moved[left] - moved[right] if found is None else found.estimate
+            return Equivalence(bound, DifferenceChange(left, right, change, interval))
     return Equivalence(bound, None)
 
 

@@ -86,9 +86,11 @@ class DifferenceChange:
 
     left: str
     right: str
+    change: float
+    """The change of left minus right, in rates; for `validation.json`."""
     interval: Interval | None
-    """The 95% interval of the change of left minus right alone, to compare with the bound; None
-    where there is no error."""
+    """The 95% interval of this change alone, to compare with the bound; None where there is no
+    error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,9 @@ class ReplayFloor:
     """The results of a replay: the same model in the same role once more. It shows the disagreement
     that chance alone makes, to compare a swap with."""
 
+    model: str
+    conversations: int
+    """Both for `validation.json`, like all fields."""
     agreement: Agreement | None
     tracks: Sequence[TrackReport]
 

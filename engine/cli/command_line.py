@@ -93,7 +93,7 @@ _EXPECTED: Final = {
 def _in_plain_words(message: str) -> str:
     """argparse's message without its words for its own parts: people think of what they typed."""
     message = message.replace("the following arguments are required:", "missing:")
-    option, separator, found = message.replace("argument ", "", 1).partition(": invalid ")
+    option, separator, found = message.replace("argument ", "").partition(": invalid ")
     kind, value, given = found.partition(" value: ")
     if not value or kind not in _EXPECTED:
         return f"{option}{separator}{found}"

@@ -242,7 +242,7 @@ class JudgingPlanner:
         }
 
     def _reason(self, key: ConversationKey, why: WorkReason, detail: str | None = None) -> WorkItem:
-        return WorkItem(Stage.EVALUATE, str(key), why, detail)
+        return WorkItem(Stage.EVALUATE, str(key), why, key.target_id, detail)
 
 
 def _voter(verdict: Verdict) -> Voter:

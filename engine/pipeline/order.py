@@ -118,6 +118,8 @@ class WorkItem:
     stage: Stage
     unit: str
     why: WorkReason
+    target: str | None = None
+    """For `run --dry-run --json`, like all fields."""
     detail: str | None = None
     """What changed, for a stale row; the reason, for one that failed."""
 

@@ -209,7 +209,7 @@ class ConversationPlanner:
     def _work_item(
         self, key: ConversationKey, why: WorkReason, detail: str | None = None
     ) -> WorkItem:
-        return WorkItem(Stage.SIMULATE, str(key), why, detail)
+        return WorkItem(Stage.SIMULATE, str(key), why, key.target_id, detail)
 
     def _plan_one(
         self, one: WantedConversation, take: StoredTake | None

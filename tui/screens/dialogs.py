@@ -162,7 +162,9 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         self.on_cursor_view_moved()
 
     def on_cursor_view_moved(self) -> None:
-        self._footer.say([Piece(f"Enter: {self._offers[self._list.cursor].name}", Ink.MUTED)])
+        self._footer.say(
+            [Piece(f"Enter: {one_line(self._offers[self._list.cursor].name)}", Ink.MUTED)]
+        )
 
     def on_key(self, event: events.Key) -> None:
         typed = event.character or ""

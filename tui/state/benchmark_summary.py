@@ -78,16 +78,16 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
     if room - sum(cells.values()) < _METRIC_CELLS:
         cells = {}  # too many targets: Results shows them, page by page
     longest = max(cell_len(one_line(one.metric.name)) for one in found)
-    name = min(longest, room - sum(cells.values()))
+    name_width = min(longest, room - sum(cells.values()))
     heads = [Piece(pad(names[one_line(each)], width, right=True)) for each, width in cells.items()]
     lines: list[Line] = [
-        [Piece(" " * (name + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
+        [Piece(" " * (name_width + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
     ]
     whole = len(found) < most
     for one in found if whole else found[: most - 2]:
         line = [
             Piece(f" {TRACK_SIGNS[one.metric.track]} ", Ink.MUTED),
-            Piece(pad(one_line(one.metric.name), name)),
+            Piece(pad(one_line(one.metric.name), name_width)),
             Piece(pad(percent(one.rate), _RATE_CELLS, right=True), Ink.STRONG),
         ]
         for each, cell in cells.items():

@@ -32,7 +32,7 @@ def test_before_anything_is_written_it_rests_on_assumptions_that_are_told(place:
         (Track.POSITIVE, 2, False),
         (Track.NEGATIVE, 2, False),
     ]
-    assert "too few to mark any difference" in power_sentences(found)[1]
+    assert "too few for any difference between two targets to be" in power_sentences(found)[1]
 
 
 def test_more_scenarios_find_smaller_differences(place: Place) -> None:
@@ -49,7 +49,7 @@ def test_more_scenarios_find_smaller_differences(place: Place) -> None:
     _, sentence, _ = power_sentences(planned(place))
     assert sentence == (
         "positive metrics, 80 base scenarios: a difference of "
-        f"{found[2] * 100:.0f} points or more between two targets is marked 4 times out of 5, "
+        f"{found[2] * 100:.0f} points or more between two targets is significant 4 times out of 5, "
         "among 6 comparisons "
         "(assuming pass rates of 70% and an intra-class correlation of 0.2)"
     )
