@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, get_args
 
@@ -14,10 +14,14 @@ from pydantic.fields import FieldInfo
 
 from docs.manual.markdown import code, table
 from engine.config.benchmark_file import BenchmarkShape
-from engine.config.schema import Config, ModelSpec, Target, UserModel
+from engine.config.schema import ONE, SEVERAL, Config, ModelSpec, Target, UserModel
 
 _HEADS: Final = ("key", "value", "default", "meaning")
 _ONE_MODEL: Final = "a-model"
+_INSTEAD: Final[Mapping[tuple[type[BaseModel], str], str]] = {
+    (Config, ONE): f", or {code(SEVERAL)}"
+}
+"""The keys that may stand in place of a required one."""
 
 
 def config_reference() -> str:
@@ -90,7 +94,7 @@ def _keys(
             (
                 _linked(name, within, field),
                 field.description or "",
-                _default(field),
+                _default(field) + _INSTEAD.get((shape, name), ""),
                 said.get(name, ""),
             )
             for name, field in fields

@@ -170,6 +170,11 @@ def test_every_key_of_the_configuration_has_its_place_and_says_what_it_is_for() 
             assert field.description, f"{shape.__name__}.{name} does not say what it may be"
 
 
+def test_the_judge_is_not_called_required_without_its_alternative() -> None:
+    [row] = [line for line in config_reference().splitlines() if "[`evaluator_model`]" in line]
+    assert "**required**, or `evaluators`" in row
+
+
 def test_every_key_of_the_app_has_its_place() -> None:
     told = keys_reference()
     for kind in bound_classes():
