@@ -180,8 +180,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_shared(shared)
     parser = _CommandLine(
         prog="crosswind",
-        description="Watch how AI assistants behave under conversational pressure. Without a "
-        "command, opens the app on the workspace that holds the current folder.",
+        description="Measure how AI assistants behave under conversational pressure, and read the "
+        "conversation behind every number. Without a command, opens the app on the workspace "
+        "that holds the current folder.",
         epilog=_EPILOG,
         formatter_class=HelpFormatter,
         parents=[shared],
