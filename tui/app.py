@@ -256,6 +256,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
                 return self._star_word()
             case "stars":
                 return None if self.preferences.views.stars else ""
+            case "search" | "go_to" | "focus_next" | "zoom" if not self._watch.benchmarks:
+                return ""
             case "focus_next" | "zoom":
                 alone = len(self.screen.focus_chain) < 2
                 zoomed = getattr(self.screen, "zoomed", None) is not None
@@ -552,7 +554,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         if self._notices:
             self.navigator.open_messages(tuple(self._notices))
         else:
-            self.tell("Nothing was told yet.")
+            self.tell("No notices yet.")
 
     def _leave_as_decided(self, decision: QuitChoice | None) -> None:
         if decision is QuitChoice.RUNNING:

@@ -172,6 +172,15 @@ def test_the_conversation_is_written_and_nothing_is_overwritten(
     theatre.perform(script)
 
 
+def test_what_the_export_asks_fits_what_there_is_to_export(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.open(pilot, "5")
+        await pilot.press("E")
+        assert "Export the screen?" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
 def test_a_folder_that_takes_no_file_is_said(theatre: Theatre, home: Path) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)

@@ -377,11 +377,11 @@ def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(theatre: The
         assert lines[1].rstrip().endswith("! shows all")
         await pilot.press("exclamation_mark")
         await theatre.tick(pilot)
-        assert "What was told last" in on_screen(pilot)
+        assert "Last notices" in on_screen(pilot)
         assert "The end." in on_screen(pilot)
         await pilot.press("q")
         await theatre.tick(pilot)
-        assert "What was told last" not in on_screen(pilot)
+        assert "Last notices" not in on_screen(pilot)
 
     theatre.perform(script, (80, 24))
 

@@ -93,9 +93,11 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
         assert f"▸ {FOLDED_FROM} the provider has too much to do {whose}" in lines
         assert any(line.startswith("▸ 1 the answer had not the shape") for line in lines)
 
+        assert "Enter unfold" in on_screen(pilot)
         await pilot.press("enter")
         await theatre.tick(pilot)
         assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
+        assert "Enter fold" in on_screen(pilot)
 
         await pilot.press("down", "m", "m", "home", "enter")
         await theatre.tick(pilot)

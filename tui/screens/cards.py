@@ -169,7 +169,7 @@ class MessagesScreen(TextCard, inherit_bindings=False):
 
 
 def _message_lines(messages: Sequence[ShownNotice], width: int) -> list[Line]:
-    lines: list[Line] = [[Piece("What was told last", Ink.ACCENT)]]
+    lines: list[Line] = [[Piece("Last notices", Ink.ACCENT)]]
     for message in messages:
         lines.append([])
         for part in display_text(message.text).splitlines():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -43,6 +43,25 @@ ANSWERED: Final = "answer"
 UnitKey = tuple[str, Stage, str]
 
 
+class FailureEntries(Entries):
+    """The groups with the rows of those that are unfolded."""
+
+    def __init__(self) -> None:
+        super().__init__(id="problems")
+        self.unfolded: Collection[KnownFailure] = ()
+
+    def hint(self, action: str) -> str | None:
+        if action != "open":
+            return super().hint(action)
+        match self.cursor:
+            case KnownFailure() as group:
+                return "fold" if group in self.unfolded else "unfold"
+            case tuple():
+                return None
+            case _:  # a parked target, or none at all
+                return ""
+
+
 class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     """The failures, read off the event loop, and again when a fact says that they changed."""
 
@@ -55,7 +74,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
         self._header = OneLine(id="header")
-        self._list = Entries(id="problems")
+        self._list = FailureEntries()
         self._detail = TranscriptView(follow=False, id="detail")
         self._failed: dict[UnitKey, StateRow] = {}
         self._groups: dict[KnownFailure, Sequence[StateRow]] = {}
@@ -202,6 +221,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             entries.append(_group_entry(ailment, units, 0 if opened else marked, opened=opened))
             if opened:
                 entries += _unit_entries(units)
+        self._list.unfolded = self._open or ()
         self._list.show(entries)
         self._draw_detail()
         self._draw_header()

@@ -256,8 +256,9 @@ class Exporter:
         """Ask what to export into the working folder."""
         subject = self.subject
         offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
+        asked = "Export the screen?" if subject is None else "Export what?"
         self._app.push_screen(
-            ChoiceScreen(("Write what into a file?", f"in {Path.cwd()}"), offers),
+            ChoiceScreen((asked, f"into {Path.cwd()}"), offers),
             lambda chosen: None if chosen is None else self._export(chosen, subject),
         )
 
