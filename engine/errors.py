@@ -93,3 +93,7 @@ class AnswerError(ModelError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=True)
+
+
+class StopRequested(Exception):  # noqa: N818  (not an error: the run was asked to stop)
+    """Raised where something would begin or go on in a run that has been asked to stop."""

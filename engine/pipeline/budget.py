@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.benchmark import Role
-from engine.pipeline.control import StopRequested
+from engine.errors import StopRequested
 from engine.providers.sender import HeldCalls
 
 USUAL: Final = 0.95

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from engine.benchmark import Stage
+from engine.errors import StopRequested
 
 
 class RemainingRows(Protocol):
@@ -143,10 +144,6 @@ class Slots:
             if not turn.cancelled():
                 self._taken[target] += 1
                 turn.set_result(None)
-
-
-class StopRequested(Exception):  # noqa: N818  (not an error: the run was asked to stop)
-    """Raised at a checkpoint of a run that has been asked to stop."""
 
 
 class Control:

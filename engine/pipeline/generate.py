@@ -19,9 +19,10 @@ from engine.benchmark import (
     variant_id,
 )
 from engine.config.benchmark_file import write_metrics
+from engine.errors import StopRequested
 from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.control import StopRequested, run_together
+from engine.pipeline.control import run_together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import (
     Order,

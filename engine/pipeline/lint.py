@@ -8,10 +8,10 @@ from typing import Any
 
 from engine.benchmark import Metric, Role, Scenario, Stage
 from engine.config.schema import ModelSpec
-from engine.errors import ModelError
+from engine.errors import ModelError, StopRequested
 from engine.lint import LintFinding
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.control import StopRequested, run_together
+from engine.pipeline.control import run_together
 from engine.pipeline.files import with_edits
 from engine.pipeline.generate import bases_of
 from engine.pipeline.ranges import Calls, Range

@@ -16,10 +16,11 @@ from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
+from engine.errors import StopRequested
 from engine.facts import NoteKind, RunEnd
 from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
-from engine.pipeline.control import Claims, Control, StopRequested
+from engine.pipeline.control import Claims, Control
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import check_scenarios, take_in_edits, write_files
 from engine.pipeline.models import (

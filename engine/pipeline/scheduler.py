@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar
 from engine.benchmark import ConversationKey, Stage, State
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec
+from engine.errors import StopRequested
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
-from engine.pipeline.control import StopRequested, run_together, side_by_side
+from engine.pipeline.control import run_together, side_by_side
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
     do_metrics,

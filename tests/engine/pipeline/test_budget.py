@@ -12,10 +12,9 @@ import pytest
 from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.errors import InputError
+from engine.errors import InputError, StopRequested
 from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
 from engine.pipeline.budget import _Left as CallsLeft
-from engine.pipeline.control import StopRequested
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import Pipeline, RunResult
