@@ -186,7 +186,7 @@ class Budget:
             if left is not None:
                 left.made += 1
                 left.cost += cost
-            self._wake_next()
+            self.wake_next()
 
     async def _room(self, role: Role, model: str, row: tuple[str, str]) -> None:
         self._came += 1
@@ -201,7 +201,7 @@ class Budget:
                 if full is None:
                     break
                 self._on_spent(full)
-                self._wake_next()
+                self.wake_next()
                 raise StopRequested
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             lacking = lacking if full is None else full.key
@@ -212,16 +212,18 @@ class Budget:
             except asyncio.CancelledError:
                 if waiting in self._waiting:
                     self._waiting.remove(waiting)
-                self._wake_next()
+                self.wake_next()
                 raise
             if not going_on:
-                self._wake_next()
+                self.wake_next()
                 raise StopRequested
         self._begun.add(row)
         # what this call leaves may be room for the next one
-        asyncio.get_running_loop().call_soon(self._wake_next)
+        asyncio.get_running_loop().call_soon(self.wake_next)
 
-    def _wake_next(self) -> None:
+    def wake_next(self) -> None:
+        """Let the call that waits first look for room again. At a stop it ends, and wakes the
+        next."""
         if self._waiting:
             turn = self._waiting.pop(0).turn
             if not turn.done():

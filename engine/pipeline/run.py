@@ -372,6 +372,9 @@ class Pipeline:
         """Finish the messages being spoken, then end."""
         if not self.control.draining:
             self.control.drain()
+            # calls that wait to be sent are not being spoken
+            self._accounts.stoppable.stop()
+            self.budget.wake_next()
             self._note(NoteKind.DRAINING, "finishing what is being spoken")
 
     def _run_row(self, order: Order) -> RunRow:

@@ -9,12 +9,14 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from engine.errors import StopRequested
 from engine.providers.agents import Agents
 from engine.providers.attempts import Cause
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
@@ -157,6 +159,40 @@ class Reachability:
         return self._hosts.setdefault((host_port.host, host_port.port), _HostState())
 
 
+class StoppableWaits:
+    """Waits of calls of which no request is in flight, which a stop ends. Belongs to one event
+    loop."""
+
+    def __init__(self) -> None:
+        self._scopes: set[asyncio.Timeout] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End all waits, and each later one as it begins. Call this on the event loop."""
+        if not self._stopped:
+            self._stopped = True
+            for scope in self._scopes:
+                scope.reschedule(-math.inf)
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """A block that only waits. Raises `StopRequested` at a stop."""
+        if self._stopped:
+            raise StopRequested
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                self._scopes.add(scope)
+                try:
+                    yield
+                finally:
+                    self._scopes.remove(scope)
+        except TimeoutError:
+            if scope.expired():
+                raise StopRequested from None
+            raise
+
+
 OpenTransport = Callable[[Address], Transport]
 NEW_OBJECTS: Final = 10_000
 """New objects between two runs of the garbage collector. A call makes hundreds, nearly all of which
@@ -256,6 +292,7 @@ class Accounts:
         self.memory = memory or InMemoryCapabilities()
         self.prices = prices or Prices()
         self.throttle = StartThrottle()
+        self.stoppable = StoppableWaits()
         self.reachability = Reachability(
             clock=self.clock.monotonic,
             sleep=self.clock.sleep,

@@ -147,7 +147,7 @@ class Sender:
         on_attempt: OnAttempt | None,
     ) -> Reply:
         """Return the reply. `destination` is for workers that send requests instead of this
-        process. Raises `ModelError`."""
+        process. Raises `ModelError`, and `StopRequested` where it waits at a stop."""
         call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination)
         return await call.run()
 
@@ -212,7 +212,9 @@ class _Call:
         """Wait while the host cannot be reached. Raises `ModelError` after too long."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         longest = accounts.retry_policy.unreachable_s
-        if not await accounts.reachability.wait(host_port, longest_s=longest):
+        async with accounts.stoppable.waiting():
+            reached = await accounts.reachability.wait(host_port, longest_s=longest)
+        if not reached:
             words = f"{host_port.host} could not be reached for {longest:g} s"
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
 
@@ -221,7 +223,8 @@ class _Call:
         limiter = self._limiter
         self.sender.waits.outside += 1
         try:
-            slot = await limiter.enter(ticket)
+            async with self.sender.accounts.stoppable.waiting():
+                slot = await limiter.enter(ticket)
         finally:
             self.sender.waits.outside -= 1
         signal = Signal.NOTHING
@@ -580,7 +583,8 @@ class _Call:
         clock, waits = self.sender.accounts.clock, self.sender.waits
         number = waits.begin(clock.monotonic() + step.after_s, self.redact(step.words))
         try:
-            await clock.sleep(step.after_s)
+            async with self.sender.accounts.stoppable.waiting():
+                await clock.sleep(step.after_s)
         finally:
             waits.end(number)
 

@@ -208,6 +208,31 @@ def test_a_call_that_waits_for_room_is_not_made_once_the_run_is_to_stop() -> Non
     assert budget.spent_usd == 0
 
 
+def test_calls_that_wait_for_room_end_at_a_stop_before_those_in_flight() -> None:
+    draining = False
+
+    async def may_begin() -> bool:
+        return not draining
+
+    async def play() -> None:
+        nonlocal draining
+        async with budget.call(Role.USER, "a"):
+            waiting = [asyncio.create_task(one(budget, Role.USER, 0.1)) for _ in range(3)]
+            await asyncio.sleep(0)
+            draining = True
+            budget.wake_next()
+            async with asyncio.timeout(5):
+                ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(end) for end in ends] == [StopRequested] * 3
+
+    budget = Budget(
+        [BudgetLimit("run.budget", 1.0)],
+        first_usd=lambda _role, _model: exactly(0.6),
+        may_begin=may_begin,
+    )
+    asyncio.run(play())
+
+
 def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
