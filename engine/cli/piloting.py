@@ -40,6 +40,9 @@ from engine.store.reader import Reader
 
 PILOT_SCENARIOS: Final = 2
 """Scenarios of each metric that are played by default."""
+_COLUMN_NOTE: Final = (
+    "landmarks: delivered, of those planned; early: ended before the last planned turn"
+)
 PILOT_BUDGET: Final = 1.0
 """US dollars."""
 
@@ -111,7 +114,7 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
         out_json({"benchmarks": found, "left": estimate_json(rest.total)})
         return
     if len(order.benchmarks) > 1:
-        out(f"the rest of all benchmarks: {total_words(rest.total)}")
+        out(f"left to run in all benchmarks: {total_words(rest.total)}")
     tell("what was played is kept and counts; `crosswind run` does the rest")
 
 
@@ -175,12 +178,19 @@ def _page(name: str, found: Pilot, rest: PricedPlan, powers: Sequence[Detectable
     return PilotPage(
         [head, *_table(found).splitlines()],
         [
+            _COLUMN_NOTE,
             *_lines(found),
-            f"the rest of it: {total_words(rest.total)}"
-            + (", and what follows from what waits for approval" if rest.plan.waiting else ""),
+            _left_to_run(rest),
             *(f"  {sentence}" for sentence in power_sentences(powers)),
         ],
     )
+
+
+def _left_to_run(rest: PricedPlan) -> str:
+    waiting = ", and what follows from what waits for approval" if rest.plan.waiting else ""
+    if rest.plan.work or waiting:
+        return f"left to run: {total_words(rest.total)}{waiting}"
+    return "nothing is left to run"
 
 
 # In words
