@@ -139,3 +139,19 @@ def test_curves_of_speed_begin_below_each_other(theatre: Theatre) -> None:
         assert sum("▁█" in row for row in rows) == 3
 
     theatre.perform(script, (120, 40))
+
+
+def test_a_target_at_rest_says_nothing_of_what_runs(theatre: Theatre) -> None:
+    at_work = TargetView("steadfast", 8, 8, 0, 0, 8, 8)
+
+    async def script(pilot: Pilot[None]) -> None:
+        board = pilot.app.screen.query_one(TargetBoard)
+        board.show([at_work])
+        assert "0 running" in "".join(piece.text for piece in board.row(0))
+        board.show([replace(at_work, at_rest=True)])
+        text = "".join(piece.text for row in range(2) for piece in board.row(row))
+        assert "0 failed" in text
+        assert "running" not in text
+        assert "tok/s" not in text
+
+    theatre.perform(script, (80, 24))

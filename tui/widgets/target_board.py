@@ -214,9 +214,11 @@ def _in_one(target: TargetView, layout: _Layout) -> list[Line]:
 
 def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
     """Two lines for a narrow terminal: the progress, and below it the results."""
+    idle = target.at_rest and not target.running
+    running = "" if idle else f" {target.running} {layout.running}"
     upper = [
         *_how_far(target, layout),
-        Piece(pad(f" {target.running} {layout.running}", 12), _quiet_ink(target.running)),
+        Piece(pad(running, 12), _quiet_ink(target.running)),
         Piece(pad(f" {target.failed} failed", 10), _alarming_ink(target.failed)),
         Piece(f" judged {_share(target.judged, target.to_judge)}"),
     ]
@@ -280,7 +282,8 @@ def _speed_and_cost(target: TargetView, layout: _Layout) -> list[Piece]:
         spend = pad(target.spend, 7, right=True)
     else:
         # `1.0k` and `959` take the same room, so that the curves behind them stay below each other
-        tokens, left = f" {pad(target.tokens, 4, right=True)} tok/s", ""
+        speed = "" if target.tokens == UNKNOWN else f" {pad(target.tokens, 4, right=True)} tok/s"
+        tokens, left = pad(speed, 11), ""
         spend = pad(target.spend, 7)
     if target.still is not None:
         return [Piece(f"{spend} ", Ink.MUTED), Piece(f" {target.still}", Ink.WARN)]
