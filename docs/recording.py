@@ -22,7 +22,7 @@ MOST_BYTES: Final = 600_000
 _STORY: Final = (
     # keys, what is on the screen then, for how long it is looked at; what comes before that is cut
     ("", "target speaking", 7.0),
-    ("", "✗ fail", 8.0),
+    ("", "✗ m", 8.0),
     ("w", "Wall", 5.0),
     ("q", "simulate", 1.0),
     ("3", "Verdicts", 3.0),
