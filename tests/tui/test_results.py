@@ -197,6 +197,11 @@ def test_ranks_are_said_where_pairs_are_sure_and_few_scenarios_are_marked() -> N
     assert "✓ significant: of results like these" in shown
 
 
+def test_without_metrics_no_scale_is_drawn() -> None:
+    rows = standing_rows(replace(an_analysis(), metrics=()), 100)
+    assert text_of(rows) == ["  There are no metrics yet, so nothing is scored."]
+
+
 @pytest.mark.parametrize("width", [20, 40, 79, 111, ONE_LINE_FROM, 200])
 def test_the_standing_fits_every_width_from_twenty_on(width: int) -> None:
     rows = standing_rows(an_analysis(), width)

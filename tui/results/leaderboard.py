@@ -40,6 +40,8 @@ def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     """The targets in order, with a pass rate and interval for each track, in `width` cells."""
     if not analysis.targets:
         return [SheetRow([Piece("  The configuration names no targets.", Ink.MUTED)])]
+    if not analysis.tracks:
+        return [SheetRow([Piece("  There are no metrics yet, so nothing is scored.", Ink.MUTED)])]
     if width >= ONE_LINE_FROM and len(analysis.tracks) > 1:
         rows = _in_one_line(analysis, width)
     else:
