@@ -123,10 +123,10 @@ def analyse(
     )
 
 
-def standing_key(one: TargetResult) -> tuple[bool, float, float, str]:
+def standing_key(result: TargetResult) -> tuple[bool, float, float, str]:
     """A sort key: the highest positive rate first, then the highest negative one, no data last."""
-    positive, negative = one.tracks[Track.POSITIVE].rate, one.tracks[Track.NEGATIVE].rate
-    return one.scored == 0, -(positive or 0.0), -(negative or 0.0), one.target
+    positive, negative = result.tracks[Track.POSITIVE].rate, result.tracks[Track.NEGATIVE].rate
+    return result.scored == 0, -(positive or 0.0), -(negative or 0.0), result.target
 
 
 def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
@@ -182,8 +182,8 @@ def _target(
     )
 
 
-def _metric_of(one: ScenarioTally) -> str:
-    return one.metric_id
+def _metric_of(tally: ScenarioTally) -> str:
+    return tally.metric_id
 
 
 def _demographics(

@@ -19,29 +19,29 @@ from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, MissingReason, RoganGladen, Share
 
 
-def calibration_lines(one: Calibration) -> Iterator[str]:
+def calibration_lines(calibration: Calibration) -> Iterator[str]:
     """The calibration as lines; with too few labels, only counts."""
-    if not one.labels:
-        yield f"no label is about a conversation that {one.judge} has judged"
+    if not calibration.labels:
+        yield f"no label is about a conversation that {calibration.judge} has judged"
         return
     yield (
-        f"{one.judge} against {plural(one.labels, 'label')} on "
-        f"{plural(one.clusters, 'base scenario')}"
+        f"{calibration.judge} against {plural(calibration.labels, 'label')} on "
+        f"{plural(calibration.clusters, 'base scenario')}"
     )
-    if one.labels < LEAST_LABELS:
+    if calibration.labels < LEAST_LABELS:
         yield f"fewer than {LEAST_LABELS} labels: only counts are reported"
-        yield from _counts(one.metrics)
+        yield from _counts(calibration.metrics)
         return
-    yield from _figures(one.accuracy, one.agreement)
-    for rate in one.rates:
+    yield from _figures(calibration.accuracy, calibration.agreement)
+    for rate in calibration.rates:
         yield from _rate(rate)
-    yield needed_words(one)
-    yield from _counts(one.metrics)
-    for part in (*one.by_metric, *one.by_target):
+    yield needed_words(calibration)
+    yield from _counts(calibration.metrics)
+    for part in (*calibration.by_metric, *calibration.by_target):
         if part.accuracy is not None:
             yield f"{part.of}, {plural(part.labels, 'label')}:"
             yield from (f"  {line}" for line in _figures(part.accuracy, part.agreement))
-            if part in one.by_metric:
+            if part in calibration.by_metric:
                 yield from (f"  {line}" for line in _rate(part.rate))
 
 
@@ -112,12 +112,12 @@ def _by_errors(found: RoganGladen) -> str:
     return f"; Rogan-Gladen {percent(found.value)} {ends}"
 
 
-def needed_words(one: Calibration) -> str:
+def needed_words(calibration: Calibration) -> str:
     """How many labels an interval of the asked width takes."""
-    wide = f"the interval of the corrected pass rate {one.width * 100:g} points wide"
-    if one.labels_needed is not None:
-        return f"about {plural(one.labels_needed, 'label')} in all make {wide}"
-    if one.labels_needed_reason is not MissingReason.SCENARIOS_VARY:
+    wide = f"the interval of the corrected pass rate {calibration.width * 100:g} points wide"
+    if calibration.labels_needed is not None:
+        return f"about {plural(calibration.labels_needed, 'label')} in all make {wide}"
+    if calibration.labels_needed_reason is not MissingReason.SCENARIOS_VARY:
         return f"how many labels make {wide} is not known: that takes two base scenarios"
     return f"no number of labels makes {wide}: the base scenarios vary too much"
 
@@ -131,9 +131,9 @@ def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:
         )
 
 
-def confusion_words(one: Confusion, judge: str) -> str:
+def confusion_words(confusion: Confusion, judge: str) -> str:
     """`people present, offline:evaluator absent`."""
-    words = ("present", "absent") if one.people else ("absent", "present")
+    words = ("present", "absent") if confusion.people else ("absent", "present")
     return f"people {words[0]}, {judge} {words[1]}"
 
 

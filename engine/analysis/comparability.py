@@ -84,12 +84,12 @@ class Exposure:
         return self.early == 0 and self.delivered == self.planned
 
 
-def exposure_words(one: Exposure) -> tuple[str, str, str]:
+def exposure_words(exposure: Exposure) -> tuple[str, str, str]:
     """`6 of 64` ended early, `300 of 312` landmarks delivered, `60 of 64` reached the last one."""
     return (
-        f"{one.early:,} of {one.conversations:,}",
-        f"{one.delivered:,} of {one.planned:,}",
-        f"{one.reached_last:,} of {one.with_landmarks:,}",
+        f"{exposure.early:,} of {exposure.conversations:,}",
+        f"{exposure.delivered:,} of {exposure.planned:,}",
+        f"{exposure.reached_last:,} of {exposure.with_landmarks:,}",
     )
 
 

@@ -461,9 +461,9 @@ def _gap(gap: Gap) -> str:
     )
 
 
-def rests_on(one: MarkedDifference) -> str:
+def rests_on(difference: MarkedDifference) -> str:
     """`409 scenarios, 818 rows`."""
-    return f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
+    return f"{plural(difference.base_scenarios, 'scenario')}, {plural(difference.rows, 'row')}"
 
 
 def _too_few(analysis: Analysis) -> Iterator[Finding]:
@@ -637,19 +637,20 @@ def _unscored(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(Certainty.CAUTION, _missing(one))
 
 
-def _missing(one: TargetResult) -> str:
-    unscored = sum(one.unscored.values())
-    return f"{one.target}: {unscored} of {one.of} unscored ({_reasons(one.unscored)}){_bounds(one)}"
+def _missing(result: TargetResult) -> str:
+    unscored = sum(result.unscored.values())
+    reasons = _reasons(result.unscored)
+    return f"{result.target}: {unscored} of {result.of} unscored ({reasons}){_bounds(result)}"
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{why} {count:,}" for why, count in counts.items())
 
 
-def _bounds(one: TargetResult) -> str:
+def _bounds(result: TargetResult) -> str:
     said = [
         f"{track} {percent(estimate.if_missing_failed)} to {percent(estimate.if_missing_passed)}"
-        for track, estimate in one.tracks.items()
+        for track, estimate in result.tracks.items()
         if _has_unscored(estimate)
     ]
     return f"; if they had all failed or all passed: {', '.join(said)}" if said else ""

@@ -155,8 +155,8 @@ def _mean_of_known(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _interval(one: Estimate) -> Interval:
-    return Interval(one.low or 0.0, 1.0 if one.high is None else one.high)
+def _interval(estimate: Estimate) -> Interval:
+    return Interval(estimate.low or 0.0, 1.0 if estimate.high is None else estimate.high)
 
 
 def _effective_rows(found: Sequence[Estimate]) -> float:

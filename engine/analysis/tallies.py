@@ -48,25 +48,25 @@ class TargetTally:
     """By sample, how many passed and how many were scored."""
     unscored: Counter[str] = field(default_factory=Counter)
 
-    def add(self, one: Outcome) -> None:
-        scenario = self.scenarios.get(one.key.scenario_id)
+    def add(self, outcome: Outcome) -> None:
+        scenario = self.scenarios.get(outcome.key.scenario_id)
         if scenario is None:
-            scenario = self.scenarios[one.key.scenario_id] = ScenarioTally(
-                one.key.scenario_id,
-                one.base,
-                one.metric_id,
-                one.track,
-                one.demographic,
-                self.shared.place(one.metric_id, one.base),
+            scenario = self.scenarios[outcome.key.scenario_id] = ScenarioTally(
+                outcome.key.scenario_id,
+                outcome.base,
+                outcome.metric_id,
+                outcome.track,
+                outcome.demographic,
+                self.shared.place(outcome.metric_id, outcome.base),
             )
-        scenario.answers.append(one.passed)
-        if one.passed is None:
-            self.unscored[one.unscored or "no verdict"] += 1
+        scenario.answers.append(outcome.passed)
+        if outcome.passed is None:
+            self.unscored[outcome.unscored or "no verdict"] += 1
             return
-        sample = self.samples.setdefault(one.key.sample, [0, 0])
+        sample = self.samples.setdefault(outcome.key.sample, [0, 0])
         scenario.scored += 1
         sample[1] += 1
-        if one.passed:
+        if outcome.passed:
             scenario.passed += 1
             sample[0] += 1
 
@@ -181,12 +181,14 @@ def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
             yield _repeat_agreement("passes", judge, agreement(rows, clusters))
 
 
-def _by_judge(one: Outcome, judges: Iterable[str]) -> list[bool | None]:
-    return [headline(vote.passed for vote in one.votes if vote.judge == judge) for judge in judges]
+def _by_judge(outcome: Outcome, judges: Iterable[str]) -> list[bool | None]:
+    return [
+        headline(vote.passed for vote in outcome.votes if vote.judge == judge) for judge in judges
+    ]
 
 
-def _by_pass(one: Outcome, judge: str, numbers: Iterable[int]) -> list[bool | None]:
-    given = {vote.number: vote.passed for vote in one.votes if vote.judge == judge}
+def _by_pass(outcome: Outcome, judge: str, numbers: Iterable[int]) -> list[bool | None]:
+    given = {vote.number: vote.passed for vote in outcome.votes if vote.judge == judge}
     return [given.get(number) for number in numbers]
 
 

@@ -148,13 +148,13 @@ def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
         yield json.dumps(as_object(conversation), ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def as_object(one: Conversation) -> dict[str, Any]:
+def as_object(conversation: Conversation) -> dict[str, Any]:
     """The object of a line of `crosswind export --format jsonl`."""
-    take, scenario, metric = one.take, one.scenario, one.metric
+    take, scenario, metric = conversation.take, conversation.scenario, conversation.metric
     played_from: dict[str, Any] = {}
     if scenario is not None:
         played_from = {**scenario_values(scenario), "demographic": dict(scenario.demographic)}
-    note = {"note": one.scripted_note} if one.scripted else {}
+    note = {"note": conversation.scripted_note} if conversation.scripted else {}
     return {
         **take_values(take, "benchmark conv_id id"),
         "metric_id": None if scenario is None else scenario.metric_id,
@@ -163,19 +163,23 @@ def as_object(one: Conversation) -> dict[str, Any]:
         **played_from,
         "target": {"id": take.key.target_id, "model": take.model},
         **take_values(take, "user_model sample take stop_reason"),
-        "scripted": one.scripted,
+        "scripted": conversation.scripted,
         **note,
-        "transcript": [_message(message) for message in one.messages],
-        "passed": one.passed,
-        "unscored": one.unscored,
-        "verdicts": [_verdict(verdict) for verdict in one.verdicts],
-        **_checks(one),
+        "transcript": [_message(message) for message in conversation.messages],
+        "passed": conversation.passed,
+        "unscored": conversation.unscored,
+        "verdicts": [_verdict(verdict) for verdict in conversation.verdicts],
+        **_checks(conversation),
     }
 
 
-def _checks(one: Conversation) -> dict[str, Any]:
+def _checks(conversation: Conversation) -> dict[str, Any]:
     """The checks; no key where there are none."""
-    return {"checks": [check_values(check) for check in one.checks]} if one.checks else {}
+    return (
+        {"checks": [check_values(check) for check in conversation.checks]}
+        if conversation.checks
+        else {}
+    )
 
 
 def _message(message: MessageRow) -> dict[str, Any]:
@@ -193,37 +197,39 @@ _JUDGED: Final = (
 )
 
 
-def shown_take(one: Conversation) -> dict[str, Any]:
+def shown_take(conversation: Conversation) -> dict[str, Any]:
     """The object that `crosswind show --json` prints for a take."""
     said = "turn role content thought landmark finish reasoning served_by"
     return {
         **take_values(
-            one.take, "take target sample model user_model scripted stop_reason user_faults"
+            conversation.take,
+            "take target sample model user_model scripted stop_reason user_faults",
         ),
-        "scenario": None if one.scenario is None else asdict(one.scenario),
-        "landmarks_never_delivered": [mark.turn for mark in one.never_delivered],
-        "transcript": [message_values(message, said) for message in one.messages],
+        "scenario": None if conversation.scenario is None else asdict(conversation.scenario),
+        "landmarks_never_delivered": [mark.turn for mark in conversation.never_delivered],
+        "transcript": [message_values(message, said) for message in conversation.messages],
         "verdicts": [
-            without_unknown(verdict_values(verdict, _JUDGED), "label") for verdict in one.verdicts
+            without_unknown(verdict_values(verdict, _JUDGED), "label")
+            for verdict in conversation.verdicts
         ],
-        **_checks(one),
+        **_checks(conversation),
     }
 
 
-def copied_take(one: Conversation) -> dict[str, Any]:
+def copied_take(conversation: Conversation) -> dict[str, Any]:
     """The object that the app copies for a take."""
     judged = "present passed unscored justification quotes marks served_by"
     return {
-        **take_values(one.take, "conv_id benchmark take"),
-        "target_model": one.take.model,
-        **take_values(one.take, "user_model scripted stop_reason detail"),
+        **take_values(conversation.take, "conv_id benchmark take"),
+        "target_model": conversation.take.model,
+        **take_values(conversation.take, "user_model scripted stop_reason detail"),
         "transcript": [
             message_values(message, "turn role content landmark thought served_by")
-            for message in one.messages
+            for message in conversation.messages
         ],
         "verdicts": [
             verdict_values(verdict, f"metric_id metric_type judge pass {judged}")
-            for verdict in one.verdicts
+            for verdict in conversation.verdicts
         ],
     }
 
@@ -237,14 +243,14 @@ def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
             yield csv_line([cell(fields[column]) for column in COLUMNS])
 
 
-def _fields(one: Conversation, verdict: Verdict | None) -> dict[str, object]:
-    whole = as_object(one)
+def _fields(conversation: Conversation, verdict: Verdict | None) -> dict[str, object]:
+    whole = as_object(conversation)
     told = {} if verdict is None else _verdict(verdict)
     return {
         **whole,
-        "target": one.take.key.target_id,
-        "model": one.take.model,
-        "turns": len(one.messages) // 2,
+        "target": conversation.take.key.target_id,
+        "model": conversation.take.model,
+        "turns": len(conversation.messages) // 2,
         "demographic": whole.get("demographic") or "",
         **{name: told.get(name) for name in ("judge", "source", "pass", "justification")},
         "quotes": told.get("quotes") or "",
@@ -252,8 +258,8 @@ def _fields(one: Conversation, verdict: Verdict | None) -> dict[str, object]:
         "verdict_present": told.get("present"),
         "verdict_passed": told.get("passed"),
         "verdict_unscored": told.get("unscored"),
-        "target_served_by": others_of(one.messages, Speaker.TARGET) or "",
-        "user_served_by": others_of(one.messages, Speaker.USER) or "",
+        "target_served_by": others_of(conversation.messages, Speaker.TARGET) or "",
+        "user_served_by": others_of(conversation.messages, Speaker.USER) or "",
         "judge_served_by": told.get("served_by"),
     }
 
@@ -343,54 +349,60 @@ def _shown_lines(text: str) -> list[str | None]:
     ]
 
 
-def document(one: Conversation) -> list[str]:
+def document(conversation: Conversation) -> list[str]:
     """The lines of a conversation as Markdown, with all foreign text escaped."""
-    lines = [f"# {escaped(str(one.take.key))}", ""]
-    if (note := one.scripted_note) is not None:
+    lines = [f"# {escaped(str(conversation.take.key))}", ""]
+    if (note := conversation.scripted_note) is not None:
         lines += (f"*{escaped(note[0].upper() + note[1:])}.*", "")
-    lines += (*_fact_lines(one), "", *_scenario_lines(one), "## Conversation")
-    for message in one.messages:
+    lines += (*_fact_lines(conversation), "", *_scenario_lines(conversation), "## Conversation")
+    for message in conversation.messages:
         lines += _message_lines(message)
     lines += ("", "## Verdicts")
-    for verdict in one.verdicts:
+    for verdict in conversation.verdicts:
         lines += _verdict_lines(verdict)
-    if not one.verdicts:
+    if not conversation.verdicts:
         lines += ("", "There is none yet.")
     return lines
 
 
-def _fact_lines(one: Conversation) -> Iterator[str]:
-    take = one.take
-    reason = "" if one.unscored is None else f" ({one_line(one.unscored)})"
+def _fact_lines(conversation: Conversation) -> Iterator[str]:
+    take = conversation.take
+    reason = "" if conversation.unscored is None else f" ({one_line(conversation.unscored)})"
     ended = "interrupted" if take.stop_reason is None else take.stop_reason.value
-    metric = "" if one.metric is None else f"{one.metric.name} ({one.metric.track})"
+    metric = (
+        ""
+        if conversation.metric is None
+        else f"{conversation.metric.name} ({conversation.metric.track})"
+    )
     facts = {
-        "benchmark": one.benchmark,
+        "benchmark": conversation.benchmark,
         "metric": metric,
         "target": f"{take.key.target_id} ({take.model})",
         "user model": take.user_model,
         "take": f"{take.number}, ended: {ended.replace('_', ' ')}",
-        "result": f"{_ANSWERS[one.passed]}{reason}",
+        "result": f"{_ANSWERS[conversation.passed]}{reason}",
     }
-    facts["not as asked"] = "; ".join(others_who_spoke(one.messages, take))
+    facts["not as asked"] = "; ".join(others_who_spoke(conversation.messages, take))
     for name, value in facts.items():
         if value:
             yield f"- {name}: {escaped(one_line(value))}"
 
 
-def _scenario_lines(one: Conversation) -> Iterator[str]:
-    if one.scenario is None:
+def _scenario_lines(conversation: Conversation) -> Iterator[str]:
+    if conversation.scenario is None:
         return
     parts = {
-        "Persona": one.scenario.persona,
-        "Goal": one.scenario.user_goal,
-        "Latent goal": one.scenario.latent_adversarial_goal,
+        "Persona": conversation.scenario.persona,
+        "Goal": conversation.scenario.user_goal,
+        "Latent goal": conversation.scenario.latent_adversarial_goal,
     }
     yield "## Scenario"
     for name, text in parts.items():
         yield from ("", f"{name}:", "", *quoted_block(text))
-    if one.scenario.demographic:
-        people = ", ".join(f"{axis}: {value}" for axis, value in one.scenario.demographic.items())
+    if conversation.scenario.demographic:
+        people = ", ".join(
+            f"{axis}: {value}" for axis, value in conversation.scenario.demographic.items()
+        )
         yield from ("", f"Demographic: {escaped(one_line(people))}")
     yield ""
 

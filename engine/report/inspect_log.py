@@ -112,12 +112,12 @@ class _LogHeader:
         when = _time(self._first).replace(":", "-")
         return f"{when}_{self._about.benchmark}_{self._about.target}"
 
-    def sample(self, one: Conversation) -> dict[str, Any]:
-        found = _sample(one, self._about.used.get(str(one.take.key), {}))
-        began, ended = one.take.at or 0, _end_time(one)
+    def sample(self, conversation: Conversation) -> dict[str, Any]:
+        found = _sample(conversation, self._about.used.get(str(conversation.take.key), {}))
+        began, ended = conversation.take.at or 0, _end_time(conversation)
         self._first = min(self._first or began, began)
         self._last = max(self._last, ended)
-        self._model, self._user_model = one.take.model, one.take.user_model
+        self._model, self._user_model = conversation.take.model, conversation.take.user_model
         for sums, used in (
             (self._usage, found["model_usage"]),
             (self._roles, found["role_usage"]),
@@ -203,9 +203,9 @@ class _LogHeader:
 # A conversation
 
 
-def _sample(one: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[str, Any]:
-    take = one.take
-    ended = _end_time(one)
+def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[str, Any]:
+    take = conversation.take
+    ended = _end_time(conversation)
     by_model: dict[str, dict[str, int]] = {}
     by_role: dict[str, dict[str, int]] = {}
     for (role, model), usage in sorted(used.items()):
@@ -213,24 +213,24 @@ def _sample(one: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[s
             of_name = sums.setdefault(name, {})
             for part, amount in _usage(usage).items():
                 of_name[part] = of_name.get(part, 0) + amount
-    messages = [_message(one, message) for message in one.messages]
+    messages = [_message(conversation, message) for message in conversation.messages]
     found: dict[str, Any] = {
         "id": take.key.scenario_id,
         "epoch": take.key.sample + 1,
-        "input": one.messages[0].text if one.messages else "",
-        "target": "" if one.metric is None else _SHOULD_BE[one.metric.track],
+        "input": conversation.messages[0].text if conversation.messages else "",
+        "target": "" if conversation.metric is None else _SHOULD_BE[conversation.metric.track],
         "messages": messages,
-        "output": _output(one),
-        "events": list(_events(one)),
+        "output": _output(conversation),
+        "events": list(_events(conversation)),
         "events_data": {"messages": messages, "calls": []},
-        "scores": dict(_scores(one)),
-        "metadata": _metadata(one),
+        "scores": dict(_scores(conversation)),
+        "metadata": _metadata(conversation),
         "model_usage": by_model,
         "role_usage": by_role,
         "started_at": _time(take.at or 0),
         "completed_at": _time(ended),
         "total_time": max(0.0, (ended - (take.at or 0)) / 1000),
-        "uuid": _id(one.benchmark, str(take.key), str(take.number)),
+        "uuid": _id(conversation.benchmark, str(take.key), str(take.number)),
     }
     if not take.finished:
         why = take.detail or (take.stop_reason or "interrupted")
@@ -238,9 +238,14 @@ def _sample(one: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[s
     return found
 
 
-def _message(one: Conversation, message: MessageRow) -> dict[str, Any]:
+def _message(conversation: Conversation, message: MessageRow) -> dict[str, Any]:
     # Inspect takes messages with the same id for one, across all logs that it reads together
-    own = _id(one.benchmark, str(one.take.key), str(one.take.number), str(message.turn))
+    own = _id(
+        conversation.benchmark,
+        str(conversation.take.key),
+        str(conversation.take.number),
+        str(message.turn),
+    )
     metadata: dict[str, Any] = {"turn": message.turn}
     if message.speaker is Speaker.USER:
         metadata |= {"landmark": message.landmark, "thought": message.thought}
@@ -263,63 +268,72 @@ def _message(one: Conversation, message: MessageRow) -> dict[str, Any]:
         "role": "assistant",
         "content": content,
         "source": "generate",
-        "model": one.take.model,
+        "model": conversation.take.model,
         "metadata": metadata,
     }
 
 
-def _output(one: Conversation, reply: MessageRow | None = None) -> dict[str, Any]:
+def _output(conversation: Conversation, reply: MessageRow | None = None) -> dict[str, Any]:
     """The output of this reply, or of the last one."""
-    replies = [message for message in one.messages if message.speaker is Speaker.TARGET]
+    replies = [message for message in conversation.messages if message.speaker is Speaker.TARGET]
     if not replies:
-        return {"model": one.take.model, "choices": []}
+        return {"model": conversation.take.model, "choices": []}
     reply = reply or replies[-1]
     stop = _FINISHES.get(reply.finish, "stop")
     return {
-        "model": one.take.model,
-        "choices": [{"message": _message(one, reply), "stop_reason": stop}],
+        "model": conversation.take.model,
+        "choices": [{"message": _message(conversation, reply), "stop_reason": stop}],
     }
 
 
-def _events(one: Conversation) -> Iterator[dict[str, Any]]:
+def _events(conversation: Conversation) -> Iterator[dict[str, Any]]:
     """A model event for each reply of the target; its input refers to the messages in
     `events_data`."""
-    began = one.take.at or 0
-    for place, message in enumerate(one.messages):
+    began = conversation.take.at or 0
+    for place, message in enumerate(conversation.messages):
         if message.speaker is not Speaker.TARGET:
             continue
         at = message.at or began
         yield {
             "event": "model",
-            "uuid": _id(one.benchmark, str(one.take.key), str(one.take.number), "call", str(place)),
+            "uuid": _id(
+                conversation.benchmark,
+                str(conversation.take.key),
+                str(conversation.take.number),
+                "call",
+                str(place),
+            ),
             "timestamp": _time(at),
             "working_start": max(0.0, (at - began) / 1000),
-            "model": one.take.model,
+            "model": conversation.take.model,
             "input": [],
             "input_refs": [[0, place]],
             "tools": [],
             "tool_choice": "none",
             "config": {},
-            "output": _output(one, message),
+            "output": _output(conversation, message),
         }
 
 
-def _scores(one: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
+def _scores(conversation: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
     """What counts, then the newest verdict of each judge and pass."""
-    if not one.verdicts:
+    if not conversation.verdicts:
         return
-    said = next((each for each in reversed(one.verdicts) if each.passed is one.passed), None)
-    why = {} if one.unscored is None else {"unscored": one.unscored}
+    said = next(
+        (each for each in reversed(conversation.verdicts) if each.passed is conversation.passed),
+        None,
+    )
+    why = {} if conversation.unscored is None else {"unscored": conversation.unscored}
     yield (
         COUNTS,
         {
-            "value": _VALUES[one.passed],
+            "value": _VALUES[conversation.passed],
             "answer": None if said is None else _ANSWERS[said.present],
             "explanation": None if said is None else said.justification,
             "metadata": why,
         },
     )
-    newest = {(verdict.judge, verdict.number): verdict for verdict in one.verdicts}
+    newest = {(verdict.judge, verdict.number): verdict for verdict in conversation.verdicts}
     for (judge, number), verdict in newest.items():
         yield judge if not number else f"{judge}, pass {number + 1}", _score(verdict)
 
@@ -344,23 +358,25 @@ def _score(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _metadata(one: Conversation) -> dict[str, Any]:
+def _metadata(conversation: Conversation) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "conversation": str(one.take.key),
-        "target": one.take.key.target_id,
-        "take": one.take.number,
-        "user_model": one.take.user_model,
-        "scripted": one.scripted,
-        "stop_reason": None if one.take.stop_reason is None else one.take.stop_reason.value,
-        "user_faults": [str(fault) for fault in one.take.faults],
+        "conversation": str(conversation.take.key),
+        "target": conversation.take.key.target_id,
+        "take": conversation.take.number,
+        "user_model": conversation.take.user_model,
+        "scripted": conversation.scripted,
+        "stop_reason": None
+        if conversation.take.stop_reason is None
+        else conversation.take.stop_reason.value,
+        "user_faults": [str(fault) for fault in conversation.take.faults],
     }
-    if one.metric is not None:
-        found["metric"] = metric_values(one.metric)
-    if one.scenario is not None:
+    if conversation.metric is not None:
+        found["metric"] = metric_values(conversation.metric)
+    if conversation.scenario is not None:
         found |= {
-            **scenario_values(one.scenario),
-            "demographic": dict(one.scenario.demographic),
-            "target_system_prompt": one.scenario.target_system_prompt,
+            **scenario_values(conversation.scenario),
+            "demographic": dict(conversation.scenario.demographic),
+            "target_system_prompt": conversation.scenario.target_system_prompt,
         }
     return found
 
@@ -376,9 +392,15 @@ def _usage(used: Usage) -> dict[str, int]:
     }
 
 
-def _end_time(one: Conversation) -> int:
+def _end_time(conversation: Conversation) -> int:
     """When its last message or verdict came, in milliseconds."""
-    return max((row.at or 0 for row in (one.take, *one.messages, *one.verdicts)), default=0)
+    return max(
+        (
+            row.at or 0
+            for row in (conversation.take, *conversation.messages, *conversation.verdicts)
+        ),
+        default=0,
+    )
 
 
 def _time(at: int) -> str:

@@ -70,47 +70,47 @@ def as_rows(analysis: Analysis) -> list[JsonObject]:
     return [_row(analysis, target) for target in analysis.targets]
 
 
-def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
-    positive, negative = one.tracks[Track.POSITIVE], one.tracks[Track.NEGATIVE]
+def _row(analysis: Analysis, result: TargetResult) -> JsonObject:
+    positive, negative = result.tracks[Track.POSITIVE], result.tracks[Track.NEGATIVE]
     return {
-        "target_model": one.target,
+        "target_model": result.target,
         "positive_pass_rate": positive.rate,
         "negative_pass_rate": negative.rate,
         "n_positive": positive.scored,
         "n_negative": negative.scored,
-        "n_total": one.scored,
-        "by_metric": _cells(one.metrics),
-        "by_scenario": _cells(one.scenarios),
-        "by_base_scenario": _cells(one.base_scenarios),
-        "by_demographic": _people(one.demographics),
-        "by_sample": _cells({str(sample): cell for sample, cell in one.samples.items()}),
-        "intervals": _intervals(analysis, one),
+        "n_total": result.scored,
+        "by_metric": _cells(result.metrics),
+        "by_scenario": _cells(result.scenarios),
+        "by_base_scenario": _cells(result.base_scenarios),
+        "by_demographic": _people(result.demographics),
+        "by_sample": _cells({str(sample): cell for sample, cell in result.samples.items()}),
+        "intervals": _intervals(analysis, result),
         "by_metric_and_demographic": {
             metric: _people(people, intervals=True)
-            for metric, people in one.metrics_by_people.items()
+            for metric, people in result.metrics_by_people.items()
             if people
         },
         "scored": {
             "rule": analysis.headline_rule,
-            "scored": one.scored,
-            "of": one.of,
-            "unscored": dict(one.unscored),
+            "scored": result.scored,
+            "of": result.of,
+            "unscored": dict(result.unscored),
             "bounds": {
                 f"{track}_pass_rate": [
                     _rounded_number(estimate.if_missing_failed),
                     _rounded_number(estimate.if_missing_passed),
                 ]
-                for track, estimate in one.tracks.items()
+                for track, estimate in result.tracks.items()
             },
         },
-        "stale": _stale(one),
-        "exposure": asdict(one.exposure),
-        "agreement": _agreement(analysis, one),
-        "comparisons": _comparisons(analysis, one.target),
+        "stale": _stale(result),
+        "exposure": asdict(result.exposure),
+        "agreement": _agreement(analysis, result),
+        "comparisons": _comparisons(analysis, result.target),
         "notes": [*(str(other) for other in analysis.others), *analysis.notes, *_cost(analysis)],
-        **_served_by_others(analysis, one.target),
-        **_user_model(analysis, one.target),
-        **_provenance(analysis, one.target),
+        **_served_by_others(analysis, result.target),
+        **_user_model(analysis, result.target),
+        **_provenance(analysis, result.target),
     }
 
 
@@ -131,8 +131,8 @@ _OF_ALL: Final = (
 """Fields of a row whose meaning is the same for one benchmark and for all."""
 
 
-def _row_of_all(found: Overall, one: TargetResult) -> JsonObject:
-    row = _row(found, one)
+def _row_of_all(found: Overall, result: TargetResult) -> JsonObject:
+    row = _row(found, result)
     stale, comparisons = row["stale"], row["comparisons"]
     return {
         **{name: row[name] for name in _OF_ALL},
@@ -140,23 +140,23 @@ def _row_of_all(found: Overall, one: TargetResult) -> JsonObject:
             name: {
                 str(track): {**_cells({name: cell})[name], "interval": _interval(cell)}
                 for track in found.tracks
-                if (cell := one.metrics.get(part_of(name, track))) is not None and cell.scored
+                if (cell := result.metrics.get(part_of(name, track))) is not None and cell.scored
             }
             for name in found.benchmarks
         },
         "intervals": {
             "level": LEVEL,
             "method": METHOD_OF_ALL,
-            **{f"{track}_pass_rate": _interval(cell) for track, cell in one.tracks.items()},
+            **{f"{track}_pass_rate": _interval(cell) for track, cell in result.tracks.items()},
             "for_benchmarks_like_these": {
                 "method": METHOD_ON_LIKE,
                 "from": ENOUGH_BENCHMARKS,
                 **{
                     f"{track}_pass_rate": None if cell is None else _interval(cell)
-                    for track, cell in one.new_metrics.items()
+                    for track, cell in result.new_metrics.items()
                 },
             },
-            "ranks": {str(track): [rank.best, rank.worst] for track, rank in one.ranks.items()},
+            "ranks": {str(track): [rank.best, rank.worst] for track, rank in result.ranks.items()},
         },
         "scored": row["scored"],
         "stale": {
@@ -171,7 +171,7 @@ def _row_of_all(found: Overall, one: TargetResult) -> JsonObject:
                 "method": METHOD_EXPLORING if found.family.exploratory else METHOD_COMPARING_ALL,
             },
             "targets": comparisons["targets"],
-            "targets_for_benchmarks_like_these": _comparisons_with(found.on_like, one.target),
+            "targets_for_benchmarks_like_these": _comparisons_with(found.on_like, result.target),
         },
         **{name: row[name] for name in row if name in {"notes", "served_by_others", "user_audit"}},
         **{name: row[name] for name in row if name == OURS},
@@ -241,22 +241,22 @@ def _cells(cells: Mapping[str, Estimate] | Mapping[str, Tally]) -> JsonObject:
     }
 
 
-def _intervals(analysis: Analysis, one: TargetResult) -> JsonObject:
+def _intervals(analysis: Analysis, result: TargetResult) -> JsonObject:
     return {
         "level": LEVEL,
         "method": METHOD,
         "intraclass_correlation": _rounded_number(analysis.correlation),
-        **{f"{track}_pass_rate": _interval(cell) for track, cell in one.tracks.items()},
-        "by_metric": {metric: _interval(cell) for metric, cell in one.metrics.items()},
+        **{f"{track}_pass_rate": _interval(cell) for track, cell in result.tracks.items()},
+        "by_metric": {metric: _interval(cell) for metric, cell in result.metrics.items()},
         "by_demographic": {
             axis: {value: _interval(cell) for value, cell in values.items()}
-            for axis, values in one.demographics.items()
+            for axis, values in result.demographics.items()
         },
         "for_new_metrics": {
             f"{track}_pass_rate": None if cell is None else _interval(cell)
-            for track, cell in one.new_metrics.items()
+            for track, cell in result.new_metrics.items()
         },
-        "ranks": {str(track): [rank.best, rank.worst] for track, rank in one.ranks.items()},
+        "ranks": {str(track): [rank.best, rank.worst] for track, rank in result.ranks.items()},
     }
 
 
@@ -273,19 +273,19 @@ def _interval(cell: Estimate) -> JsonObject | None:
     }
 
 
-def _stale(one: TargetResult) -> JsonObject:
+def _stale(result: TargetResult) -> JsonObject:
     """How much of what counts is stale, and what has changed."""
-    found = sum(one.staleness.values(), Staleness())
+    found = sum(result.staleness.values(), Staleness())
     return {
         **asdict(found),
-        "by_metric": {metric: asdict(part) for metric, part in one.staleness.items()},
+        "by_metric": {metric: asdict(part) for metric, part in result.staleness.items()},
     }
 
 
-def _agreement(analysis: Analysis, one: TargetResult) -> JsonObject:
+def _agreement(analysis: Analysis, result: TargetResult) -> JsonObject:
     """Null without repeated answers; that of judges and passes is the same for every target."""
     return {
-        "samples": None if one.agreement is None else _agreement_json(one.agreement),
+        "samples": None if result.agreement is None else _agreement_json(result.agreement),
         "judges": _all_of(analysis.agreement, "judges"),
         "passes": _all_of(analysis.agreement, "passes"),
     }

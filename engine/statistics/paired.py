@@ -350,9 +350,9 @@ def simultaneous(
     ]
 
 
-def _adjust(one: Difference, allowed: float) -> Adjusted:
-    p = None if one.level is None else min(1.0, one.level * ERROR_RATE / allowed)
-    return Adjusted(one.interval_at(allowed), p)
+def _adjust(difference: Difference, allowed: float) -> Adjusted:
+    p = None if difference.level is None else min(1.0, difference.level * ERROR_RATE / allowed)
+    return Adjusted(difference.interval_at(allowed), p)
 
 
 def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:

@@ -72,9 +72,9 @@ def read_scenario(
     return (None if file.problems else scenario), file.problems
 
 
-def differ(one: Scenario, other: Scenario) -> bool:
+def differ(scenario: Scenario, other: Scenario) -> bool:
     """Say whether two scenarios differ in anything that a conversation depends on."""
-    return _played_from(one) != _played_from(other)
+    return _played_from(scenario) != _played_from(other)
 
 
 def _played_from(scenario: Scenario) -> tuple[object, ...]:

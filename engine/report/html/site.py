@@ -239,16 +239,18 @@ def _site_links(*, is_compared: bool) -> Sequence[PageLink]:
     return [_OVERVIEW, *([_TOGETHER] if is_compared else []), _SEARCH, _METHOD]
 
 
-def _pages_of(one: PublishedBenchmark, *, is_compared: bool) -> Iterable[tuple[str, str, Page]]:
-    for link in one.links:
-        title = one.title if link.kind == "results" else f"{link.label} · {one.title}"
+def _pages_of(
+    published: PublishedBenchmark, *, is_compared: bool
+) -> Iterable[tuple[str, str, Page]]:
+    for link in published.links:
+        title = published.title if link.kind == "results" else f"{link.label} · {published.title}"
         template, section = f"site/{link.kind}.html", ""
         if link.kind not in {"results", "transcripts"}:
             template, section = "site/section.html", f"{link.kind}.html"
         is_read = link.kind == "transcripts"
         page = Page(
             kind=link.kind,
-            heading=one.title,
+            heading=published.title,
             title=title,
             links=_site_links(is_compared=is_compared),
             root="../../",

@@ -86,18 +86,18 @@ def _spread_out(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
 
 
-def _evidence_of(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
+def _evidence_of(outcome: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
     """The evidence of a conversation; None where no quote was found."""
-    _, verdicts = judged[one.key]
+    _, verdicts = judged[outcome.key]
     shown = verdict_to_show(verdicts, jury)
     if shown is None:
         return None
     quotes = [(one_line(quote.text, _LONGEST), quote.turn) for quote in shown.quotes if quote.turn]
     return (
         Evidence(
-            conv_id=str(one.key),
-            target=one.key.target_id,
-            metric_id=one.metric_id,
+            conv_id=str(outcome.key),
+            target=outcome.key.target_id,
+            metric_id=outcome.metric_id,
             judge=shown.judge,
             justification=one_line(shown.justification, _LONGEST),
             quotes=quotes,
@@ -298,12 +298,12 @@ class BenchmarkView:
             for where, pairs in pairs_by_kind(self.analysis)
         ]
 
-    def rests_on(self, one: TargetResult, track: Track) -> str:
+    def rests_on(self, result: TargetResult, track: Track) -> str:
         """`31 of 32 rows in 4 scenarios`, `12 scenarios in 3 benchmarks`."""
-        estimate, analysis = one.tracks[track], self.analysis
+        estimate, analysis = result.tracks[track], self.analysis
         scenarios = plural(estimate.base_scenarios, "scenario")
         if isinstance(analysis, Overall):
-            return f"{scenarios} in {plural(analysis.counted_in(one, track), 'benchmark')}"
+            return f"{scenarios} in {plural(analysis.counted_in(result, track), 'benchmark')}"
         return f"{estimate.passed} of {plural(estimate.scored, 'row')} in {scenarios}"
 
     @property
@@ -399,10 +399,10 @@ class BenchmarkView:
         own = [target.agreement for target in self.analysis.targets if target.agreement is not None]
         return [*own, *self.analysis.agreement]
 
-    def differing(self, one: RepeatAgreement) -> str:
+    def differing(self, agreement: RepeatAgreement) -> str:
         """A link to the conversations on which answers differ."""
-        if one.between == "samples":
-            return self.link(target=one.of, only="samples")
+        if agreement.between == "samples":
+            return self.link(target=agreement.of, only="samples")
         return self.link(only="split")
 
     @property

@@ -236,25 +236,25 @@ def write_site(
 
 
 def _with_transcripts(
-    folder: SiteFolder, one: CountedBenchmark, reader: Reader, jury: Jury, number: int
+    folder: SiteFolder, counted: CountedBenchmark, reader: Reader, jury: Jury, number: int
 ) -> PublishedBenchmark:
-    home = folder_of(one.definition.name)
+    home = folder_of(counted.definition.name)
     pieces = ChunkWriter(lambda name, text: folder.write(f"{home}/data/{name}", text))
     count = Transcripts(
         reader=reader,
-        benchmark=one.definition.name,
-        outcomes={outcome.key: outcome for outcome in one.outcomes},
-        metrics={metric.id: metric for metric in one.definition.metrics},
+        benchmark=counted.definition.name,
+        outcomes={outcome.key: outcome for outcome in counted.outcomes},
+        metrics={metric.id: metric for metric in counted.definition.metrics},
         jury=jury,
-        targets=[found.target for found in one.analysis.targets],
+        targets=[found.target for found in counted.analysis.targets],
     ).write(pieces)
     # the name depends on the data, so that a page always loads the data of its own site
     data = f"data-{pieces.digest}"
     folder.rename(f"{home}/data", f"{home}/{data}")
     return PublishedBenchmark(
-        definition=one.definition,
-        analysis=one.analysis,
-        validations=one.validations,
+        definition=counted.definition,
+        analysis=counted.analysis,
+        validations=counted.validations,
         conversations=count,
         data=data,
         number=number,

@@ -178,18 +178,23 @@ class _ConversationIndex:
     rows: list[list[int]] = field(default_factory=list)
 
     def add(
-        self, one: Conversation, outcome: Outcome, place: tuple[int, int], *, is_replayed: bool
+        self,
+        conversation: Conversation,
+        outcome: Outcome,
+        place: tuple[int, int],
+        *,
+        is_replayed: bool,
     ) -> int:
         """Add a row, and return its number."""
-        key = one.take.key
+        key = conversation.take.key
         scenario = self.scenarios.setdefault(
             key.scenario_id,
             (len(self.scenarios), self.metrics[outcome.metric_id], outcome.demographic),
         )
         answers = {vote.passed for vote in outcome.votes if vote.passed is not None}
         flags = _STALE * bool(outcome.stale) + _SPLIT * (len(answers) > 1)
-        flags += _REPLAYED * is_replayed + _INVALID * bool(one.take.user_faults)
-        turns = max((message.turn for message in one.messages), default=0)
+        flags += _REPLAYED * is_replayed + _INVALID * bool(conversation.take.user_faults)
+        turns = max((message.turn for message in conversation.messages), default=0)
         of = (scenario[0], self.targets.index(key.target_id), key.sample)
         self.rows.append([*of, _OUTCOMES[outcome.passed], flags, turns, *place])
         return len(self.rows) - 1
@@ -226,24 +231,26 @@ def _cleaned_names(people: Mapping[str, str]) -> dict[str, str]:
     return {clean(axis): clean(value) for axis, value in people.items()}
 
 
-def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
+def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
     """The exported conversation, with the evidence marked in the messages."""
-    told = as_object(one)
-    if one.scenario is not None:
-        told["demographic"] = _cleaned_names(one.scenario.demographic)
-    counted = counting_votes(one.verdicts, jury)
-    telling = counted or one.verdicts  # the verdicts whose evidence is marked
-    for said, message in zip(told["transcript"], one.messages, strict=True):
+    told = as_object(conversation)
+    if conversation.scenario is not None:
+        told["demographic"] = _cleaned_names(conversation.scenario.demographic)
+    counted = counting_votes(conversation.verdicts, jury)
+    telling = counted or conversation.verdicts  # the verdicts whose evidence is marked
+    for said, message in zip(told["transcript"], conversation.messages, strict=True):
         if message.speaker is Speaker.TARGET:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
             said["content"] = with_marked_passages(message.text, quotes)
-    told["verdicts"] = [_verdict(verdict, counts=verdict in counted) for verdict in one.verdicts]
-    told["never_delivered"] = [mark.turn for mark in one.never_delivered]
-    reason = one.take.stop_reason
+    told["verdicts"] = [
+        _verdict(verdict, counts=verdict in counted) for verdict in conversation.verdicts
+    ]
+    told["never_delivered"] = [mark.turn for mark in conversation.never_delivered]
+    reason = conversation.take.stop_reason
     told["ended"] = "not yet" if reason is None else ENDINGS[reason]
-    told["user_faults"] = [str(fault) for fault in one.take.user_faults or ()]
-    if one.scenario is not None and one.scenario.target_system_prompt is not None:
-        told["target_system_prompt"] = one.scenario.target_system_prompt
+    told["user_faults"] = [str(fault) for fault in conversation.take.user_faults or ()]
+    if conversation.scenario is not None and conversation.scenario.target_system_prompt is not None:
+        told["target_system_prompt"] = conversation.scenario.target_system_prompt
     return told
 
 
