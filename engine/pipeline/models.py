@@ -231,7 +231,8 @@ class ModelOpener:
         return real_model(place, self.accounts, label=label, on_note=self.on_note)
 
     def _function(self, target: Target, call: str) -> Model:
-        pool = FunctionPool(function_place(call, self.environment), target.processes)
+        place = function_place(call, self.environment)
+        pool = FunctionPool(place, target.processes, self.accounts.stoppable)
         self.accounts.close_later(pool.close)
         redact = Redactor(self.environment.own_values().values())
         cost = self.accounts.prices.cost_usd(target.model, "", Tokens())

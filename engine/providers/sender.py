@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -195,7 +195,7 @@ class _Call:
             if failure.cause is Cause.AGENT_UNFIT:
                 continue
             if failure.cause is Fault.NO_FILES:
-                await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
+                await self._wait_a_little()
                 continue
             if failure.cause is Cause.AGENT_LOST:
                 self._count_lost_worker(failure)
@@ -252,15 +252,24 @@ class _Call:
             return
         with self.sender.waits.holding(wait_words()):
             while not transport.can_send():
-                await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
+                await self._wait_a_little()
+
+    async def _wait_a_little(self) -> None:
+        async with self.sender.accounts.stoppable.waiting():
+            await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
 
     async def _attempt(self) -> CallResult:
-        agents, destination = self.sender.accounts.agents, self.destination
+        accounts, destination = self.sender.accounts, self.destination
+        agents = accounts.agents
         if agents is None or destination is None:
             await self._wait_for_files()
             return await self._send_with(self._exchange_here)
         try:
-            async with agents.slot(destination, self.sender.waits.holding) as slot:
+            async with AsyncExitStack() as held:
+                async with accounts.stoppable.waiting():
+                    slot = await held.enter_async_context(
+                        agents.slot(destination, self.sender.waits.holding)
+                    )
                 return await self._send_with(partial(self._exchange_by_worker, slot, destination))
         except NoVariableError as error:
             words = f"{error} (parked)"

@@ -10,14 +10,15 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
+from engine.providers.accounts import StoppableWaits
 from engine.providers.exchange import Deadlines, ReplyBuffer
 from engine.providers.model import (
     Attempt,
@@ -197,10 +198,20 @@ def _ending(code: int) -> str:
 class FunctionPool:
     """The processes of one function. Belongs to one event loop; close it there."""
 
-    def __init__(self, place: FunctionPlace, processes: int) -> None:
+    def __init__(self, place: FunctionPlace, processes: int, waits: StoppableWaits) -> None:
         self.place = place
+        self._waits = waits
         self._free = asyncio.Semaphore(processes)
         self._idle: list[FunctionProcess] = []
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until fewer calls than there may be processes are in progress. Raises
+        `StopRequested` at a stop."""
+        async with AsyncExitStack() as held:
+            async with self._waits.waiting():
+                await held.enter_async_context(self._free)
+            yield
 
     async def ask(
         self,
@@ -210,26 +221,25 @@ class FunctionPool:
         retry_policy: RetryPolicy,
         on_printed: OnPrinted,
     ) -> None:
-        """Make a call in a process that does nothing else meanwhile, so that what the function does
-        to it affects only this call. `on_printed` is called with what it printed on standard error.
-        Raises `FunctionError`, `OversizedError` and `OSError`."""
-        async with self._free:
-            # the one that was used last, whose module is loaded and warm
-            process = self._idle.pop() if self._idle else await FunctionProcess.start(self.place)
-            is_well = False
-            try:
-                await _within_deadlines(process, messages, session, reply, retry_policy)
-                on_printed(await process.printed())
-                is_well = True
-            except FunctionError as error:
-                on_printed(await process.printed())
-                is_well = not error.is_over
-                raise
-            finally:
-                if is_well:
-                    self._idle.append(process)
-                else:
-                    await process.end()
+        """Make a call, within a `turn`, in a process that does nothing else meanwhile, so that what
+        the function does to it affects only this call. `on_printed` is called with what it printed
+        on standard error. Raises `FunctionError`, `OversizedError` and `OSError`."""
+        # the one that was used last, whose module is loaded and warm
+        process = self._idle.pop() if self._idle else await FunctionProcess.start(self.place)
+        is_well = False
+        try:
+            await _within_deadlines(process, messages, session, reply, retry_policy)
+            on_printed(await process.printed())
+            is_well = True
+        except FunctionError as error:
+            on_printed(await process.printed())
+            is_well = not error.is_over
+            raise
+        finally:
+            if is_well:
+                self._idle.append(process)
+            else:
+                await process.end()
 
     async def close(self) -> None:
         """End the idle processes; a later call starts another."""
@@ -292,8 +302,12 @@ class FunctionModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """As `Model`. Raises `ModelError`."""
+        """As `Model`. Raises `ModelError`, and `StopRequested` where it waits at a stop."""
         del schema, seed  # a function is only asked for a reply
+        async with self.pool.turn():
+            return await self._reply_in_turn(messages, on_text)
+
+    async def _reply_in_turn(self, messages: Sequence[Message], on_text: OnText | None) -> Reply:
         buffer, began = ReplyBuffer(on_text, time.monotonic), time.monotonic()
         outcome, detail, printed = "cancelled", None, list[str]()
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.benchmark import State
+from engine.benchmark import Stage, State
 from engine.cluster.agent import Agent
 from engine.cluster.wire import WIRE_VERSION, Batch, Greeting, encoded, own_version
 from engine.errors import CrosswindError, InputError
@@ -265,6 +265,25 @@ def test_a_run_without_agents_waits_and_goes_on_when_one_comes(place: Workplace)
     _, scene = run_with(place, meanwhile=come_late)
     assert all_done(place)
     assert scene.waiting == ["waiting for workers; none is there", None]
+
+
+@pytest.mark.parametrize("agents", [0, 1])
+def test_calls_that_wait_for_an_agent_end_at_a_stop(place: Workplace, agents: int) -> None:
+    """Whether there is none, or those that there are have no room."""
+    place.server.settings = SLOW
+
+    async def stop(scene: Scene) -> None:
+        await scene.until(scene.pipeline.models.held)
+        scene.pipeline.drain()
+
+    result, _ = run_with(place, *(agent("one", capacity=1) for _ in range(agents)), meanwhile=stop)
+    assert (result.failed, result.stopped) == (0, True)
+    assert place.server.counters.calls <= agents
+    with place.reader() as reader:
+        units = reader.units("bread", Stage.SIMULATE).values()
+    assert [unit.state for unit in units] == [State.QUEUED] * ROWS
+    assert run_with(place, agent("two"))[0].failed == 0
+    assert all_done(place)
 
 
 def test_an_agent_of_another_version_is_refused_and_the_others_go_on(place: Workplace) -> None:

@@ -15,11 +15,12 @@ import pytest
 from engine.config.schema import load_config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
+from engine.errors import StopRequested
 from engine.pipeline.models import ModelOpener
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.providers.accounts import Accounts
-from engine.providers.model import Attempt, Reply, TakesSession, TellsAttempts
+from engine.providers.model import Attempt, Model, Reply, TakesSession, TellsAttempts
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from tests.engine.commands import crosswind
@@ -174,13 +175,48 @@ def test_one_that_cannot_be_called_is_refused_with_its_line_before_the_first_row
     assert not (place.root / "crosswind.db").exists()
 
 
+def opened(place: Place, accounts: Accounts) -> Model:
+    """The target that `add` has added."""
+    opener = ModelOpener(Environment(place.root), accounts, lambda _note: None)
+    return opener(load_config(place.config).targets[1])
+
+
+def test_a_call_that_waits_for_a_process_ends_at_a_stop(place: Place) -> None:
+    add(
+        place,
+        "import time\nfrom pathlib import Path\ndef reply(messages, session):\n"
+        "    Path('begun').touch()\n"
+        "    while not Path('go').exists(): time.sleep(0.01)\n    return 'Yes.'\n",
+        "call: 'bot:reply', processes: 1",
+    )
+
+    async def ask() -> Reply:
+        accounts = Accounts()
+        model = opened(place, accounts)
+        assert isinstance(model, TellsAttempts)
+        first = asyncio.create_task(model.reply([]))
+        second = asyncio.create_task(model.telling(told.append).reply([]))
+        try:
+            await asyncio.to_thread(until, (place.root / "begun").exists)
+            accounts.stoppable.stop()
+            with pytest.raises(StopRequested):
+                await second
+            (place.root / "go").touch()
+            return await first
+        finally:
+            await accounts.close()
+
+    told: list[Attempt] = []
+    assert asyncio.run(ask()).text == "Yes."
+    assert told == []
+
+
 def test_pieces_are_heard_as_they_come(place: Place) -> None:
     add(place, "def reply(messages, session):\n    yield 'Yes. '\n    yield session\n")
 
     async def ask() -> Reply:
         accounts = Accounts()
-        opener = ModelOpener(Environment(place.root), accounts, lambda _note: None)
-        model = opener(load_config(place.config).targets[1])
+        model = opened(place, accounts)
         assert isinstance(model, TakesSession)
         asked = model.in_session("s1")
         assert isinstance(asked, TellsAttempts)

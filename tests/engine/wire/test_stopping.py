@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
+from engine.providers.http.connection import HttpConnection
+from engine.providers.http.connector import Connector, failure_of
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import ConnectionFailedError
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from tests.engine.wire import audit
@@ -52,6 +57,16 @@ def place(server: ProtocolServer, tmp_path: Path) -> Workplace:
     return found
 
 
+def check_nothing_was_lost(place: Workplace) -> None:
+    """Every row still waits; the next run does all of them, in their first takes."""
+    assert states(place, Stage.SIMULATE) == [State.QUEUED] * ROWS
+    assert not place.run("bread").failed
+    assert states(place, Stage.EVALUATE) == [State.DONE] * ROWS
+    with place.reader() as reader:
+        audit.check_store(reader, "bread")
+        assert {take.number for take in reader.takes("bread")} == {0}
+
+
 def states(place: Workplace, stage: Stage) -> list[State]:
     with place.reader() as reader:
         return [row.state for row in reader.units("bread", stage).values()]
@@ -63,15 +78,10 @@ def test_a_call_that_waits_for_its_next_try_ends_at_a_stop(place: Workplace, fau
     result = run_stopped_at_the_first_wait(place)
     assert result.stopped
     assert not result.failed
-    assert states(place, Stage.SIMULATE) == [State.QUEUED] * ROWS
     # none is tried a second time
     assert place.server.counters.by_model["steadfast"] <= ROWS
     place.server.reset()
-    assert not place.run("bread").failed
-    assert states(place, Stage.EVALUATE) == [State.DONE] * ROWS
-    with place.reader() as reader:
-        audit.check_store(reader, "bread")
-        assert {take.number for take in reader.takes("bread")} == {0}
+    check_nothing_was_lost(place)
 
 
 def test_a_call_to_a_server_that_refuses_connections_ends_at_a_stop(place: Workplace) -> None:
@@ -80,8 +90,33 @@ def test_a_call_to_a_server_that_refuses_connections_ends_at_a_stop(place: Workp
     place.server.accept()
     assert result.stopped
     assert not result.failed
-    assert states(place, Stage.SIMULATE) == [State.QUEUED] * ROWS
-    assert not place.run("bread").failed
+    check_nothing_was_lost(place)
+
+
+def test_a_call_that_waits_for_an_open_file_ends_at_a_stop(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ConnectionPool, "can_send", lambda _pool: False)
+        result = run_stopped_at_the_first_wait(place)
+    assert result.stopped
+    assert not result.failed
+    assert place.server.counters.calls == 0
+    check_nothing_was_lost(place)
+
+
+def test_a_call_whose_connection_found_no_open_file_ends_at_a_stop(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(*_: object) -> HttpConnection:
+        raise ConnectionFailedError(failure_of(OSError(errno.EMFILE, "-")))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connector, "connect", connect)
+        result = run_stopped_at_the_first_wait(place)
+    assert result.stopped
+    assert not result.failed
+    check_nothing_was_lost(place)
 
 
 def test_a_judge_that_waits_for_its_next_try_ends_at_a_stop(place: Workplace) -> None:
