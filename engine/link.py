@@ -116,7 +116,7 @@ class Board:
 
     state: EngineState
     speaking: tuple[Speech, ...]
-    """Messages being spoken, the longest-running first."""
+    """Messages that were begun, the longest-running first; those that wait to be sent, too."""
     problem: str | None = None
     """Why the engine stopped, unless it finished or was told to; why it is paused, unless a person
     paused it."""
@@ -149,6 +149,22 @@ class Board:
     """A question that pauses the run: `resume` answers yes, `stop` no."""
     agents: tuple[AgentStatus, ...] = ()
     """The workers that make the calls; empty where the engine makes them itself."""
+    waiting_messages: int = 0
+    """How many messages of `speaking` wait to be sent: for the next try, a rate limit, room in a
+    budget, or an answer to the question. A stop does not finish them."""
+
+    @property
+    def spoken(self) -> int:
+        """How many messages are being spoken, which a stop finishes."""
+        # the two are not counted at the same moment
+        return max(0, len(self.speaking) - self.waiting_messages)
+
+    @property
+    def spoken_words(self) -> str:
+        """`2 messages being spoken`, and how many wait to be sent, if any."""
+        waiting = self.waiting_messages
+        wait = f", {waiting} {'waits' if waiting == 1 else 'wait'} to be sent" if waiting else ""
+        return f"{plural(self.spoken, 'message')} being spoken{wait}"
 
 
 class Command(StrEnum):

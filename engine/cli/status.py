@@ -136,7 +136,8 @@ def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] |
         "host": holder.host,
         "since": holder.since and holder.since.isoformat(),
         "state": board and board.state,
-        "speaking": board and len(board.speaking),
+        "speaking": board and board.spoken,
+        "waiting_messages": board and board.waiting_messages,
         "problem": board and board.problem,
         "waits": [asdict(wait) for wait in board.waits] if board else [],
         "limits": [asdict(limit) for limit in board.limits] if board else [],
@@ -281,7 +282,7 @@ def _engine_line(status: Status) -> str:
             last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
-    speaking = f", {plural(len(board.speaking), 'message')} being spoken" if board else ""
+    speaking = f", {board.spoken_words}" if board else ""
     return f"{doing}{speaking}: {holder}"
 
 

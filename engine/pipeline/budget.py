@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Role
 from engine.errors import StopRequested
+from engine.providers.accounts import StoppableWaits
 from engine.providers.sender import HeldCalls
 
 USUAL: Final = 0.95
@@ -118,12 +119,14 @@ class Budget:
         on_spent: Callable[[BudgetLimit], None] = lambda _limit: None,
         on_beyond: Callable[[], Awaitable[bool]] = _never,
         may_begin: Callable[[], Awaitable[bool]] = _always,
+        waits: StoppableWaits | None = None,
     ) -> None:
         self.limits = limits
         self._first = first_usd
         self._on_spent = on_spent
         self._on_beyond = on_beyond
         self._may_begin = may_begin
+        self._waits = waits or StoppableWaits()
         self._costs: defaultdict[tuple[Role, str], deque[float]] = defaultdict(
             lambda: deque(maxlen=RECENT)
         )
@@ -186,7 +189,7 @@ class Budget:
             if left is not None:
                 left.made += 1
                 left.cost += cost
-            self.wake_next()
+            self._wake_next()
 
     async def _room(self, role: Role, model: str, row: tuple[str, str]) -> None:
         self._came += 1
@@ -201,29 +204,29 @@ class Budget:
                 if full is None:
                     break
                 self._on_spent(full)
-                self.wake_next()
+                self._wake_next()
                 raise StopRequested
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             lacking = lacking if full is None else full.key
             insort(self._waiting, waiting := _WaitingCall(*place, turn, model, lacking))
             try:
-                await turn
-                going_on = await self._may_begin()
-            except asyncio.CancelledError:
+                async with self._waits.waiting():
+                    await turn
+                    going_on = await self._may_begin()
+            except (asyncio.CancelledError, StopRequested):
                 if waiting in self._waiting:
                     self._waiting.remove(waiting)
-                self.wake_next()
+                self._wake_next()
                 raise
             if not going_on:
-                self.wake_next()
+                self._wake_next()
                 raise StopRequested
         self._begun.add(row)
         # what this call leaves may be room for the next one
-        asyncio.get_running_loop().call_soon(self.wake_next)
+        asyncio.get_running_loop().call_soon(self._wake_next)
 
-    def wake_next(self) -> None:
-        """Let the call that waits first look for room again. At a stop it ends, and wakes the
-        next."""
+    def _wake_next(self) -> None:
+        """Let the call that waits first look for room again."""
         if self._waiting:
             turn = self._waiting.pop(0).turn
             if not turn.done():
@@ -340,5 +343,7 @@ class Budget:
         """Before a call: wait until its cost is agreed to. Raises `StopRequested` otherwise."""
         # checked again: another waiting call may have used the agreed amount
         while self.goes_beyond(role, model):
-            if not await self._on_beyond():
+            async with self._waits.waiting():
+                is_agreed = await self._on_beyond()
+            if not is_agreed:
                 raise StopRequested

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, State
 from engine.config.benchmark_file import Definition
@@ -27,8 +27,10 @@ from engine.store.tables import NoteRow, StateRow
 class LiveMessage:
     """The buffer of one message while it is being spoken."""
 
-    def __init__(self, speech: Speech) -> None:
+    def __init__(self, speech: Speech, task: asyncio.Task[Any] | None) -> None:
         self.speech = speech
+        self.task = task
+        """The task that makes its call."""
         self._pieces: list[str] = []
         self.length = 0
         """Characters."""
@@ -56,9 +58,9 @@ class LiveBoard:
     def __init__(self) -> None:
         self._messages: dict[tuple[str, ConversationKey], LiveMessage] = {}
 
-    def begin(self, speech: Speech) -> LiveMessage:
-        """Show a new message, replacing one of the same conversation."""
-        message = LiveMessage(speech)
+    def begin(self, speech: Speech, task: asyncio.Task[Any] | None = None) -> LiveMessage:
+        """Show a new message, whose call `task` makes, replacing one of the same conversation."""
+        message = LiveMessage(speech, task)
         self._messages[speech.benchmark, speech.key] = message
         return message
 
@@ -71,6 +73,11 @@ class LiveBoard:
         # copied, because other threads read while the loop changes it
         messages = list(self._messages.values())
         return sorted((message.speech for message in messages), key=lambda speech: speech.began)
+
+    def waiting(self, tasks: set[asyncio.Task[Any] | None]) -> int:
+        """How many of these messages have a call that waits, given the tasks that wait."""
+        messages = list(self._messages.values())
+        return sum(message.task is not None and message.task in tasks for message in messages)
 
     def characters_spoken(self) -> dict[str, int]:
         """Characters spoken so far in these messages, by target."""

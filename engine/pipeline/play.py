@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -509,7 +510,7 @@ class _LiveMessage:
 
     def __init__(self, bench: RunContext, speech: Speech) -> None:
         self._live = bench.live
-        self._message = bench.live.begin(speech)
+        self._message = bench.live.begin(speech, asyncio.current_task())
 
     def __enter__(self) -> OnText:
         return self._message.add

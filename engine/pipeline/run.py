@@ -167,6 +167,7 @@ class Pipeline:
             on_spent=self._budget_spent,
             on_beyond=self._ask_to_go_beyond,
             may_begin=self.control.may_begin,
+            waits=self._accounts.stoppable,
         )
 
     def _limits(self) -> list[BudgetLimit]:
@@ -231,6 +232,11 @@ class Pipeline:
         answer to the next question too, or be pending when the loop ends."""
         if self._waiting is not None:
             self._waiting.cancel()
+
+    @property
+    def waiting_messages(self) -> int:
+        """How many messages on the live board wait to be sent. Callable from any thread."""
+        return self.live.waiting(self._accounts.stoppable.tasks())
 
     @property
     def models(self) -> Models:
@@ -374,7 +380,6 @@ class Pipeline:
             self.control.drain()
             # calls that wait to be sent are not being spoken
             self._accounts.stoppable.stop()
-            self.budget.wake_next()
             self._note(NoteKind.DRAINING, "finishing what is being spoken")
 
     def _run_row(self, order: Order) -> RunRow:

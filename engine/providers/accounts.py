@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import StopRequested
 from engine.providers.agents import Agents
@@ -164,8 +164,12 @@ class StoppableWaits:
     loop."""
 
     def __init__(self) -> None:
-        self._scopes: set[asyncio.Timeout] = set()
+        self._scopes: dict[asyncio.Timeout, asyncio.Task[Any] | None] = {}
         self._stopped = False
+
+    def tasks(self) -> set[asyncio.Task[Any] | None]:
+        """The tasks that wait. Callable from any thread."""
+        return set(self._scopes.values())
 
     def stop(self) -> None:
         """End all waits, and each later one as it begins. Call this on the event loop."""
@@ -182,11 +186,11 @@ class StoppableWaits:
         scope = asyncio.timeout(None)
         try:
             async with scope:
-                self._scopes.add(scope)
+                self._scopes[scope] = asyncio.current_task()
                 try:
                     yield
                 finally:
-                    self._scopes.remove(scope)
+                    del self._scopes[scope]
         except TimeoutError:
             if scope.expired():
                 raise StopRequested from None

@@ -260,6 +260,7 @@ class Engine:
             agreed_usd=pipeline.budget.agreed_usd,
             rest_usd=None if pipeline.quote is None else pipeline.budget.rest_usd,
             question=None if pipeline.question is None else pipeline.question.words,
+            waiting_messages=pipeline.waiting_messages,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
             agents=self._agents_status(),
         )

@@ -311,7 +311,11 @@ class ConnectionState:
         if not self.looked or leaving or now - self.silent_since < self.timeouts.reach:
             return last or Board(EngineState.STARTING, ())
         known = None if last is None or parted else last
-        shown = replace(known, speaking=()) if known else Board(EngineState.RUNNING, ())
+        shown = (
+            replace(known, speaking=(), waiting_messages=0)
+            if known
+            else Board(EngineState.RUNNING, ())
+        )
         why = self.why or "the engine has not answered yet"
         return _with_notices(
             shown, (f"live text is not available: {why}", *self._silence_notice(waited))
@@ -332,7 +336,7 @@ def _board_after_end(last: Board | None, *, parted: bool) -> Board:
     if last is None:
         return Board(EngineState.STOPPED, ())
     # in an engine that has gone, nobody speaks and nothing waits
-    over = replace(last, state=EngineState.STOPPED, speaking=(), waits=())
+    over = replace(last, state=EngineState.STOPPED, speaking=(), waiting_messages=0, waits=())
     if parted or last.state in _ORDERLY:
         return over
     return replace(over, state=EngineState.LOST, problem=LOST)

@@ -64,6 +64,20 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
     assert theatre.perform(script).return_code == 0
 
 
+def test_the_stop_dialog_counts_apart_the_messages_that_wait(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for number in (1, 2):
+            theatre.speak(await theatre.begin(number), 1, Speaker.USER, "and")
+        theatre.link.waiting_messages = 1
+        await theatre.tick(pilot)
+        await pilot.press("x")
+        said = "The run is not over: 1 message being spoken, 1 waits to be sent."
+        assert said in on_screen(pilot)
+
+    theatre.perform(script)
+
+
 def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

@@ -104,6 +104,7 @@ class ScriptedLink:
     agreed_usd: float | None = None
     rest_usd: float | None = None
     question: str | None = None
+    waiting_messages: int = 0
     limits: list[ModelLimit] = field(default_factory=list)
     agents: list[AgentStatus] = field(default_factory=list)
     refuses: str | None = None
@@ -128,6 +129,7 @@ class ScriptedLink:
             agreed_usd=self.agreed_usd,
             rest_usd=self.rest_usd,
             question=self.question,
+            waiting_messages=self.waiting_messages,
             limits=tuple(self.limits),
             agents=tuple(self.agents),
         )

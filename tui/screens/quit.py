@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from engine.display import plural
 from engine.link import Board
 from tui.screens.dialogs import DialogFooter, Overlay, TypingScreen
 from tui.services.engine_control import QuitChoice
@@ -52,7 +51,7 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
 
     def __init__(self, board: Board, *, own: bool = True) -> None:
         super().__init__()
-        self._speaking = len(board.speaking)
+        self._board = board
         self._own = own
         self._choices = [choice for choice in QuitChoice if self.offers(choice)]
         self._list = ChoiceList(list(map(_line, self._choices)), id="choices")
@@ -88,7 +87,7 @@ class QuitScreen(Overlay[QuitChoice], inherit_bindings=False):
     def _question(self) -> list[Line]:
         return [
             [Piece(self.title_text, Ink.ACCENT)],
-            _state(self._speaking),
+            _state(self._board),
             [Piece(_KEPT if self._own else _ELSEWHERE, Ink.MUTED)],
         ]
 
@@ -110,7 +109,7 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
 
     def __init__(self, board: Board) -> None:
         super().__init__("stop, or stop now")
-        self._speaking = len(board.speaking)
+        self._board = board
         self._note = DialogFooter()
 
     def compose(self) -> ComposeResult:
@@ -141,7 +140,7 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
     def _question(self) -> Sequence[Line]:
         return [
             [Piece("Stop a run that was started elsewhere?", Ink.ACCENT)],
-            _state(self._speaking),
+            _state(self._board),
             [Piece("It ends for everybody who watches it.", Ink.WARN)],
         ]
 
@@ -154,9 +153,8 @@ def _decision(typed: str) -> QuitChoice | None:
     return WORDS.get(" ".join(typed.split()).casefold())
 
 
-def _state(speaking: int) -> Line:
-    being = "is" if speaking == 1 else "are"
-    now = f": {plural(speaking, 'message')} {being} being spoken" if speaking else ""
+def _state(board: Board) -> Line:
+    now = f": {board.spoken_words}" if board.speaking else ""
     return [Piece(f"The run is not over{now}.")]
 
 

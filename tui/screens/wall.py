@@ -225,7 +225,8 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     def draw(self, board: Board | None, moment: Instant) -> None:
         speaking = board.speaking if board else ()
         status = status_of(self.watched.progress, board, current_benchmark(self.watched))
-        told = [Piece(f"{len(speaking)} speaking", Ink.MUTED)]
+        waiting = f", {board.waiting_messages} waiting" if board and board.waiting_messages else ""
+        told = [Piece(f"{board.spoken if board else 0} speaking{waiting}", Ink.MUTED)]
         if not speaking:
             told = [Piece(f"{status.glyph} {status.words}", status.ink)]
         if self._missed is not None:

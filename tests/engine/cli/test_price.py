@@ -260,6 +260,10 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
         assert spent == pytest.approx(study.spent() - begun, abs=0.006)
         assert rest == pytest.approx(told["rest_usd"], abs=0.006)
         assert told["question"] in said
+        # what was begun is not being spoken: it waits for the answer
+        assert told["speaking"] == 0
+        assert told["waiting_messages"] <= 1
+        assert "paused, 0 messages being spoken" in said
 
         following = subprocess.Popen(
             [sys.executable, "-m", "tui", "evaluate", UNIT, "--yes", *study.where],

@@ -18,6 +18,7 @@ from engine.pipeline.budget import _Left as CallsLeft
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import Pipeline, RunResult
+from engine.providers.accounts import StoppableWaits
 from engine.providers.model import Model
 from engine.providers.sender import HeldCalls
 from engine.store.database import open_store
@@ -208,27 +209,23 @@ def test_a_call_that_waits_for_room_is_not_made_once_the_run_is_to_stop() -> Non
     assert budget.spent_usd == 0
 
 
-def test_calls_that_wait_for_room_end_at_a_stop_before_those_in_flight() -> None:
-    draining = False
-
-    async def may_begin() -> bool:
-        return not draining
-
+def test_calls_that_wait_for_room_or_come_later_end_at_a_stop_before_those_in_flight() -> None:
     async def play() -> None:
-        nonlocal draining
         async with budget.call(Role.USER, "a"):
             waiting = [asyncio.create_task(one(budget, Role.USER, 0.1)) for _ in range(3)]
             await asyncio.sleep(0)
-            draining = True
-            budget.wake_next()
+            waits.stop()
+            waiting.append(asyncio.create_task(one(budget, Role.USER, 0.1)))
             async with asyncio.timeout(5):
                 ends = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(end) for end in ends] == [StopRequested] * 3
+        assert [type(end) for end in ends] == [StopRequested] * 4
+        assert budget.held() == {}
 
+    waits = StoppableWaits()
     budget = Budget(
         [BudgetLimit("run.budget", 1.0)],
         first_usd=lambda _role, _model: exactly(0.6),
-        may_begin=may_begin,
+        waits=waits,
     )
     asyncio.run(play())
 

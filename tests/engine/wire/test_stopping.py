@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,13 @@ from tests.protocol_server.server import ProtocolServer
 ROWS = 3
 
 
-def run_stopped_at_the_first_wait(place: Workplace) -> RunResult:
-    """Run until a call waits, and ask the run to stop."""
+def run_stopped_at_the_first_wait(
+    place: Workplace, look: Callable[[Pipeline], None] = lambda _pipeline: None
+) -> RunResult:
+    """Run until a call waits, and ask the run to stop, after a look at it."""
 
     def drain(_number: int) -> None:
+        look(pipeline)
         pipeline.drain()
 
     with open_store(place.root / "crosswind.db") as store:
@@ -82,6 +86,18 @@ def test_a_call_that_waits_for_its_next_try_ends_at_a_stop(place: Workplace, fau
     assert place.server.counters.by_model["steadfast"] <= ROWS
     place.server.reset()
     check_nothing_was_lost(place)
+
+
+def test_messages_whose_calls_wait_are_counted_apart(place: Workplace) -> None:
+    place.server.plan(Fault.RATE_LIMITED, match="steadfast")
+    counts: list[tuple[int, int]] = []
+
+    def look(pipeline: Pipeline) -> None:
+        counts.append((len(pipeline.live.speaking()), pipeline.waiting_messages))
+
+    assert run_stopped_at_the_first_wait(place, look).stopped
+    [(begun, waiting), *_] = counts
+    assert 1 <= waiting <= begun <= ROWS
 
 
 def test_a_call_to_a_server_that_refuses_connections_ends_at_a_stop(place: Workplace) -> None:
