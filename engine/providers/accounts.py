@@ -21,6 +21,7 @@ from engine.providers.agents import Agents
 from engine.providers.attempts import Cause
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.endpoint import Wire, address
+from engine.providers.form_trial import FormFailures
 from engine.providers.http.transport import Address, Fault, HostPort, Transport
 from engine.providers.limiter import Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
@@ -243,6 +244,8 @@ class Account:
 
     json_fallbacks: dict[str, JsonFallback] = field(default_factory=dict)
     """Results of asking for JSON in the prompt, by model."""
+    form_failures: dict[str, FormFailures] = field(default_factory=dict)
+    """By model."""
 
     def limiter(self, model: str) -> Limiter:
         """Return the limiter that all calls of this account to a model share."""

@@ -32,6 +32,7 @@ from engine.providers.capabilities import (
     room_in,
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
+from engine.providers.form_trial import FormFailures, FormTrial
 from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
@@ -170,12 +171,19 @@ class _Call:
     """Learned from a refusal without a stated reason; kept if it turns out to help."""
     _guessed_from_prose: bool = False
     """Whether the guess came from an answer without JSON instead of a refusal."""
+    _form_trial: FormTrial = field(init=False)
+    _under_form: ChatRequest | None = None
+    """The request with its form, while it is tried without."""
     _priced: tuple[CallResult, Usage] | None = None
     """The last attempt and its usage, cached as looking up a price is slow."""
 
     @property
     def _limiter(self) -> Limiter:
         return self.account.limiter(self.ask.model)
+
+    def __post_init__(self) -> None:
+        failures = self.account.form_failures.setdefault(self.ask.model, FormFailures())
+        self._form_trial = FormTrial(failures)
 
     async def run(self) -> Reply:
         accounts = self.sender.accounts
@@ -190,6 +198,7 @@ class _Call:
                 # an answer at last: any later failure is an outage, which is waited for
                 self.account.unanswered[self.ask.model] = None
                 self._confirm_guess(result)
+                self._note_answer_to_form()
                 return self._reply(result)
             # limits of this machine or its workers: neither counted as a try nor reported
             if failure.cause is Cause.AGENT_UNFIT:
@@ -204,9 +213,13 @@ class _Call:
             # before learning: a transcript that is too long is no reason to ask differently
             if kind in _ANSWERS:
                 return self._reply(result, _ANSWERS[kind])
+            # before learning: what a refusal teaches is learned for the request with its form
+            was_without = self._restore_form()
             if self._learn(failure, kind):
                 continue
             await self._prepare_retry(retries, failure, kind)
+            if failure.status == _BROKE:
+                self._suspect_form(was_without=was_without)
 
     async def _wait_until_reachable(self) -> None:
         """Wait while the host cannot be reached. Raises `ModelError` after too long."""
@@ -314,6 +327,8 @@ class _Call:
         # what was learned while this call waited: a thousand waiting calls must not each be refused
         # for the same reason
         self.ask = self._as_learned(self.ask)
+        if self._asks_for_form:
+            self._form_trial.sent_under_form()
         reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.parser(), reply, meant=self.ask.means)
         began = clock.monotonic()
@@ -495,11 +510,10 @@ class _Call:
     def _ignored_schema(self, result: CallResult) -> bool:
         """Whether the server was asked to enforce a schema, and did not. False once asking in the
         prompt has failed to help twice."""
-        ask, fallback = self.ask, self._fallback
-        asked = ask.schema is not None and ask.learned.step is not Step.PROMPT
+        fallback = self._fallback
         hopeless = fallback.failed >= GUESSES_TO_KEEP and fallback.failed >= fallback.helped
         prose_came = result.finish is Finish.STOP and not _is_json(result.text)
-        return asked and prose_came and not hopeless
+        return self._asks_for_form and prose_came and not hopeless
 
     def _keep_guess(self) -> None:
         """Remember what was learned: at once if the server named the reason; otherwise when the
@@ -516,6 +530,38 @@ class _Call:
             if doubts[model] < GUESSES_TO_KEEP:
                 return
         self._remember(guess)
+
+    @property
+    def _asks_for_form(self) -> bool:
+        """Whether the server, and not only the prompt, is asked for a form of answer."""
+        ask = self.ask
+        return ask.schema is not None and ask.learned.step is not Step.PROMPT
+
+    def _suspect_form(self, *, was_without: bool) -> None:
+        """Note a failure of the server; ask without the form next if that may be the reason."""
+        if was_without or not self._asks_for_form:
+            self._form_trial.failed_without_form()
+        elif self._form_trial.failed_under_form() and self.sender.adapts:
+            self._under_form = self.ask
+            self.ask = replace(self.ask, learned=replace(self.ask.learned, step=Step.PROMPT))
+
+    def _restore_form(self) -> bool:
+        """Ask for the form again; return whether the last request was tried without it."""
+        if self._under_form is None:
+            return False
+        self.ask, self._under_form = self._under_form, None
+        return True
+
+    def _note_answer_to_form(self) -> None:
+        if self._asks_for_form:
+            self._form_trial.answered_under_form()
+        elif self._restore_form() and self._form_trial.answered_without_form():
+            known = replace(self._remembered_capabilities(), step=Step.PROMPT)
+            note = (
+                "fails with a 500 if a form is asked for, and not without: asked for JSON in the "
+                "prompt"
+            )
+            self._remember(Adaptation(known, note, certain=False))
 
     def _remember(self, guess: Adaptation) -> None:
         known = self._remembered_capabilities()

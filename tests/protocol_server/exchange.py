@@ -272,9 +272,9 @@ class _Exchange:
         self._pieces = len(script.pieces)
         self._channel.begin({**(_EVENTS if streams else _JSON), **self._wire.headers(self._id)})
         sign = self._wire.sign_of_life() if streams else b"\n"
-        breaking = Breaking(
-            self._channel, script, pace, self._say, sign, error(_IN_STREAM, self._id)
-        )
+        status = strike.detail.status
+        why = _IN_STREAM if status is None else Rejection(status, "It broke.", code=str(status))
+        breaking = Breaking(self._channel, script, pace, self._say, sign, error(why, self._id))
         await breaking.go_wrong(strike)
 
     def _say(self, pieces: int) -> None:

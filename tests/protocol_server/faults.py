@@ -124,6 +124,8 @@ class Detail:
     retry_after: str = "1"
     """As it stands in the header, so that it may be nonsense; a number for a date."""
     parameter: str = "temperature"
+    status: int | None = None
+    """What an error event says as its code, as llama-server does; None is an overload."""
     location: str | None = None
     """Of a redirect; None for this server by another name."""
     served: str = "another-model"
