@@ -28,9 +28,9 @@ BASES: Final = {"dark": DARK, "light": LIGHT}
 GROUNDS: Final = ("text", "background", "surface", "panel")
 """Colours other than inks: of plain text, screens, dialogs and notices."""
 COLOURS: Final = (*GROUNDS, *INKS)
-_QUIET: Final = frozenset({"faint", "rule", "evidence"})
-"""Inks whose contrast to the background is not checked: some are faint on purpose, and evidence has
-its own background."""
+_QUIET: Final = frozenset({"rule", "evidence"})
+"""Inks whose contrast to the background is not checked: rules say nothing, and evidence has its own
+background."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,23}")
 _COLOUR: Final = re.compile(r"#[0-9a-fA-F]{6}")
 
@@ -103,7 +103,7 @@ def _theme(name: str, given: Mapping[str, str]) -> Theme:
         variables={
             **{f"ink-{ink}": colour for ink, colour in inks.items()},
             **{f"scrollbar{part}": ground for part in _TROUGH},
-            **dict(zip(_BARS, (inks["rule"], inks["muted"], inks["accent"]), strict=True)),
+            **dict(zip(_BARS, (inks["faint"], inks["muted"], inks["accent"]), strict=True)),
         },
     )
 
@@ -119,16 +119,17 @@ def too_weak(theme: Theme) -> Iterator[str]:
     pairs = [(name, ink[name], "background") for name in INKS if name not in _QUIET]
     pairs = [pair for pair in pairs if not pair[0].endswith("-back")]
     pairs += [("text", theme.foreground or "", ground) for ground in grounds]
-    found = {(name, ground): _contrast(colour, grounds[ground]) for name, colour, ground in pairs}
-    found["evidence", "evidence-back"] = _contrast(ink["evidence"], ink["evidence-back"])
+    found = {(name, ground): contrast(colour, grounds[ground]) for name, colour, ground in pairs}
+    found["evidence", "evidence-back"] = contrast(ink["evidence"], ink["evidence-back"])
     for ground in ("cursor-back", "cursor-idle-back"):
-        found["text", ground] = _contrast(theme.foreground, ink[ground])
-    for (name, ground), contrast in found.items():
-        if contrast < LEAST_CONTRAST:
-            yield f"{name} on {ground} {contrast:.1f}:1"
+        found["text", ground] = contrast(theme.foreground, ink[ground])
+    for (name, ground), ratio in found.items():
+        if ratio < LEAST_CONTRAST:
+            yield f"{name} on {ground} {ratio:.1f}:1"
 
 
-def _contrast(one: str | None, other: str | None) -> float:
+def contrast(one: str | None, other: str | None) -> float:
+    """The contrast ratio of two colours by WCAG 2.1, from 1 to 21."""
     low, high = sorted(_luminance(Color.parse(each or "")) for each in (one, other))
     return (high + 0.05) / (low + 0.05)
 

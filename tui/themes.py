@@ -16,22 +16,22 @@ PREFIX: Final = "crosswind-"
 _INKS_OF: Final = """\
 ink              dark    light   contrast blue-orange terminal
 strong           #eeeeee #080808 #ffffff  #eeeeee     ansi_default
-muted            #949494 #585858 #d0d0d0  #9e9e9e     ansi_default
-faint            #767676 #767676 #bcbcbc  #808080     ansi_bright_black
+muted            #9e9e9e #585858 #d0d0d0  #9e9e9e     ansi_default
+faint            #8a8a8a #666666 #bcbcbc  #8a8a8a     ansi_bright_black
 rule             #3a3a3a #bcbcbc #8a8a8a  #3a3a3a     ansi_bright_black
 accent           #5fafaf #005f5f #00ffff  #5fd7d7     ansi_cyan
 good             #87af87 #005f00 #5fff87  #5fafff     ansi_green
 bad              #d7875f #af0000 #ff875f  #ff8700     ansi_red
-warn             #d7af5f #875f00 #ffff00  #ffffaf     ansi_yellow
-user             #d7af87 #875f00 #ffd75f  #d7af87     ansi_yellow
+warn             #d7af5f #765200 #ffff00  #ffffaf     ansi_yellow
+user             #d7af87 #765200 #ffd75f  #d7af87     ansi_yellow
 target           #87afd7 #005f87 #87d7ff  #afafd7     ansi_blue
 landmark         #af87d7 #8700af #ff87ff  #d787d7     ansi_magenta
-thought          #949494 #585858 #d0d0d0  #9e9e9e     ansi_default
-code             #afaf87 #5f5f00 #d7ff87  #afafaf     ansi_cyan
+thought          #9e9e9e #585858 #d0d0d0  #9e9e9e     ansi_default
+code             #afaf87 #5a5a00 #d7ff87  #afafaf     ansi_cyan
 evidence         #ffd787 #5f0000 #ffff00  #ffffaf     ansi_yellow
 evidence-back    #4e4e4e #d7d7af #5f00af  #4e4e4e     ansi_default
-cursor-back      #303030 #d0d0d0 #005f87  #303030     ansi_default
-cursor-idle-back #262626 #dadada #444444  #262626     ansi_default
+cursor-back      #303030 #d0d0d0 #00405f  #303030     ansi_default
+cursor-idle-back #262626 #dadada #3a3a3a  #262626     ansi_default
 """
 _ROWS: Final = [line.split() for line in _INKS_OF.splitlines()]
 INKS: Final = tuple(row[0] for row in _ROWS[1:])
@@ -75,8 +75,8 @@ def _with_scrollbar(
 
 DARK: Final = _with_scrollbar(
     "dark",
-    "#303030",
-    "#4e4e4e",
+    "#626262",
+    "#8a8a8a",
     foreground="#d0d0d0",
     background="#121212",
     surface="#1c1c1c",
@@ -84,8 +84,8 @@ DARK: Final = _with_scrollbar(
 )
 LIGHT: Final = _with_scrollbar(
     "light",
-    "#d0d0d0",
-    "#9e9e9e",
+    "#878787",
+    "#626262",
     foreground="#303030",
     background="#eeeeee",
     surface="#e4e4e4",
@@ -103,8 +103,8 @@ CONTRAST: Final = _with_scrollbar(
 )
 BLUE_ORANGE: Final = _with_scrollbar(
     "blue-orange",
-    "#303030",
-    "#4e4e4e",
+    "#626262",
+    "#8a8a8a",
     foreground="#d0d0d0",
     background="#121212",
     surface="#1c1c1c",

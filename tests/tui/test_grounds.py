@@ -1,4 +1,4 @@
-"""Every cell of every screen stands on the theme's own ground."""
+"""Every cell of every screen stands on the theme's own ground, and can be read on it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Iterator
 
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from tests.tui.test_pictures import a_run, settle
 from tests.tui.theatre import Theatre
 from tui.app import CrosswindApp
+from tui.own_themes import LEAST_CONTRAST, contrast
+from tui.text.ink import Ink, Piece
 from tui.themes import LIGHT
+from tui.widgets.base import LineView
 
 KEYS = """1 o escape 3 F escape s escape m r escape enter c L t slash escape C q v q z q 4
 right_curly_bracket right_curly_bracket right_curly_bracket 5 j 6 2 w q question_mark escape
@@ -31,6 +35,20 @@ def dark_grounds(pilot: Pilot[None]) -> Iterator[str]:
                 yield text
 
 
+def weak_words(pilot: Pilot[None]) -> Iterator[str]:
+    """Words with too little contrast; none where a dialog dims what is beneath it."""
+    strips = pilot.app.screen._compositor.render_strips()
+    if isinstance(pilot.app.screen, ModalScreen):
+        return
+    for text, style, _ in (segment for strip in strips for segment in strip):
+        if any(map(str.isalnum, text)):
+            assert style is not None
+            colours = [each and each.triplet for each in (style.color, style.bgcolor)]
+            fore, back = (each and each.hex for each in colours)
+            if contrast(fore, back) < LEAST_CONTRAST:
+                yield text
+
+
 def test_every_cell_of_the_light_theme_is_light(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await settle(theatre, pilot)
@@ -39,9 +57,22 @@ def test_every_cell_of_the_light_theme_is_light(theatre: Theatre) -> None:
             await theatre.tick(pilot)
             seen.append(type(pilot.app.screen).__name__)
             assert (key, seen[-1], list(dark_grounds(pilot))) == (key, seen[-1], [])
+            assert (key, seen[-1], list(weak_words(pilot))) == (key, seen[-1], [])
 
     seen: list[str] = []
     asyncio.run(a_run(theatre))
     app = CrosswindApp(theatre.watch, theme=LIGHT.name, moment=theatre.moment)
     theatre.perform(script, SIZE, app)
     assert len(set(seen)) > 15
+
+
+def test_faint_text_is_readable_under_a_cursor(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        view = pilot.app.screen.query(LineView).first()
+        for back in (Ink.CURSOR, Ink.CURSOR_IDLE):
+            text, style, _ = next(iter(view.paint([Piece("little", Ink.FAINT)], back)))
+            assert style is not None
+            assert (text[:6], style.color) == ("little", view.ink(Ink.MUTED).color)
+
+    theatre.perform(script)

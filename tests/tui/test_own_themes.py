@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
+from textual.theme import Theme
 
 from engine.errors import InputError
 from tests.tui.theatre import Theatre, on_screen
 from tui.__main__ import main
 from tui.app import CrosswindApp
-from tui.own_themes import own_themes, too_weak
+from tui.own_themes import LEAST_CONTRAST, contrast, own_themes, too_weak
 from tui.services.preferences import PreferencesFile
-from tui.themes import SIXTEEN, THEMES, OwnThemes
+from tui.themes import INKS, SIXTEEN, THEMES, OwnThemes
 
+LEAST_OF_MARKS = 3.0
+"""From WCAG 2.1, for signs that are not text."""
 DUSK = """dusk:
   base: dark
   background: "#1b1b2f"
@@ -64,6 +67,23 @@ def test_what_is_hard_to_read_is_measured_and_what_is_not_given_is_the_bases(
 
 def test_nothing_is_hard_to_read_in_the_built_in_ones() -> None:
     assert [list(too_weak(theme)) for theme in THEMES if theme is not SIXTEEN] == [[]] * 4
+
+
+@pytest.mark.parametrize(
+    "theme", [each for each in THEMES if each is not SIXTEEN], ids=lambda each: each.name
+)
+def test_every_text_is_readable_in_dialogs_and_under_the_cursor(theme: Theme) -> None:
+    inks = {name: theme.variables[f"ink-{name}"] for name in INKS}
+    grounds = {name: inks.pop(name) for name in ("cursor-back", "cursor-idle-back")}
+    del inks["evidence-back"], inks["rule"]
+    grounds["surface"] = theme.surface or ""
+    found = {
+        (name, ground): contrast(inks[name], grounds[ground]) for name in inks for ground in grounds
+    }
+    # under a cursor, faint text is drawn like muted text
+    weak = {pair for pair, ratio in found.items() if ratio < LEAST_CONTRAST}
+    assert weak <= {("faint", "cursor-back"), ("faint", "cursor-idle-back")}
+    assert contrast(theme.variables["scrollbar"], theme.background) >= LEAST_OF_MARKS
 
 
 def test_one_is_chosen_and_worn_the_next_time(theatre: Theatre, tmp_path: Path) -> None:

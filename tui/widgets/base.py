@@ -106,7 +106,8 @@ class LineView(ScrollView, inherit_bindings=False):
     def _segments(self, line: Iterable[Piece], behind: Style | None) -> Iterable[Segment]:
         for text, ink in line:
             if text:
-                style = self.ink(ink)
+                # faint text would be too weak on the background of a cursor
+                style = self.ink(Ink.MUTED if ink is Ink.FAINT and behind is not None else ink)
                 yield Segment(text, style if behind is None else style + behind)
 
     def ink(self, ink: Ink) -> Style:
