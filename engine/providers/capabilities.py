@@ -114,6 +114,7 @@ _MODEL_KEY: Final = re.compile(r"""["']model\\?["']\s*:""")
 """Found if a server quotes the request that it refused."""
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
 """Statuses of servers that do not know a form, if they do not say so."""
+_OF_A_SETTING: Final = frozenset({400, 422})
 _NO_SYSTEM: Final = re.compile(
     r"system (role|message|prompt|instruction)s? (is |are )?not (supported|enabled|allowed)"
     r"|does not support (the )?system|developer instruction is not enabled",
@@ -238,6 +239,30 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
         return given.split(".")[0]
     return None if first is None else first[1]
+
+
+def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
+    """Return the one of these keys of a person's configuration that a server refuses, by its name
+    or for its value, as it then refuses every request."""
+    if failure.cause is not Cause.STATUS or failure.status not in _OF_A_SETTING:
+        return None
+    given = failure.param.removeprefix("body.").partition(".")[0]
+    if given in settings:
+        return given
+    message = _beside_the_request(failure.message)
+    if not (_UNKNOWN.search(message) or _OUT_OF_RANGE.search(message)):
+        return None
+    # a word without an underscore, such as "provider", may mean something else unless it is marked
+    return next(
+        (
+            name
+            for name in settings
+            if ("_" in name and name in message)
+            or any(marked in message for marked in (f"'{name}'", f'"{name}"', f"`{name}`"))
+            or message.startswith((f"body.{name} ", f"{name} ", f"{name}: "))
+        ),
+        None,
+    )
 
 
 def form_in_words(schema: Mapping[str, Any]) -> str:

@@ -186,10 +186,12 @@ class RealModel:
     def parked(self) -> str | None:
         """Say why every call to it fails; None if that is not known."""
         reasons = (account.parked.get(self.endpoint.model) for account in self._accounts())
-        return next((reason for reason in reasons if reason is not None), None)
+        known = (reason for reason in (*self.sender.refusals, *reasons) if reason is not None)
+        return next(known, None)
 
     def unpark(self) -> None:
         """Allow calls again, after a person said that the reason is gone."""
+        self.sender.refusals.clear()
         for account in self._accounts():
             account.parked.pop(self.endpoint.model, None)
 

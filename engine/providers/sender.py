@@ -29,6 +29,7 @@ from engine.providers.capabilities import (
     Step,
     TokenLimits,
     adaptation_from,
+    refused_setting,
     room_in,
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
@@ -123,6 +124,9 @@ class Sender:
     """Whether a request that may have been received is never sent again."""
     adapts: bool = True
     """Whether parameters that a server refuses are left out of later requests."""
+    refusals: list[str] = field(default_factory=list)
+    """Why every request with this configuration is refused; another configuration of the same model
+    is not affected."""
     look_at: str | None = None
     """The parts of its configuration that may be wrong if every call fails; None for the usual keys
     of a model."""
@@ -254,9 +258,9 @@ class _Call:
             limiter.leave(slot, signal)
 
     def _refuse_parked(self) -> None:
-        reason = self.account.parked.get(self.ask.model)
-        if reason is not None:
-            raise ModelError(f"{self.sender.label}: {reason}", retryable=False)
+        reasons = [*self.sender.refusals, self.account.parked.get(self.ask.model)]
+        if reasons[0] is not None:
+            raise ModelError(f"{self.sender.label}: {reasons[0]}", retryable=False)
 
     async def _wait_for_files(self) -> None:
         """Wait while this machine can open no more connections, which is no call's fault."""
@@ -587,6 +591,7 @@ class _Call:
         step = retries.next(failure, kind, accounts.clock.monotonic(), strikes=strikes, known=known)
         match step:
             case GiveUp():
+                self._park_refused_setting(failure)
                 raise ModelError(self._given_up(step), retryable=step.retryable)
             case Retry() if self.sender.sends_once and not _is_undelivered(failure, kind):
                 words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
@@ -615,6 +620,22 @@ class _Call:
         retry_policy = self.sender.accounts.retry_policy
         met.words, met.times = words, met.times + 1
         return met.times > retry_policy.in_vain and now - met.since >= retry_policy.in_vain_s
+
+    def _park_refused_setting(self, failure: Failure) -> None:
+        """Raises `ModelError` if the configuration holds what the server refuses: it is in every
+        request."""
+        ask = self.ask
+        chosen = [name for name in _CHOSEN if getattr(ask.params, name) is not None]
+        name = refused_setting(failure, [*ask.extra_body, *filter(ask.takes, chosen)])
+        if name is None or self.sender.dialect.fills_template:
+            return
+        place = "extra_body" if name in ask.extra_body else "params"
+        words = (
+            f"{self.redact(describe(failure))} (parked; remove or change `{name}` in `{place}` of "
+            f"{self.sender.label} in config.yaml)"
+        )
+        self.sender.refusals[:] = [words]
+        raise ModelError(f"{self.sender.label}: {words}", retryable=False)
 
     def _given_up(self, step: GiveUp) -> str:
         words = self.redact(step.message)
@@ -645,6 +666,8 @@ class _Call:
 
 
 _BROKE: Final = 500
+_CHOSEN: Final = ("temperature", "top_p", "reasoning_effort")
+"""Parameters that are the same in each request if somebody configures them."""
 _NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
 # 422: FastAPI, and so most servers in Python, answers it for an unacceptable value
 _OF_A_LIMIT: Final = frozenset({400, 422})

@@ -14,6 +14,7 @@ from engine.providers.capabilities import (
     Step,
     adaptation_from,
     form_in_words,
+    refused_setting,
 )
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import Judgement
@@ -80,6 +81,32 @@ def test_a_named_parameter_is_left_out(message: str, param: str, name: str) -> N
 )
 def test_a_bad_value_or_a_name_that_was_not_sent_is_no_lesson(message: str) -> None:
     assert taught(message) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "param", "name"),
+    [
+        ("Unexpected keys in the request: {'top_k'}", "", "top_k"),
+        ("body.provider Extra inputs are not permitted", "", "provider"),
+        ("Unknown parameter: 'provider'.", "provider", "provider"),
+        ("nope", "provider.order", "provider"),
+        ("top_k must be -1 (disable), or at least 1, got 0.", "", "top_k"),
+        ("temperature must be between 0 and 2", "", "temperature"),
+        ("Unsupported: the provider is unknown", "", None),
+        ("Provider returned error: unknown", "", None),
+        ("top_k", "", None),
+        ("Unknown parameter: 'min_p'", "min_p", None),
+    ],
+)
+def test_a_setting_of_the_configuration_is_refused_by_its_name(
+    message: str, param: str, name: str | None
+) -> None:
+    settings = ("top_k", "provider", "temperature")
+    for status in (400, 422):
+        assert refused_setting(Failure(Cause.STATUS, message, status, param=param), settings) == (
+            name
+        )
+    assert refused_setting(Failure(Cause.STATUS, message, 500, param=param), settings) is None
 
 
 def test_structured_output_goes_down_step_by_step() -> None:

@@ -97,6 +97,26 @@ def test_all_rows_of_a_parked_target_give_the_same_reason(place: Workplace) -> N
     assert reason.count("parked") == 1
 
 
+def test_a_setting_that_the_server_refuses_parks_its_target_alone(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    """Not another target with the same model, whose requests do not hold it."""
+    place = Workplace(tmp_path, server)
+    two_targets(place, simulate=1)
+    bad, good = ({"id": name, **place.model("steadfast")} for name in ("bad", "good"))
+    place.configure([{**bad, "extra_body": {"top_k": 20}}, good], simulate=1)
+    assert place.run("bread").failed == ROWS
+    assert outcomes(place, "good") == [(State.DONE, State.DONE)] * ROWS
+    assert outcomes(place, "bad") == [(State.FAILED, State.DROPPED)] * ROWS
+    assert sum("top_k" in request.body for request in server.requests) == 1
+    with place.reader() as reader:
+        [reason] = {row.reason for row in reader.failed_units()}
+    assert reason is not None
+    assert "(parked; remove or change `top_k` in `extra_body` of steadfast in config.yaml)" in (
+        reason
+    )
+
+
 def test_a_target_may_fall_out_in_the_midst(place: Workplace) -> None:
     two_targets(place, simulate=1)
     place.server.plan(Fault.UNAUTHORIZED, match="erratic", when=middle)
