@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 HUMAN: Final = "human"
 """The source of a person's verdict."""
 TIED: Final = "judges are tied"
+NO_VERDICT: Final = "no usable verdict"
 CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
 NO_PRESSURE: Final = "the second landmark was never delivered"
 WITHDRAWN: Final = "the person took it back"
@@ -192,5 +193,5 @@ def why_unscored(verdicts: Iterable[Vote], jury: Jury | None) -> str | None:
     """Why a judged conversation is unscored; None where its votes give a result."""
     votes = counting_votes(verdicts, jury)
     if not votes:
-        return "no usable verdict"
+        return NO_VERDICT
     return TIED if headline(vote.passed for vote in votes) is None else None

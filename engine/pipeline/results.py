@@ -18,13 +18,14 @@ from engine.analysis.figures import (
     UserAuditResult,
 )
 from engine.analysis.provenance import UP_TO_DATE
-from engine.benchmark import ConversationKey, Landmark, Stance, StopReason, base_id
+from engine.benchmark import ConversationKey, Landmark, Stage, Stance, StopReason, base_id
 from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.values import OFFLINE
 from engine.jury import (
     HUMAN,
+    NO_VERDICT,
     TIED,
     Jury,
     counting_votes,
@@ -38,6 +39,7 @@ from engine.pipeline.order import changed_words
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.provenance import StaleFinder, provenances, served_by_others, unrecorded
 from engine.pipeline.stored_conversations import StoredConversations
+from engine.providers.sender import PARKED
 from engine.scripted import (
     CHECKER,
     EVALUATOR,
@@ -213,14 +215,15 @@ def _unscored(
     reason = None if take is None else take.stop_reason
     if reason in _WORDS:
         return _WORDS[reason]
-    # the row of a parked target fails without a take, or before its take has ended
-    if str(key) in stored.failed:
-        return "failed"
+    # a row may fail without a take, or before its take has ended: that of a parked target does
+    failed = stored.failed.get((Stage.SIMULATE, str(key)))
+    if failed is not None:
+        return _WORDS[StopReason.TARGET_FAILED] if PARKED in failed else "failed"
     if take is None:
         return "not played yet"
     if reason is None:
         return "not played to its end"
-    return "not judged yet"
+    return NO_VERDICT if (Stage.EVALUATE, str(key)) in stored.failed else "not judged yet"
 
 
 def _analysis_context(

@@ -26,8 +26,8 @@ class StoredConversations:
     """The take that counts, where there is one, and all verdicts on it, oldest first."""
     checks: Mapping[int, Sequence[CheckRow]] = field(default_factory=dict)
     """The checks of each take, by its `seq`, oldest first."""
-    failed: Collection[str] = frozenset()
-    """The conversations whose row of work has failed."""
+    failed: Mapping[tuple[Stage, str], str] = field(default_factory=dict)
+    """The reasons of failed rows of work, by stage and id."""
 
     @classmethod
     def of(cls, reader: Reader, benchmark: str) -> StoredConversations:
@@ -43,9 +43,9 @@ class StoredConversations:
             },
             checks=dict(checks),
             failed={
-                row.unit
+                (row.stage, row.unit): row.reason or ""
                 for row in reader.failed_units()
-                if row.benchmark == benchmark and row.stage is Stage.SIMULATE
+                if row.benchmark == benchmark
             },
         )
 

@@ -289,7 +289,7 @@ class _Call:
                     )
                 return await self._send_with(partial(self._exchange_by_worker, slot, destination))
         except NoVariableError as error:
-            words = f"{error} (parked)"
+            words = f"{error} {PARKED})"
             self.account.parked[self.ask.model] = words
             raise ModelError(f"{self.sender.label}: {words}", retryable=True) from None
 
@@ -641,7 +641,7 @@ class _Call:
         words = self.redact(step.message)
         if step.parks:
             look_at = self.sender.look_at or step.look_at
-            words += f" (parked; check {look_at} of {self.sender.label})"
+            words += f" {PARKED}; check {look_at} of {self.sender.label})"
             self.account.parked[self.ask.model] = words
         return f"{self.sender.label}: {words}"
 
@@ -665,6 +665,8 @@ class _Call:
             waits.end(number)
 
 
+PARKED: Final = "(parked"
+"""In the reason of every call that is not made, or not made again, as its model is parked."""
 _BROKE: Final = 500
 _CHOSEN: Final = ("temperature", "top_p", "reasoning_effort")
 """Parameters that are the same in each request if somebody configures them."""

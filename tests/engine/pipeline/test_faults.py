@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 
 import pytest
 
 from engine.benchmark import Stage, State
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.errors import StoreError
+from engine.pipeline.results import counted_of
 from engine.store.open_reader import open_reader
 from tests.engine.small_workspace import Place
 from tests.models import failing, opening
@@ -46,3 +50,13 @@ def test_a_role_that_meets_a_fault_fails_its_rows_and_ends_no_run(place: Place, 
 def test_what_concerns_every_row_still_ends_the_run(place: Place) -> None:
     with pytest.raises(StoreError):
         faulty(place, "erratic", StoreError("it cannot be written")).run()
+
+
+def test_results_say_of_a_conversation_whose_judging_broke_that_it_has_no_usable_verdict(
+    place: Place,
+) -> None:
+    failed = faulty(place, "evaluator", ValueError(SAID)).run().failed
+    with closing(open_reader(place.store)) as reader:
+        config, definition = load_config(place.config), load_definition(place.benchmark)
+        outcomes = counted_of(definition, config, reader).outcomes
+    assert Counter(one.unscored for one in outcomes) == {"no usable verdict": failed}
