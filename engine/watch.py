@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.benchmark import Metric
+from engine.benchmark import Metric, Stage
 from engine.facts import Fact, NoteKind, TakeStarted, VerdictGiven
 from engine.jury import Jury
 from engine.link import EngineLink
-from engine.progress import Progress
+from engine.progress import Progress, StateCounts
 from engine.scripted import Parts, scripts_in_words
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
@@ -80,6 +80,11 @@ def named_only(names: Sequence[str]) -> list[BenchmarkInfo]:
     return [BenchmarkInfo(name, title="", turns=0, targets=(), scripted=False) for name in names]
 
 
+def targets_of(infos: Sequence[BenchmarkInfo]) -> set[str]:
+    """The ids of the configured targets; empty before the configuration is read."""
+    return {target.id for info in infos for target in info.targets}
+
+
 @dataclass(slots=True)
 class Watch:
     """Belongs to one thread. Call `poll`, then read `progress`."""
@@ -116,6 +121,14 @@ class Watch:
         self.benchmarks, self.link, self.described = benchmarks, link, True
         self._at_work.clear()
         self._version = -1  # the store may just have been created
+
+    def tally(self, info: BenchmarkInfo, stage: Stage) -> StateCounts:
+        """The rows of a stage, without those of targets that are configured no more."""
+        if not info.targets or stage not in {Stage.SIMULATE, Stage.EVALUATE}:
+            return self.progress.stage_tally(info.name, stage)
+        found = [self.progress.target(info.name, target.id) for target in info.targets]
+        counts = [one.simulate if stage is Stage.SIMULATE else one.evaluate for one in found]
+        return sum(counts, StateCounts())
 
     def poll(self) -> Sequence[Fact]:
         """Apply and return the facts since the last call; cheap where there are none."""

@@ -25,7 +25,7 @@ from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.store.integrity import unread_results, unread_words
 from engine.store.open_reader import empty_reader, open_reader
 from engine.store.reader import Reader
-from engine.watch import BenchmarkInfo, Watch, named_only
+from engine.watch import BenchmarkInfo, Watch, named_only, targets_of
 from tui.app import CrosswindApp
 from tui.format import money
 from tui.navigation import MAIN_SCREENS, OpenedScreen
@@ -59,7 +59,8 @@ def farewell(watch: Watch) -> Iterator[str]:
 
 def failures(watch: Watch) -> Sequence[FailureGroup]:
     """The remaining failures of all watched benchmarks. Raises `StoreError`."""
-    return standing_failures(watch.reader, [info.name for info in watch.benchmarks])
+    infos = watch.benchmarks
+    return standing_failures(watch.reader, [info.name for info in infos], targets_of(infos))
 
 
 def _total(watch: Watch, info: BenchmarkInfo) -> int:
@@ -72,7 +73,7 @@ def _line(watch: Watch, info: BenchmarkInfo) -> str:
     played = progress.stage_tally(info.name, Stage.SIMULATE)
     judged = progress.stage_tally(info.name, Stage.EVALUATE)
     parts = [f"{played.done} of {played.total} conversations", f"{judged.done} judged"]
-    failed = sum(progress.stage_tally(info.name, stage).failed for stage in Stage)
+    failed = sum(watch.tally(info, stage).failed for stage in Stage)
     if failed:
         parts.append(f"{failed} failed")
     costs = [one.usage.cost_usd for one in progress.targets_of(info.name).values()]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from engine.benchmark import Stage, State
 from engine.cli.console import tell
 from engine.display import one_line, plural
 from engine.facts import Fact, NoteKind, StateChanged
-from engine.pipeline.remedies import FailureGroup, KnownFailure, ailment_of
+from engine.pipeline.remedies import FailureGroup, KnownFailure, ailment_of, model_of
 from engine.progress import Progress, StateCounts, TargetProgress
 from engine.watch import Watch
 
@@ -115,13 +116,35 @@ def count_of(groups: Sequence[FailureGroup]) -> int:
 def failure_lines(groups: Sequence[FailureGroup]) -> Iterator[str]:
     """`3 rows failed: the provider refuses the key … (a, b and 1 more): 401: …. Mend …`."""
     for group in groups:
-        units = group.units
-        names = ", ".join(one_line(unit.unit) for unit in units[:NAMED])
-        more = f" and {len(units) - NAMED} more" if len(units) > NAMED else ""
+        names = _some([unit.unit for unit in group.units])
         yield (
-            f"{failed_rows(len(units))}: {group.kind.name_in_words} ({names}{more}): "
-            f"{_reason(units[-1].reason or '')} {group.kind.advice}"
+            f"{failed_rows(len(group.units))}: {group.kind.name_in_words} ({names}): "
+            f"{_reasons(group)} {group.kind.advice}"
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    """`a, b, c and 2 more`."""
+    shown = ", ".join(one_line(name) for name in names[:NAMED])
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
+
+
+def _reasons(group: FailureGroup) -> str:
+    """The newest reason of each model; models that fail alike share one."""
+    if len(group.models) == 1:
+        return _reason(group.units[-1].reason or "")
+    alike: dict[str, list[str]] = {}
+    for model, units in group.models.items():
+        said = _OF_MODEL.sub("", (units[-1].reason or "").removeprefix(f"{model}: "))
+        alike.setdefault(said, []).append(model)
+    shown = list(alike.items())[:NAMED]
+    parts = [
+        _reason(f"{whose}: {said}" if (whose := _some(list(filter(None, models)))) else said)
+        for said, models in shown
+    ]
+    rest = len(group.models) - sum(len(models) for _, models in shown)
+    parts += [f"and {plural(rest, 'other model')}."] if rest else []
+    return "; ".join([*(part.removesuffix(".") for part in parts[:-1]), parts[-1]])
 
 
 def what_next(groups: Sequence[FailureGroup], command: str) -> str:
@@ -155,6 +178,10 @@ def failures_json(groups: Sequence[FailureGroup]) -> list[dict[str, Any]]:
             "count": len(group.units),
             "what": group.kind.name_in_words,
             "reason": group.units[-1].reason or "",
+            "models": {
+                model: {"count": len(units), "reason": units[-1].reason or ""}
+                for model, units in group.models.items()
+            },
             "rows": [
                 {"benchmark": unit.benchmark, "stage": unit.stage, "id": unit.unit}
                 for unit in group.units[:NAMED_FOR_SCRIPTS]
@@ -167,26 +194,31 @@ def failures_json(groups: Sequence[FailureGroup]) -> list[dict[str, Any]]:
 
 
 class FailureNews:
-    """Reports each kind of failure at its 1st, 10th, 100th … row, so that a run in which all fails
-    does not fill the terminal."""
+    """Reports each kind of failure at its 1st, 10th, 100th … row and for its first `NAMED` models,
+    so that a run in which all fails does not fill the terminal."""
 
     def __init__(self) -> None:
         self._counts: Counter[KnownFailure] = Counter()
+        self._models: defaultdict[KnownFailure, set[str]] = defaultdict(set)
 
     def hear(self, fact: Fact) -> str | None:
         if not isinstance(fact, StateChanged) or fact.state is not State.FAILED:
             return None
         kind = ailment_of(fact.reason or "")
         self._counts[kind] += 1
-        number = self._counts[kind]
-        if number not in _TOLD_AT:
-            return None
-        if number > 1:
-            return f"{failed_rows(number)} by now: {kind.name_in_words}"
+        number, models, model = self._counts[kind], self._models[kind], model_of(fact.reason or "")
+        is_new = model not in models and len(models) < NAMED
+        models.add(model)
         unit, reason = one_line(fact.unit), _reason(fact.reason or "")
-        return f"{unit} failed: {kind.name_in_words}: {reason} {kind.advice}"
+        if number == 1:
+            return f"{unit} failed: {kind.name_in_words}: {reason} {kind.advice}"
+        if number in _TOLD_AT:
+            return f"{failed_rows(number)} by now: {kind.name_in_words}"
+        return f"{unit} failed likewise: {reason}" if is_new else None
 
 
+_OF_MODEL: Final = re.compile(r" ?\(parked[^()]{0,300}\)")
+"""What a reason says of its model alone."""
 _TOLD_AT: Final = frozenset(10**power for power in range(9))
 
 

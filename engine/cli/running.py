@@ -387,7 +387,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     """Print the results of a run to stdout, and failures and next steps to stderr."""
     with session.reader() as reader:
         found = analyses_of(session, reader, order.benchmarks)
-        failures = standing_failures(reader, order.benchmarks)
+        failures = standing_failures(reader, order.benchmarks, session.target_ids)
     if as_json:
         rows = {name: as_rows(one) for name, one in found.items()}
         out_json(
@@ -429,7 +429,7 @@ def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
     if not session.store_path.exists():
         return ()
     with session.reader() as reader:
-        return standing_failures(reader, order.benchmarks)
+        return standing_failures(reader, order.benchmarks, session.target_ids)
 
 
 def retry(arguments: argparse.Namespace) -> int:

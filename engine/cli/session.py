@@ -163,6 +163,10 @@ class Session:
         """The named benchmarks, or all. Raises `InputError` for one that does not exist."""
         return self.workspace.require_benchmarks(names)
 
+    @property
+    def target_ids(self) -> set[str]:
+        return {target.id for target in self.config.targets}
+
     def benchmark_infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
         return describe_benchmarks(self.workspace, self.config, names)
 

@@ -25,7 +25,7 @@ from engine.progress import Progress
 from engine.store.acknowledged import rows_unwritten
 from engine.store.lock import Holder
 from engine.store.open_reader import reader_or_empty
-from engine.watch import Watch
+from engine.watch import Watch, targets_of
 
 CENT: Final = 0.01
 NO_ROOM: Final = (
@@ -62,7 +62,10 @@ class Status:
 
     @property
     def failures(self) -> Sequence[FailureGroup]:
-        return standing_failures(self.watch.reader, [info.name for info in self.watch.benchmarks])
+        infos = self.watch.benchmarks
+        return standing_failures(
+            self.watch.reader, [info.name for info in infos], targets_of(infos)
+        )
 
 
 def status(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -17,9 +18,15 @@ from engine.store.tables import StateRow
 class KnownFailure(Enum):
     """A kind of failure: its name, the advice, and whether an unchanged retry can help."""
 
-    REFUSED_ACCOUNT = (
-        "the provider refuses the key, the account or the model's name",
-        "Mend apikey, model or base_url of this model in config.yaml or .env, then try again.",
+    REFUSED_KEY = (
+        "the provider refuses the key or the account",
+        "Mend apikey of this model in config.yaml or its variable in .env, or ask the provider "
+        "what the account may use; then try again.",
+        False,
+    )
+    NO_SUCH_MODEL = (
+        "there is no such model at this address",
+        "Mend model or base_url of this model in config.yaml, then try again.",
         False,
     )
     NO_CREDIT = (
@@ -149,9 +156,13 @@ _SIGNS: Final = (
         r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b",
     ),
     (
-        KnownFailure.REFUSED_ACCOUNT,
-        r"key was refused|may not use this model|no such model|no longer offered"
-        r"|\b40[134]:|\bthe variable \w+ is (not set|set, but)",
+        KnownFailure.REFUSED_KEY,
+        r"key was refused|may not use this model|\b40[13]:"
+        r"|\bthe variable \w+ is (not set|set, but)",
+    ),
+    (
+        KnownFailure.NO_SUCH_MODEL,
+        r"no such model|no longer offered|address .{1,30} is wrong|\b404:",
     ),
     (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
@@ -165,7 +176,7 @@ _SIGNS: Final = (
         KnownFailure.WRONG_SHAPE,
         r"and its answer|shape|answered with no\b|answered with nothing|not (valid )?json",
     ),
-    (KnownFailure.BAD_REQUEST, r"was not accepted|max_tokens is more|\b4(00|22):"),
+    (KnownFailure.BAD_REQUEST, r"was not accepted|max_tokens is more|\b400:"),
     (
         KnownFailure.PROVIDER_FAULT,
         r"server|connection broke|broke off|no reply|\b5\d\d\b",
@@ -182,6 +193,12 @@ _SAID: Final = re.compile(r"\([^()]*\)?")
 
 _NAME: Final = re.compile(r"\A(?!\d{3}:)\S{1,200}: ")
 """The label of the model at the beginning of a reason, which may be `long-context` or `budget`."""
+
+
+def model_of(reason: str) -> str:
+    """The label of the model that a reason begins with; empty if it names none."""
+    found = _NAME.match(reason)
+    return "" if found is None else found[0].removesuffix(": ")
 
 
 @lru_cache(1024)
@@ -202,6 +219,14 @@ class FailureGroup:
     kind: KnownFailure
     units: Sequence[StateRow]
 
+    @property
+    def models(self) -> Mapping[str, Sequence[StateRow]]:
+        """The rows by the model that the reason names; by an empty name where it names none."""
+        found: defaultdict[str, list[StateRow]] = defaultdict(list)
+        for unit in self.units:
+            found[model_of(unit.reason or "")].append(unit)
+        return found
+
 
 def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
     """Group failures in the order of `KnownFailure`: what a person must fix comes first."""
@@ -211,12 +236,16 @@ def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
     return [FailureGroup(kind, units) for kind, units in groups.items() if units]
 
 
-def standing_failures(reader: Reader, benchmarks: Collection[str]) -> list[FailureGroup]:
-    """Current failures of these benchmarks and their branches, without rows done since. The one
-    source for all reports of failures. Raises `StoreError`."""
+def standing_failures(
+    reader: Reader, benchmarks: Collection[str], targets: Collection[str]
+) -> list[FailureGroup]:
+    """Current failures of these benchmarks and their branches, without rows done since and without
+    those of targets that are configured no more; no `targets` at all means that they are not known
+    yet. The one source for all reports of failures. Raises `StoreError`."""
 
-    def asked(name: str) -> bool:
-        branch = Branch.parse(name)
-        return (name if branch is None else branch.benchmark) in benchmarks
+    def asked(unit: StateRow) -> bool:
+        branch = Branch.parse(unit.benchmark)
+        name = unit.benchmark if branch is None else branch.benchmark
+        return name in benchmarks and (not targets or unit.target is None or unit.target in targets)
 
-    return grouped(unit for unit in reader.failed_units() if asked(unit.benchmark))
+    return grouped(unit for unit in reader.failed_units() if asked(unit))

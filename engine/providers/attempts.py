@@ -471,6 +471,7 @@ _STATUS_WORDS: Final[Mapping[int, str]] = {
     402: "the account has no credit",
     403: "the key may not use this model",
     404: "there is no such model, or the address is wrong",
+    405: "the address takes no such requests, and so is wrong",
     407: "the proxy asks for a password",
     408: "the server waited too long",
     410: "the model is no longer offered",
@@ -507,4 +508,6 @@ def _cause_words(cause: Cause | Fault, status: int | None) -> str:
             return _STATUS_WORDS[status]
         if 300 <= status < 400:
             return "the server redirects elsewhere"
+        if _by_status(status) is FailureKind.FATAL_REQUEST:
+            return _STATUS_WORDS[400]
     return _PLAIN_WORDS[cause]

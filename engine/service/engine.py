@@ -528,12 +528,13 @@ class Engine:
 
 
 def failed_rows(planner: Planner) -> dict[WorkRow, str | None]:
-    """Every row that is in the failed state, with its target."""
+    """Every row in the failed state whose target is still configured, with that target."""
+    targets = {None, *(target.id for target in planner.config.targets)}
     found: dict[WorkRow, str | None] = {}
     for name in planner.workspace.benchmark_names():
         for stage in (Stage.GEN_METRICS, *CHANGEABLE):
             for state in planner.reader.units(name, stage).values():
-                if state.state is State.FAILED:
+                if state.state is State.FAILED and state.target in targets:
                     found[WorkRow(name, state.unit)] = state.target
     return found
 

@@ -249,7 +249,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [
-        ("gpt: 401: the key was refused (parked; check apikey)", KnownFailure.REFUSED_ACCOUNT),
+        ("gpt: 401: the key was refused (parked; check apikey)", KnownFailure.REFUSED_KEY),
         ("gpt: 402: the account has no credit", KnownFailure.NO_CREDIT),
         (
             "gpt: no connection (econnrefused), after 8 tries (parked; check base_url of gpt)",
@@ -262,8 +262,8 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("gpt: the server's certificate is not trusted (parked; check)", KnownFailure.CERTIFICATE),
         ("a: the two sides do not agree on TLS (b:80 does not speak TLS: write", KnownFailure.TLS),
         ("a: 400: the server expects TLS: write https:// in base_url (a web", KnownFailure.TLS),
-        ("a: 400: the key was refused (No connected db.) (parked", KnownFailure.REFUSED_ACCOUNT),
-        ("a: 400: there is no such model (Invalid model name", KnownFailure.REFUSED_ACCOUNT),
+        ("a: 400: the key was refused (No connected db.) (parked", KnownFailure.REFUSED_KEY),
+        ("a: 400: there is no such model (Invalid model name", KnownFailure.NO_SUCH_MODEL),
         ("a: 400: max_tokens is more than the model has room for (8", KnownFailure.BAD_REQUEST),
         ("gpt: 301: the server redirects elsewhere (http://b/v1/chat) (parked", KnownFailure.MOVED),
         ("gpt: 403: the proxy does not let it through", KnownFailure.PROXY),
@@ -278,9 +278,9 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ),
         (
             "model gpt: the variable GPT_KEY is not set (looked in .env)",
-            KnownFailure.REFUSED_ACCOUNT,
+            KnownFailure.REFUSED_KEY,
         ),
-        ("gpt: 404: there is no such model, or the address is wrong", KnownFailure.REFUSED_ACCOUNT),
+        ("gpt: 404: there is no such model, or the address is wrong", KnownFailure.NO_SUCH_MODEL),
         ("gpt: 429: rate limit (slow down)", KnownFailure.TOO_BUSY),
         ("HTTP 529: overloaded, 8 of 8 tries", KnownFailure.TOO_BUSY),
         ("host could not be reached for 300 s", KnownFailure.OUT_OF_REACH),
@@ -295,7 +295,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("something else", KnownFailure.OTHER),
         ("long-context-13b: 500: the server failed", KnownFailure.PROVIDER_FAULT),
         ("budget-gpt: 429: rate limit", KnownFailure.TOO_BUSY),
-        ("quote-model: 401: the key was refused", KnownFailure.REFUSED_ACCOUNT),
+        ("quote-model: 401: the key was refused", KnownFailure.REFUSED_KEY),
         ("gpt: the model answered with no JSON, 3 times", KnownFailure.WRONG_SHAPE),
         ("gpt: max_tokens is more than the model has room for", KnownFailure.BAD_REQUEST),
         ("j was asked 3 times and its answer: `quotes` is no list", KnownFailure.WRONG_SHAPE),

@@ -19,6 +19,7 @@ from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, ailment_of, standing_failures
 from engine.store.tables import AttemptRow, StateRow
+from engine.watch import targets_of
 from tui.bindings import key
 from tui.format import STAGE_NAMES
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
@@ -81,6 +82,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._open: set[KnownFailure] | None = None
         """Unfolded groups; None until there were any rows."""
         self._parked: dict[str, str] = {}
+        self._targets: Collection[str] = ()
+        """The ids of the configured targets, as far as they are known."""
         self._stale = True
         self._reading = False
         self._loaded = False
@@ -141,6 +144,9 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del moment
+        targets = targets_of(self.watched.benchmarks)
+        if targets != self._targets:  # the configuration is read after the first frame
+            self._targets, self._stale = targets, True
         if self._stale and not self._reading and self.is_running:
             self._reading, self._stale = True, False
             self.run_worker(self._read(), group="read")
@@ -198,7 +204,9 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     async def _read(self) -> None:
         try:
             names = [info.name for info in self.watched.benchmarks]
-            groups = await asyncio.to_thread(standing_failures, self.watched.reader, names)
+            groups = await asyncio.to_thread(
+                standing_failures, self.watched.reader, names, self._targets
+            )
             self._fault = None
             self._groups = {group.kind: group.units for group in groups}
         except StoreError as error:

@@ -129,11 +129,7 @@ def how_far(watch: Watch) -> tuple[int | None, int]:
     ]
     total = sum(tally.total for tally in tallies)
     done = sum(tally.done for tally in tallies)
-    failed = sum(
-        watch.progress.stage_tally(info.name, stage).failed
-        for info in watch.benchmarks
-        for stage in Stage
-    )
+    failed = sum(watch.tally(info, stage).failed for info in watch.benchmarks for stage in Stage)
     return 100 * done // total if total else None, failed
 
 

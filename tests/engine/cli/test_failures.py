@@ -7,14 +7,21 @@ import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import DEVNULL, CompletedProcess, run
 
 import pytest
 
 from engine.benchmark import Stage, State
-from engine.cli.lines import REASON, failure_lines
-from engine.pipeline.remedies import KnownFailure, grouped, standing_failures
+from engine.cli.lines import REASON, FailureNews, failure_lines
+from engine.cli.main import main
+from engine.cli.session import describe_benchmarks
+from engine.config.schema import load_config
+from engine.config.workspace import Workspace
+from engine.facts import StateChanged
+from engine.pipeline.remedies import KnownFailure, ailment_of, grouped, standing_failures
+from engine.providers.attempts import Cause, Failure, FailureKind, classify, describe
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
@@ -22,7 +29,7 @@ from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.waiting import PATIENCE_S
-from tui.launch import farewell
+from tui.launch import failures, farewell
 from tui.services.terminal import how_far
 
 
@@ -91,7 +98,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
 
     names = named_only(["bread"])
     with closing(Watch(open_reader(place.root / "crosswind.db"), names)) as watch:
-        groups = standing_failures(watch.reader, ["bread"])
+        groups = standing_failures(watch.reader, ["bread"], ())
         assert sum(len(group.units) for group in groups) == 3
         assert sum(watch.progress.stage_tally("bread", stage).failed for stage in Stage) == 3
         assert how_far(watch)[1] == 3
@@ -132,4 +139,94 @@ def test_a_reason_that_is_cut_says_so() -> None:
         reason=f"bad: 400: there is no such model ({'x' * REASON}) (parked; check model of bad)",
     )
     [line] = failure_lines(grouped([row]))
-    assert f"{'x' * 9}… {KnownFailure.REFUSED_ACCOUNT.advice}" in line
+    assert f"{'x' * 9}… {KnownFailure.NO_SUCH_MODEL.advice}" in line
+
+
+def failed_row(target: str, reason: str, number: int = 1) -> StateRow:
+    return StateRow(
+        benchmark="bread",
+        stage=Stage.SIMULATE,
+        unit=f"m{number:02d}_s001_v01__{target}",
+        target=target,
+        state=State.FAILED,
+        reason=reason,
+    )
+
+
+def refused(model: str) -> str:
+    return (
+        f"{model}: 401: the key was refused (parked; check apikey, model and base_url of {model})"
+    )
+
+
+def test_a_line_about_several_models_says_which_of_them_says_what() -> None:
+    rows = [failed_row("a", f"a: 422: the request was not accepted ({n})", n) for n in (1, 2)]
+    rows += [failed_row("b", "b: 400: the request was not accepted (no tools here)")]
+    [line] = failure_lines(grouped(rows))
+    said = "a: 422: the request was not accepted (2); b: 400: the request was not accepted"
+    assert f"{said} (no tools here). {KnownFailure.BAD_REQUEST.advice}" in line
+
+
+def test_models_that_fail_alike_share_one_reason() -> None:
+    names = [f"model-{n}" for n in range(5)]
+    [line] = failure_lines(grouped(failed_row(name, refused(name)) for name in names))
+    whose = "model-0, model-1, model-2 and 2 more: 401: the key was refused."
+    assert f": {whose} {KnownFailure.REFUSED_KEY.advice}" in line
+
+
+def test_of_many_models_with_reasons_of_their_own_the_first_are_shown() -> None:
+    [line] = failure_lines(grouped(failed_row(f"m{n}", f"m{n}: 400: no {n}") for n in range(9)))
+    assert "): m0: 400: no 0; m1: 400: no 1; m2: 400: no 2; and 6 other models. Read" in line
+
+
+def test_while_it_runs_each_model_is_told_once_and_the_remedy_once_for_each_kind() -> None:
+    news, when = FailureNews(), datetime(2026, 1, 1, tzinfo=UTC)
+    facts = [(n, name) for n in (1, 2) for name in "abcdef"]
+    told = [
+        news.hear(StateChanged(
+            seq=place, at=when, benchmark="bread", stage=Stage.SIMULATE, target=name,
+            unit=f"m{n:02d}_s001_v01__{name}", was=State.RUNNING, state=State.FAILED,
+            reason=refused(name),
+        ))
+        for place, (n, name) in enumerate(facts, 1)
+    ]  # fmt: skip
+    advice = KnownFailure.REFUSED_KEY.advice
+    first, *more = [line for line in told if line is not None]
+    assert first.startswith("m01_s001_v01__a failed: ")
+    assert advice in first
+    assert more == [
+        "m01_s001_v01__b failed likewise: b: 401: the key was refused (parked; check apikey, model "
+        "and base_url of b).",
+        "m01_s001_v01__c failed likewise: c: 401: the key was refused (parked; check apikey, model "
+        "and base_url of c).",
+        f"10 rows failed by now: {KnownFailure.REFUSED_KEY.name_in_words}",
+    ]
+
+
+@pytest.mark.parametrize("status", sorted({*range(300, 310), *range(400, 430), *range(500, 530)}))
+def test_only_what_may_pass_by_itself_is_advised_to_be_run_again(status: int) -> None:
+    failure = Failure(Cause.STATUS, status=status)
+    needs_a_person = classify(failure) in {FailureKind.FATAL_TARGET, FailureKind.FATAL_REQUEST}
+    assert ailment_of(f"gpt: {describe(failure)}").can_pass is not needs_a_person
+
+
+def test_rows_of_a_target_that_is_taken_out_are_told_nowhere_and_not_tried_again(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    at = ["--workspace", str(place.root)]
+    assert main(["run", "--headless", "--plain", "--yes", *at]) == 1
+    place.configure([{"id": "good", **place.model("steadfast")}], turns=1)
+    capsys.readouterr()
+    assert main(["status", "--json", *at]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {each["kind"] for each in told["failures"]} == {"wrong_shape", "too_long"}
+    config = load_config(place.root / "config.yaml")
+    infos = describe_benchmarks(Workspace(place.root), config, ["bread"])
+    with closing(Watch(open_reader(place.root / "crosswind.db"), infos)) as watch:
+        assert how_far(watch)[1] == told["failed"] == 2
+        assert sum(len(group.units) for group in failures(watch)) == 2
+    place.server.reset()
+    assert main(["retry", "--yes", *at]) == 0
+    assert place.server.counters.by_role.get("target", 0) <= 1

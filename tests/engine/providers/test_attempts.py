@@ -205,7 +205,7 @@ def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: fl
         ),
         (Failure(Cause.STATUS, "Slow down.", 429), "429: rate limit (Slow down.)"),
         (Failure(Cause.STATUS, "", 529), "529: the server is overloaded"),
-        (Failure(Cause.STATUS, "", 418), "418: the server refused"),
+        (Failure(Cause.STATUS, "", 418), "418: the request was not accepted"),
         (
             Failure(Cause.STATUS, "https://elsewhere.example", 307),
             "307: the server redirects elsewhere (https://elsewhere.example)",

@@ -75,7 +75,9 @@ def test_an_account_that_is_used_up_parks_its_target(
     assert server.counters.by_model["erratic"] == 1
 
 
-def test_results_count_all_rows_of_a_parked_target_under_the_name_of_the_first(place: Workplace) -> None:
+def test_results_count_all_rows_of_a_parked_target_under_the_name_of_the_first(
+    place: Workplace,
+) -> None:
     two_targets(place, simulate=1)
     place.server.plan(Fault.UNAUTHORIZED, match="erratic")
     assert place.run("bread").failed == ROWS
