@@ -299,12 +299,12 @@ class BenchmarkView:
         ]
 
     def rests_on(self, result: TargetResult, track: Track) -> str:
-        """`31 of 32 rows in 4 scenarios`, `12 scenarios in 3 benchmarks`."""
+        """`31 of 32 conversations in 4 scenarios`, `12 scenarios in 3 benchmarks`."""
         estimate, analysis = result.tracks[track], self.analysis
         scenarios = plural(estimate.base_scenarios, "scenario")
         if isinstance(analysis, Overall):
             return f"{scenarios} in {plural(analysis.counted_in(result, track), 'benchmark')}"
-        return f"{estimate.passed} of {plural(estimate.scored, 'row')} in {scenarios}"
+        return f"{estimate.passed} of {plural(estimate.scored, 'conversation')} in {scenarios}"
 
     @property
     def rates_mean(self) -> str:
@@ -433,11 +433,13 @@ def _makers(analysis: Analysis) -> Iterator[str]:
     if isinstance(analysis, Overall):
         return
     if analysis.correlation is None:
-        yield "How alike rows of one base scenario are cannot be told: each counts as one row."
+        yield (
+            "How alike conversations of one base scenario are cannot be told: each counts as one."
+        )
         return
     yield (
-        "Rows of one base scenario resemble each other: their intra-class correlation, pooled over "
-        f"the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."
+        "Conversations of one base scenario resemble each other: their intra-class correlation, "
+        f"pooled over the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."
     )
 
 
