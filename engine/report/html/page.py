@@ -7,6 +7,7 @@ and escaped, unless a template made it.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,8 +58,12 @@ from engine.statistics.distributions import Interval
 
 _MOST_PAIRS: Final = 24
 """The most pairs shown at once, the clearest first; the others are folded away."""
+_WORD: Final = re.compile(r"[^\s-]+-?")
+"""What a browser keeps on one line."""
 _MOST_COLUMNS: Final = 14
 """The most targets side by side in a table, which fits a sheet of paper."""
+_LYING: Final = 7
+"""From so many targets on, a table is printed on a lying sheet of paper (style.css)."""
 _FINDING_TITLES: Final = {
     Certainty.SIGNIFICANT: "Significant",
     Certainty.OPEN: "May be chance",
@@ -103,9 +108,16 @@ def environment() -> Environment:
         served_words,
         span,
         agreement_subject,
+        heads_turn,
     )
     made.globals |= {word.__name__: word for word in words}
     return made
+
+
+def heads_turn(names: Sequence[str]) -> bool:
+    """Whether names side by side would break within words, on a screen or on paper."""
+    characters = (140 if len(names) >= _LYING else 105) // max(len(names), 1)
+    return any(len(word) > characters for name in names for word in _WORD.findall(name))
 
 
 def _printable(value: object) -> object:

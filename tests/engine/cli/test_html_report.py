@@ -17,7 +17,7 @@ from jinja2 import UndefinedError
 
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
-from engine.report.html.page import environment, html_report
+from engine.report.html.page import environment, heads_turn, html_report
 from engine.report.html.view import Evidence
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
@@ -237,3 +237,37 @@ def test_light_and_dark_and_paper_are_all_thought_of() -> None:
     assert "@media screen and (prefers-color-scheme: dark)" in text  # paper is never dark
     assert text.count("prefers-color-scheme: dark") == 1
     assert "@media print" in text
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of `#rrggbb` (WCAG 2.2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_small_figures_can_be_read_on_every_colour_of_a_cell() -> None:
+    style = environment().get_template("style.css").render()
+    colours = [dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in style.split(":root {")]
+    schemes = [one for one in colours if "on-heat" in one]
+    assert len(schemes) == 2
+    for scheme in schemes:
+        for step in range(11):
+            both = _luminance(scheme["on-heat"]), _luminance(scheme[f"h{step}"])
+            assert (max(both) + 0.05) / (min(both) + 0.05) >= 4.5, step
+    assert "opacity" not in style  # it would take from the contrast
+
+
+@pytest.mark.parametrize(
+    ("names", "turn"),
+    [
+        ([f"model-{number:02}" for number in range(14)], False),
+        ([f"deepseekreasoner-{number:02}" for number in range(14)], True),
+        (["deepseekreasoner", "claude-opus-4-thinking-high"], False),
+        (["x" * 200, "short"], True),
+    ],
+)
+def test_names_of_targets_turn_before_they_break_within_words(names: list[str], turn: bool) -> None:
+    assert heads_turn(names) is turn
