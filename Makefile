@@ -6,9 +6,6 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TREE   := engine tui tests sample_benchmarks docs
 
-# the tests start some hundred processes, each of which would otherwise compile the whole engine anew
-unexport PYTHONDONTWRITEBYTECODE
-
 .DEFAULT_GOAL := help
 .PHONY: help setup demo quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean
 

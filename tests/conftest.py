@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,9 @@ _ENOUGH: Final = 4 << 30
 # argparse looks for translations of its words in files that are not there, which is half of what it
 # takes to make the parser of a command
 os.environ["LANGUAGE"] = "C"
+# some hundred processes are started, each of which would compile the whole engine anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # nor is each test's module rewritten at every run
 # the app draws what it would in a terminal of today, whatever locale the tests run under
 os.environ["CROSSWIND_ASCII"] = "0"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
