@@ -228,10 +228,9 @@ class Claims:
             await hold.released.wait()
         return self._claim(row, again=True)
 
-    def is_claimed(self, benchmark: str, stage: Stage, unit: str, *, again: bool = False) -> bool:
-        """Whether a row is being done; with `again`, whether it is being repeated."""
-        hold = self._claimed.get((benchmark, stage, unit))
-        return hold is not None and (hold.again or not again)
+    def is_claimed(self, benchmark: str, stage: Stage, unit: str) -> bool:
+        """Whether a row is being done."""
+        return (benchmark, stage, unit) in self._claimed
 
     def release(self, benchmark: str, stage: Stage, unit: str) -> None:
         """Release a row and wake its waiters; does nothing if it was not claimed."""

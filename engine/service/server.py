@@ -153,11 +153,6 @@ class Server:
             task.cancel()
 
     @property
-    def is_listening(self) -> bool:
-        """Whether new connections are accepted."""
-        return self._listening is not None
-
-    @property
     def watchers(self) -> int:
         """The number of connected watchers."""
         return sum(watcher.attends for watcher in self._watchers)

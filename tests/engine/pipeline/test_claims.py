@@ -20,7 +20,7 @@ def test_whoever_does_a_row_once_more_waits_until_it_is_put_down() -> None:
         assert not waiting.done()
         claims.release(*ROW)
         assert await asyncio.wait_for(waiting, PATIENCE_S)
-        assert claims.is_claimed(*ROW, again=True)
+        assert claims.is_claimed(*ROW)
 
     asyncio.run(script())
 
@@ -33,6 +33,5 @@ def test_a_row_is_not_done_once_more_twice_at_once() -> None:
         assert not claims.claim(*ROW)
         claims.release(*ROW)
         assert claims.claim(*ROW)
-        assert not claims.is_claimed(*ROW, again=True)
 
     asyncio.run(script())

@@ -84,7 +84,7 @@ def test_watchers_are_told_goodbye_where_the_socket_is_gone(
     assert stranger.hear()["ok"]
     stage.path.parent.rename(stage.path.parent.with_name("gone"))
     stage.path.parent.write_text("in its way")
-    until(lambda: not stage.server.is_listening)
+    until(lambda: stage.server._listening is None)
     stage.stop()
     assert stranger.hear()["goodbye"]
     assert stranger.hear() is None
