@@ -124,6 +124,11 @@ class Connector:
         raise ConnectionFailedError(failure)
 
     @property
+    def is_relayed(self) -> bool:
+        """Whether a proxy answers requests itself, or passes the server's answers on."""
+        return self._proxy is not None and not self._tunnelled
+
+    @property
     def _tunnelled(self) -> bool:
         return self._proxy is not None and self._server.scheme == "https"
 

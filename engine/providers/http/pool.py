@@ -93,6 +93,8 @@ class ConnectionPool:
 
         def responds(status: int, headers: Mapping[str, str]) -> OnBody:
             self._could_be_tls = False
+            if self._connector.is_relayed and _is_of_proxy(status, headers):
+                raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=status))
             return on_response(status, headers)
 
         kept = self._take_idle()
@@ -220,3 +222,13 @@ class ConnectionPool:
 def _by_name(headers: Mapping[str, str]) -> dict[str, str]:
     """Return header lines by lower-case name."""
     return {name.lower(): f"{name}: {value}" for name, value in headers.items()}
+
+
+_FORBIDDEN: Final = 403
+
+
+def _is_of_proxy(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether a refusal is the proxy's own: one that it passes on names it in `Via` (RFC 9110,
+    7.6.3), and servers of models refuse in JSON."""
+    kind = headers.get("content-type", "").lower()
+    return status == _FORBIDDEN and "via" not in headers and "json" not in kind

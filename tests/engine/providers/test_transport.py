@@ -484,6 +484,37 @@ def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_sent(
         ConnectionPool(Address("https://server.example/v1", {}))
 
 
+@pytest.mark.parametrize(
+    ("line", "is_the_proxys"),
+    [
+        (b"Content-Type: text/html\r\n", True),
+        (b"X-Reason: policy\r\n", True),
+        (b"Content-Type: application/json; charset=utf-8\r\n", False),
+        (b"Content-Type: text/html\r\nVia: 1.1 squid\r\n", False),
+    ],
+    ids=["a page", "no word", "an api's answer", "passed on"],
+)
+def test_a_proxy_that_refuses_a_plain_request_is_told_from_the_server(
+    monkeypatch: pytest.MonkeyPatch, line: bytes, *, is_the_proxys: bool
+) -> None:
+    async def test() -> None:
+        refusal = sized(b"no", line, status=b"403 Forbidden")
+        async with serving(saying(refusal, close=True)) as served:
+            monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{served.port}")
+            connections = ConnectionPool(Address("http://server.example/v1", {}))
+            if is_the_proxys:
+                found = await failing(connections)
+                assert (found.fault, found.status) == (Fault.PROXY, 403)
+            else:
+                assert (await heard(connections)).status == 403
+            await connections.close()
+            own = ConnectionPool(Address(f"http://127.0.0.1:{served.port}/v1", {}))
+            assert (await heard(own)).status == 403
+            await own.close()
+
+    run(test())
+
+
 # No connection
 
 
