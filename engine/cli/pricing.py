@@ -18,7 +18,7 @@ from engine.config.templates import is_template
 from engine.config.yaml_text import read_yaml
 from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.pipeline.estimate import FEWEST, NOTHING, CostEstimate
+from engine.pipeline.estimate import FEWEST, LONGEST_WORDS, NOTHING, CostEstimate
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
     PricedPlan,
@@ -29,7 +29,7 @@ from engine.pipeline.plan import (
 )
 from engine.pipeline.planner import calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
-from engine.pipeline.ranges import Range
+from engine.pipeline.ranges import Calls, Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class PlannedOrder:
     plans: Sequence[PricedPlan]
     powers: Sequence[Sequence[Detectable]]
     """The smallest differences that each benchmark could detect."""
+    call_usd: float = 0.0
+    """The most that its dearest call may cost; 0 where not known."""
 
     @property
     def total(self) -> CostEstimate:
@@ -53,14 +55,23 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
     with planning(session) as planner:
         benches = planner.check(order)
         estimator = planner.estimator(*(() if evaluator is None else (evaluator,)))
+        plans = [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches]
         return PlannedOrder(
-            [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches],
+            plans,
             [
                 detectable_differences(bench.definition, bench.config, bench.reader)
                 for bench in benches
                 if powers
             ],
+            max(
+                (estimator.most_usd(part.spec, part.role) or 0.0 for part in _parts(plans)),
+                default=0.0,
+            ),
         )
+
+
+def _parts(plans: Sequence[PricedPlan]) -> Iterator[Calls]:
+    return (part for priced in plans for calls in priced.plan.calls for part in calls.parts)
 
 
 # In words
@@ -125,9 +136,11 @@ def _rows(calls: StageCalls) -> str:
     return ", ".join(count_words(amount, noun) for amount, noun in made if amount.high)
 
 
-def total_lines(total: CostEstimate, config: Config, spent_usd: float | None) -> Iterator[str]:
+def total_lines(
+    total: CostEstimate, config: Config, spent_usd: float | None, call_usd: float = 0.0
+) -> Iterator[str]:
     """The total of a plan, and the budgets that limit it. `spent_usd` is what all earlier runs
-    spent."""
+    spent, `call_usd` the most that one call may cost."""
     yield f"all together: {total_words(total)}"
     if not total.is_free:
         read, written = _tokens(total.input_tokens), _tokens(total.output_tokens)
@@ -135,6 +148,27 @@ def total_lines(total: CostEstimate, config: Config, spent_usd: float | None) ->
         yield f"  {_on_top(total.tried_again)}"
         yield from (f"  {words}" for words in ESTIMATED[total.measured])
     yield from (f"  {words}" for words in budget_words(config, spent_usd, total.usd.low))
+    yield from (f"  {words}" for words in _calls_that_fit(config, spent_usd or 0.0, call_usd))
+
+
+def _calls_that_fit(config: Config, spent_usd: float, call_usd: float) -> Iterator[str]:
+    """How many calls at once the budgets have room for, where that is fewer than may be made."""
+    lefts = [] if config.run.budget is None else [config.run.budget]
+    lefts += [] if config.workspace_budget is None else [config.workspace_budget - spent_usd]
+    concurrency = config.run.concurrency
+    if (
+        not lefts
+        or not call_usd
+        or min(lefts) >= call_usd * max(concurrency.simulate, concurrency.evaluate)
+    ):
+        return
+    at_once = int(min(lefts) / call_usd)
+    if at_once < 1:
+        yield f"! too little for the dearest call: it may cost up to ${call_usd:.2f},"
+    else:
+        calls = plural(at_once, "call")
+        yield f"so about {calls} at once at first: one may cost up to ${call_usd:.2f},"
+    yield LONGEST_WORDS
 
 
 ESTIMATED: Final = {
@@ -256,7 +290,8 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     # nothing is paid for, so nobody is asked
     if not any(priced.plan.calls for priced in planned.plans):
         return PricedOrder(order)
-    total = list(total_lines(planned.total, session.config, spent_so_far(session)))
+    spent = spent_so_far(session)
+    total = list(total_lines(planned.total, session.config, spent, planned.call_usd))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it
     kept = with_quote(order, planned.total, session.config, unasked=unasked)
@@ -283,7 +318,7 @@ def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]
     # 0.14 s, beside 0.8 s for all else that a run loads; scripted models do not need it
     from engine.doctor.preflight import look_first
 
-    called = [part.spec for priced in plans for calls in priced.plan.calls for part in calls.parts]
+    called = [part.spec for part in _parts(plans)]
     if session.agents is not None and session.agents.cluster is not None:
         # the workers have the keys and reach the servers: this machine may be unable to
         called = [spec for spec in called if not spec.is_remote]

@@ -421,7 +421,7 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
     if arguments.explain:
         for line in failure_lines(_failures(session, order)):
             out(line)
-    out("\n".join(total_lines(planned.total, session.config, spent)))
+    out("\n".join(total_lines(planned.total, session.config, spent, planned.call_usd)))
     return DONE
 
 

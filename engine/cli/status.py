@@ -269,6 +269,8 @@ def _money(status: Status) -> Iterator[str]:
             f"quoted at ${quote.low_usd:.2f} to ${quote.high_usd:.2f}: ${spent:.2f} spent, about "
             f"${rest:.2f} expected to follow"
         )
+        if board.agreed_usd is not None and board.agreed_usd > quote.high_usd:
+            yield f"agreed to since: up to ${board.agreed_usd:.2f}"
     config = status.session.config
     if config.run.budget is not None or config.workspace_budget is not None:
         yield from budget_words(config, status.watch.reader.spent_usd())

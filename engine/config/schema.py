@@ -361,7 +361,8 @@ class RunSettings(Shape):
     budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
-    """The most that one run may cost. It stops before it costs more."""
+    """The most that one run may cost. It stops before it costs more: calls are made at once only as
+    far as all of them fit with answers as long as `max_tokens` (8,192 where that is not set)."""
     concurrency: Section[ConcurrencySettings] = Field(
         default_factory=ConcurrencySettings, description="keys and values"
     )
@@ -493,7 +494,8 @@ class Config(Shape):
     workspace_budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
-    """The most that all runs of the workspace together may cost. No call is made beyond it."""
+    """The most that all runs of the workspace together may cost. As with `run.budget`, no call is
+    made that might pass it."""
     store: Words | None = Field(default=None, description="a path")
     """The path of the store, relative to the workspace; a path that ends with `/` is a folder. It
     must be on a local disk. Left out, `crosswind.db` beside `config.yaml`."""

@@ -22,17 +22,18 @@ USUAL: Final = 0.95
 RECENT: Final = 200
 """How many of the latest calls that quantile is taken from."""
 
-KNOWN: Final = 20
-"""Calls of a kind from which on the dearest of them says what another may cost."""
-
-MARGIN: Final = 0.02
-"""The largest share of a limit that is kept free for a call dearer than the last ones."""
+ROUNDING: Final = 1e-9
+"""US dollars by which sums of costs may be wrong."""
 
 WEIGHT: Final = 20.0
 """After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
 
 WIDER: Final = 1.25
 """The least factor by which an agreed amount is raised."""
+
+MEASURED_WIDTH: Final = 1.5
+"""The likely maximum as a multiple of the expected cost, once that follows from a run's own calls;
+from the first few of them, it is still too low."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,18 @@ class BudgetLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstCall:
-    """Assumptions about calls of a kind of which none has been answered."""
+class CallCost:
+    """What a call of a kind may cost."""
 
     usual_usd: float
+    """An assumption, until one has been answered."""
     most_usd: float
-    longest_usd: float = 0.0
-    """The cost of a call whose answer is as long as it may be; applies to later calls, too."""
+    """The cost of a call that is told as much as is assumed, and whose answer is as long as it may
+    be."""
+    answer_usd: float = 0.0
+    """The part of the longest answer in it."""
+    token_usd: float = 0.0
+    """The cost of each token that a call is told."""
 
 
 CallKind = tuple[str, Role, str]
@@ -103,26 +109,26 @@ async def _always() -> bool:
 class Budget:
     """Tracks a run's cost: spent, in flight, and usual for each role.
 
-    Until a few calls of a role and model have been answered, `first_usd` says what they cost. For
-    each call in flight, the cost of the dearest of the last ones like it is reserved, and `MARGIN`
-    is kept free for one that costs more: reserving the longest answer for each would leave few
-    calls at once, as it costs ten times the usual or more. A limit can be overshot where one call
-    costs more than that, as with a limit of less than 50 times the longest answer, or where several
-    do at once.
+    For each call in flight, the most that it may cost is reserved: what it is told, and an answer
+    as long as it may be, which costs ten times the usual or more; or else the cost of the dearest
+    of the last ones like it. So a limit is not passed even if all answers are that long at once;
+    near it, fewer calls are made at once, and up to one such answer stays unspent. Only what the
+    prices do not tell can pass it: a call that was billed for a failed attempt, too, or a server
+    that charges more, or writes more, than it says.
     """
 
     def __init__(
         self,
         limits: Sequence[BudgetLimit] = (),
         *,
-        first_usd: Callable[[Role, str], FirstCall] = lambda _role, _model: FirstCall(0.0, 0.0),
-        on_spent: Callable[[BudgetLimit], None] = lambda _limit: None,
+        cost_of: Callable[[Role, str], CallCost] = lambda _role, _model: CallCost(0.0, 0.0),
+        on_spent: Callable[[BudgetLimit, float], None] = lambda _limit, _usd: None,
         on_beyond: Callable[[], Awaitable[bool]] = _never,
         may_begin: Callable[[], Awaitable[bool]] = _always,
         waits: StoppableWaits | None = None,
     ) -> None:
         self.limits = limits
-        self._first = first_usd
+        self._find_cost = cost_of
         self._on_spent = on_spent
         self._on_beyond = on_beyond
         self._may_begin = may_begin
@@ -132,7 +138,9 @@ class Budget:
         )
         self._left: dict[CallKind, _Left] = {}
         self._dearest: dict[tuple[Role, str], float] = {}
-        self._firsts: dict[tuple[Role, str], FirstCall] = {}
+        self._found_costs: dict[tuple[Role, str], CallCost] = {}
+        self._reserved: defaultdict[tuple[Role, str], float] = defaultdict(float)
+        """US dollars for the calls in flight, by kind."""
         self._in_air: Counter[tuple[Role, str]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._waiting: list[_WaitingCall] = []
@@ -150,17 +158,19 @@ class Budget:
 
     @asynccontextmanager
     async def call(
-        self, role: Role, model: str, benchmark: str = "", unit: str = ""
+        self, role: Role, model: str, benchmark: str = "", unit: str = "", told: int = 0
     ) -> AsyncIterator[Callable[[float | None], None]]:
-        """Reserve room for one call while the block lasts; yields a function that books the cost of
-        each attempt.
+        """Reserve room for one call, which is told at most `told` tokens, while the block lasts;
+        yields a function that books the cost of each attempt.
 
         A call that does not fit beside those in flight waits until they have ended; calls for a
         `unit` that had one already go first. Raises `StopRequested` if it does not fit alone, after
         reporting that the budget is spent, or if the run is asked to stop meanwhile.
         """
+        most = 0.0
         if self.limits:
-            await self._room(role, model, (benchmark, unit))
+            most = self.most_usd(role, model, told)
+            await self._room(role, model, most, (benchmark, unit))
         usual = self.usual_usd(role, model)
         left = self._left.get((benchmark, role, model))
         expected = usual if left is None else left.each_usd(refuted=self._refuted)
@@ -168,6 +178,7 @@ class Budget:
             # at the beginning, so that a call in flight is not expected a second time
             left.calls -= 1
         self._in_air[role, model] += 1
+        self._reserved[role, model] += most
         self._expected_in_air += expected
         cost = 0.0
 
@@ -180,6 +191,7 @@ class Budget:
             yield spend
         finally:
             self._in_air[role, model] -= 1
+            self._reserved[role, model] -= most
             self._expected_in_air -= expected
             # a call of unknown cost says nothing about usual costs
             if cost:
@@ -191,19 +203,19 @@ class Budget:
                 left.cost += cost
             self._wake_next()
 
-    async def _room(self, role: Role, model: str, row: tuple[str, str]) -> None:
+    async def _room(self, role: Role, model: str, usd: float, row: tuple[str, str]) -> None:
         self._came += 1
         place = (row not in self._begun, self._came)
         lacking = self.limits[0].key
         while True:
-            full = self._full(role, model)
+            full = self._full(usd)
             # of those that wait, one that comes later does not overtake another of its kind
             if full is None and (not self._waiting or place < self._waiting[0][:2]):
                 break
             if not self._in_air.total():
                 if full is None:
                     break
-                self._on_spent(full)
+                self._on_spent(full, usd)
                 self._wake_next()
                 raise StopRequested
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -236,53 +248,51 @@ class Budget:
         """The calls that wait for room, by model label. Callable from any thread."""
         found: dict[str, HeldCalls] = {}
         for one in list(self._waiting):
-            why = f"`{one.limit}` leaves no room beside the calls in flight"
+            why = (
+                f"`{one.limit}` leaves no room beside the calls in flight, which may cost up to "
+                f"${self.in_flight_usd:.2f}"
+            )
             before = found.get(one.model)
             found[one.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
         return found
 
-    def _full(self, role: Role, model: str) -> BudgetLimit | None:
-        """The limit that a call might break now; one alone may cost as much as usual."""
-        usd, beyond = self.usual_usd(role, model), 0.0
-        if self._in_air.total():
-            usd = self.most_usd(role, model)
-            kinds = [kind for kind, count in list(self._in_air.items()) if count]
-            beyond = max(self._longest_usd(*kind) - self.most_usd(*kind) for kind in kinds)
-        beyond = max(beyond, self._longest_usd(role, model) - usd, 0.0)
+    def _full(self, usd: float) -> BudgetLimit | None:
+        """The limit that a call of this cost might break now."""
         after = self.spent_usd + self.in_flight_usd + usd
         for limit in self.limits:
-            if limit.before_usd + after + min(beyond, MARGIN * limit.usd) > limit.usd:
+            if limit.before_usd + after > limit.usd + ROUNDING:
                 return limit
         return None
 
-    def _longest_usd(self, role: Role, model: str) -> float:
-        return self._first_usd(role, model).longest_usd
-
-    def most_usd(self, role: Role, model: str) -> float:
-        """The cost that is reserved for a call in flight: that of the dearest of the last ones."""
+    def most_usd(self, role: Role, model: str, told: int = 0) -> float:
+        """The most that a call may cost that is told at most so many tokens."""
+        cost = self._cost_of(role, model)
         dearest = self._dearest.get((role, model), 0.0)
-        known = len(self._costs[role, model]) >= KNOWN
-        return dearest if known else max(dearest, self._first_usd(role, model).most_usd)
+        return max(cost.most_usd, cost.answer_usd + told * cost.token_usd, dearest)
 
-    def _first_usd(self, role: Role, model: str) -> FirstCall:
+    def _cost_of(self, role: Role, model: str) -> CallCost:
         kind = (role, model)
-        if kind not in self._firsts:
-            self._firsts[kind] = self._first(role, model)
-        return self._firsts[kind]
+        if kind not in self._found_costs:
+            self._found_costs[kind] = self._find_cost(role, model)
+        return self._found_costs[kind]
 
     def usual_usd(self, role: Role, model: str) -> float:
         """The 95th percentile of the latest calls of this role to this model."""
         costs = sorted(self._costs[role, model])
         if not costs:
-            return self._first_usd(role, model).usual_usd
+            return self._cost_of(role, model).usual_usd
         return costs[min(len(costs) - 1, int(len(costs) * USUAL))]
 
     @property
     def in_flight_usd(self) -> float:
         """The reserved cost of all calls in flight."""
-        # worked out anew each time: a dear call says something of those that began before it ended
+        # a dear call says something of those that began before it ended
         calls = list(self._in_air.items())
-        return sum(count * self.most_usd(*kind) for kind, count in calls if count)
+        return sum(
+            max(self._reserved[kind], count * self._dearest.get(kind, 0.0))
+            for kind, count in calls
+            if count
+        )
 
     # Agreed amounts
 
@@ -328,13 +338,15 @@ class Budget:
         """From now on, estimate from the costs of this run: the earlier estimates were too low, and
         keeping them would ask again and again."""
         self._refuted = True
+        # how wide the first quote was says nothing of costs that are measured
+        self._width = MEASURED_WIDTH
 
     def goes_beyond(self, role: Role, model: str) -> bool:
         """Whether this call, or the rest of the run, costs more than was agreed to."""
         if self.agreed_usd is None:
             return False
-        # before any call of this kind only the expectation counts: `first_usd` serves the limits
-        # and is deliberately high
+        # before any call of this kind only the expectation counts: `cost_of` serves the limits and
+        # is deliberately high
         seen = self.usual_usd(role, model) if self._costs[role, model] else 0.0
         rest = max(self._expected_in_air + seen, self.rest_usd)
         return self.spent_usd + rest > self.agreed_usd

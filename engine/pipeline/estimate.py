@@ -186,6 +186,9 @@ and are reported as such whenever they are used."""
 
 LONGEST_ANSWER: Final = 8_192
 """Output tokens, where no `max_tokens` is written."""
+LONGEST_WORDS: Final = (
+    f"with an answer as long as its `max_tokens` ({LONGEST_ANSWER:,} where that is not set)"
+)
 
 ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
 """Calls for each usable structured answer, where that was not measured."""
@@ -372,24 +375,24 @@ class Estimator:
         return max(usd.high, seen.high)
 
     def most_usd(self, spec: ModelSpec, role: Role) -> float | None:
-        """As `first_usd`, of a call whose answer is as long as it may be, or twice as dear as 95 %
-        of those that were measured."""
-        if spec.is_offline:
-            return 0.0
-        target = spec if role is Role.TARGET else None
-        calls = Calls(role, spec, Range.exactly(1), target=target)
-        seen = self.one_call(calls)
-        if seen.measured and seen.usd is not None:
-            return 2 * seen.usd.high
-        return self.longest_usd(spec, role)
-
-    def longest_usd(self, spec: ModelSpec, role: Role) -> float | None:
         """The cost of a call whose answer is as long as it may be; None where not known."""
         if spec.is_offline:
             return 0.0
         target = spec if role is Role.TARGET else None
         told = self._assumed_call(Calls(role, spec, Range.exactly(1), target=target)).input_tokens
         return self._cost(spec, told.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
+
+    def most_by_part(self, spec: ModelSpec) -> tuple[float, float]:
+        """The cost of an answer as long as it may be, and of each token that a call is told; 0
+        where not known."""
+        if spec.is_offline:
+            return 0.0, 0.0
+        address, many = self.addresses.get(spec.model, ""), 100_000
+        # storing tokens in the provider's cache costs more than reading them
+        kinds = (Tokens(input=many, output=0), Tokens(input=many, output=0, cache_written=many))
+        told = [self.prices.cost_usd(spec.model, address, tokens) or 0.0 for tokens in kinds]
+        answer = self._cost(spec, 0, spec.params.max_tokens or LONGEST_ANSWER, 0.0) or 0.0
+        return answer, max(told) / many
 
     def require_prices(self, config: Config, key: str) -> None:
         """Raise `InputError` listing every model of unknown price, since no budget could be kept;

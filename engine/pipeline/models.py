@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -344,7 +345,8 @@ class RecordedModel:
     ) -> Reply:
         """Make a call. Raises `ModelError`, and `StopRequested` where the budget has no room."""
         await self.budget.wait_until_agreed(self.role, self.label)
-        budget = self.budget.call(self.role, self.label, self.benchmark, self.unit)
+        most = most_tokens(messages, schema) if self.budget.limits else 0
+        budget = self.budget.call(self.role, self.label, self.benchmark, self.unit, most)
         async with budget as spend:
 
             def keep(attempt: Attempt) -> None:
@@ -417,6 +419,18 @@ class RecordedModel:
             self.on_other(
                 OtherModel(self.role, self.target, self.label, attempt.served or "", attempt.route)
             )
+
+
+def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:
+    """The most tokens that a request has: one for each byte, and the marks between messages."""
+    texts = [message.text for message in messages]
+    if schema is not None:
+        texts.append(json.dumps(schema))
+    return sum(len(text.encode()) + MARKS for text in texts)
+
+
+MARKS: Final = 16
+"""Tokens that a server may add to each message, for the names of roles and the like."""
 
 
 def prices_of(config: Config) -> Prices:

@@ -18,9 +18,10 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import StopRequested
 from engine.facts import NoteKind, RunEnd
-from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
+from engine.pipeline.budget import Budget, BudgetLimit, CallCost
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control
+from engine.pipeline.estimate import LONGEST_WORDS
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import check_scenarios, take_in_edits, write_files
 from engine.pipeline.models import (
@@ -163,7 +164,7 @@ class Pipeline:
         self.planner = Planner(self.workspace, self.config, self.reader, self.environ, opener)
         self.budget = Budget(
             self._limits(),
-            first_usd=self._first_usd,
+            cost_of=self._cost_of,
             on_spent=self._budget_spent,
             on_beyond=self._ask_to_go_beyond,
             may_begin=self.control.may_begin,
@@ -183,13 +184,13 @@ class Pipeline:
         """Store a warning about a model."""
         self._note(NoteKind.WARNING, text)
 
-    def _budget_spent(self, limit: BudgetLimit) -> None:
+    def _budget_spent(self, limit: BudgetLimit, usd: float) -> None:
         if not self.control.draining:
             spent = limit.before_usd + self.budget.spent_usd
             self._note(
                 NoteKind.WARNING,
                 f"`{limit.key}`, ${limit.usd:.2f}, has no room for another call: ${spent:.4f} are "
-                "spent",
+                f"spent, and it may cost up to ${usd:.4f}, {LONGEST_WORDS}",
             )
             self.drain()
 
@@ -268,9 +269,9 @@ class Pipeline:
         """
         return [self._bench(context) for context in self.planner.check(order)]
 
-    def _first_usd(self, role: Role, label: str) -> FirstCall:
-        """The assumed cost of a role's first call to a model; 0 without limits or a known price."""
-        free = FirstCall(0.0, 0.0)
+    def _cost_of(self, role: Role, label: str) -> CallCost:
+        """What a role's calls to a model may cost; 0 without limits or a known price."""
+        free = CallCost(0.0, 0.0)
         if not self.budget.limits:
             return free
         specs = self.config.models_beside_targets
@@ -282,7 +283,7 @@ class Pipeline:
         usual, most = estimator.first_usd(spec, role), estimator.most_usd(spec, role)
         if usual is None or most is None:
             return free
-        return FirstCall(usual, max(usual, most), estimator.longest_usd(spec, role) or 0.0)
+        return CallCost(usual, max(usual, most), *estimator.most_by_part(spec))
 
     async def reestimate(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
         """Update the expected remaining cost of a benchmark, if the run was quoted."""

@@ -51,6 +51,7 @@ def test_each_order_of_a_run_that_is_cut_off_again_and_again_holds(
     shop.configure(
         generation={"scenarios_per_metric": 1, "turns": 4, "num_samples": 4},
         run={"budget": whole * share / 8},
+        max_tokens=1000,
     )
     shop.run()  # stops somewhere in the middle of conversations, or comes to its end
     shop.configure(generation={"scenarios_per_metric": 1, "turns": 4, "num_samples": 4})

@@ -225,6 +225,11 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
             assert "stopped before the end; `crosswind run` goes on from here" in seen(terminal)
             return
         terminal.press_until("y\n", f"running, for up to ${most:.2f}".encode())
+        [spent_then, rest_then] = dollars(
+            "$ are spent, and the rest is expected to cost about $", text
+        )
+        # by measured costs, however wide the first quote was
+        assert most <= (spent_then + rest_then) * 1.5 + 0.02
         with suppress(AssertionError):  # it has gone
             while True:
                 since = len(terminal.shown)

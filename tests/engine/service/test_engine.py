@@ -15,7 +15,7 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
-from engine.pipeline.budget import Budget, BudgetLimit, FirstCall
+from engine.pipeline.budget import Budget, BudgetLimit, CallCost
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
@@ -259,7 +259,7 @@ def test_the_board_says_that_calls_wait_for_room_in_a_budget(tmp_path: Path) -> 
             super().__post_init__()
             self.budget = Budget(
                 [BudgetLimit("run.budget", 1.0)],
-                first_usd=lambda _role, _model: FirstCall(0.6, 0.6),
+                cost_of=lambda _role, _model: CallCost(0.6, 0.6),
                 may_begin=self.control.may_begin,
             )
 
@@ -268,7 +268,8 @@ def test_the_board_says_that_calls_wait_for_room_in_a_budget(tmp_path: Path) -> 
         await found.until(lambda: bool(found.engine.board().waits))
         [wait] = found.engine.board().waits
         assert wait.model == "offline:generator"
-        assert wait.words == "`run.budget` leaves no room beside the calls in flight"
+        why = "`run.budget` leaves no room beside the calls in flight, which may cost up to $0.60"
+        assert wait.words == why
         found.door.open.set()
         await serving
         assert found.engine.board().waits == ()

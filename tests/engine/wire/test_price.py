@@ -43,14 +43,18 @@ class Shop:
 
     place: Workplace
 
-    def configure(self, *, targets: int = 2, **changes: Any) -> None:
+    def configure(self, *, targets: int = 2, max_tokens: int | None = None, **changes: Any) -> None:
+        params = {"max_tokens": max_tokens} if max_tokens else {}
         roles = {
-            f"{role}_model": self.place.model(role, price=_price())
+            f"{role}_model": self.place.model(role, price=_price(), params={**params})
             for role in ("user", "evaluator", "generator")
         }
         names = ("steadfast", "erratic")[:targets]
         self.place.configure(
-            [{"id": name, **self.place.model(name, price=_price())} for name in names],
+            [
+                {"id": name, **self.place.model(name, price=_price(), params={**params})}
+                for name in names
+            ],
             **{**roles, "turns": 3, **changes},
         )
         if "evaluators" in changes:
@@ -225,6 +229,12 @@ def test_a_workspace_budget_counts_what_all_runs_spent(shop: Shop) -> None:
     assert not shop.run().stopped
     spent = shop.spent()[3]
     shop.configure(targets=1, workspace_budget=spent + 0.06)
+    assert shop.run(force=True).stopped
+    # an answer as long as it may be does not fit, where nobody has said how long
+    assert shop.spent()[3] == spent
+    told = "it may cost up to $0.1"
+    assert any(told in text and "8,192 where that is not set" in text for text in shop.notes())
+    shop.configure(targets=1, max_tokens=1000, workspace_budget=spent + 0.06)
     shop.place.define(NAME, CLAIM, [metric(number, DEFINITION) for number in range(1, 9)])
     assert shop.run().stopped
     assert spent < shop.spent()[3] <= spent + 0.06 + 1e-9
@@ -326,6 +336,23 @@ def test_metrics_that_a_model_wrote_for_one_turn_do_not_refuse_the_next_run(shop
     shop.place.define(NAME, CLAIM, [])
     shop.run()
     assert shop.quote(Order((NAME,), force=True)).total.calls.high
+
+
+@pytest.mark.parametrize(
+    ("usd", "said"),
+    [
+        (1.0, "so about 7 calls at once at first: one may cost up to $0.14,"),
+        (0.1, "! too little for the dearest call: it may cost up to $0.14,"),
+        (100.0, None),
+    ],
+)
+def test_a_price_says_how_many_calls_fit_into_a_budget_at_once(
+    shop: Shop, usd: float, said: str | None
+) -> None:
+    shop.configure(workspace_budget=usd)
+    lines = total_lines(CostEstimate(), _config(shop), 0.0, 0.14)
+    told = [line.strip() for line in lines if "may cost up to" in line]
+    assert told == ([] if said is None else [said])
 
 
 def test_calls_are_quoted_at_what_the_provider_said_that_they_cost(shop: Shop) -> None:
