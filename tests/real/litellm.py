@@ -1,5 +1,5 @@
-"""LiteLLM's proxy over both protocols, and its silent fallback. Behind it answers the tests' own
-server. `LITELLM` names a `litellm` that is installed already."""
+"""LiteLLM's proxy over both protocols, its silent fallback, and forms that it drops. Behind
+it answers the tests' own server. `LITELLM` names a `litellm` that is installed already."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tests.real.runs import KEY, Case, free_port, install, run, server
 
 INSTALLING_S: Final = 900
 _ROLES: Final = {name: {"name": name} for name in ("user", "evaluator", "generator")}
+_DROPPED: Final = {name: {"name": f"{name}-dropped"} for name in ("user", "evaluator")}
+"""Models of which the proxy passes on all but the form of an answer, and does not say so."""
 
 
 def lines(folder: Path) -> Iterator[str]:
@@ -44,8 +46,11 @@ def lines(folder: Path) -> Iterator[str]:
             own = {"LITELLM_MASTER_KEY": KEY}
             with server([command, *words], health, folder / f"{source}.log", own):
                 url = at if source == "anthropic" else f"{at}/v1"
-                for number, (name, target, more) in enumerate(_CASES):
-                    case = Case(name, source, url, target, more, _ROLES)
+                cases = [(*case, _ROLES) for case in _CASES]
+                if source == "openai":
+                    cases.append(("forms dropped", "steadfast", {}, {**_ROLES, **_DROPPED}))
+                for number, (name, target, more, roles) in enumerate(cases):
+                    case = Case(name, source, url, target, more, roles)
                     yield run(folder / f"{source}-{number}", label, case)
 
 
@@ -74,12 +79,17 @@ def _version(command: Path) -> str:
 def _config(url: str, source: str) -> dict[str, Any]:
     """Every model is the tests' server's; `alpha` is not there, and `steadfast` stands in."""
 
-    def entry(name: str, model: str) -> dict[str, Any]:
-        params = {"model": f"{source}/{model}", "api_base": url, "api_key": KEY}
+    def entry(name: str, model: str, **more: Any) -> dict[str, Any]:
+        params = {"model": f"{source}/{model}", "api_base": url, "api_key": KEY, **more}
         return {"model_name": name, "litellm_params": params}
 
     names = (*_ROLES, "steadfast")
-    return {
-        "model_list": [*(entry(name, name) for name in names), entry("alpha", "not-there")],
-        "litellm_settings": {"fallbacks": [{"alpha": ["steadfast"]}], "num_retries": 0},
+    drop = {"additional_drop_params": ["response_format"]}
+    dropped = (entry(role["name"], name, **drop) for name, role in _DROPPED.items())
+    models = (*(entry(name, name) for name in names), *dropped, entry("alpha", "not-there"))
+    settings = {
+        "fallbacks": [{"alpha": ["steadfast"]}],
+        "num_retries": 0,
+        "drop_params": True,
     }
+    return {"model_list": [*models], "litellm_settings": settings}
