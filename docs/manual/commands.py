@@ -10,6 +10,7 @@ from typing import Final
 
 from docs.manual.markdown import code, table
 from engine.cli.command_line import HelpFormatter, build_parser, commands_of
+from engine.cli.examples import HEADING
 
 _WIDTH: Final = 88
 
@@ -93,5 +94,7 @@ def _typed(action: argparse.Action) -> str:
 def _paragraphs(text: str | None) -> Iterator[str]:
     """What stands below a command's options, whose line breaks are those of a terminal."""
     for paragraph in (text or "").strip().split("\n\n"):
-        if paragraph:
+        if paragraph.startswith(HEADING):
+            yield f"```text\n{textwrap.dedent(paragraph.removeprefix(HEADING)).strip()}\n```"
+        elif paragraph:
             yield " ".join(paragraph.split())

@@ -142,9 +142,11 @@ def _engine_at_work(command: AddCommand) -> None:
     )
     _flag(stop, "--now", "end at once, without the messages being written")
     _flag(stop, "--wait", "return only when it has ended")
-    retry = command("retry", "try failed rows again: all of them, one target's, or some ids")
-    retry.add_argument("ids", metavar="ID", nargs="*", help="(default: everything that failed)")
-    _option(retry, "--target", "ID", "only this target's rows; a parked target is called again")
+    retry = command("retry", "try again what failed: everything, one target's, or some ids")
+    retry.add_argument(
+        "ids", metavar="ID", nargs="*", help="or its beginning (default: everything that failed)"
+    )
+    _option(retry, "--target", "ID", "only this target's; a parked target is called again")
     _option(retry, "--benchmark", "NAME", "which benchmark, where several have an id")
     _flag(retry, "--json", "print the result as JSON")
     _spending(retry)
@@ -154,16 +156,18 @@ def _add_show(command: AddCommand) -> None:
     show = command(
         "show",
         "show a metric, scenario or conversation: setup, transcript, verdicts",
-        "Any unique beginning of an id works: `crosswind show m01_s002`.",
     )
-    show.add_argument("id", metavar="ID")
+    show.add_argument("id", metavar="ID", help="or its beginning, if no other id begins so")
     _whose_id(show)
     _json(show)
 
 
+_IDS: Final = "of a conversation, or the beginning of the ids of several"
+
+
 def _once_more(command: AddCommand) -> None:
     evaluate = command("evaluate", "judge transcripts again; earlier verdicts are kept")
-    evaluate.add_argument("ids", metavar="ID", nargs="+")
+    evaluate.add_argument("ids", metavar="ID", nargs="+", help=_IDS)
     _option(
         evaluate,
         "--evaluator",
@@ -176,7 +180,7 @@ def _once_more(command: AddCommand) -> None:
     simulate = command(
         "simulate", "play conversations again and judge them; earlier takes are kept"
     )
-    simulate.add_argument("ids", metavar="ID", nargs="*")
+    simulate.add_argument("ids", metavar="ID", nargs="*", help=_IDS)
     _flag(
         simulate,
         "--invalid",
@@ -604,8 +608,6 @@ def _datasette_metadata(command: AddCommand) -> None:
     command(
         "datasette-metadata",
         "print titles, units and queries that explain the store in Datasette, as YAML",
-        "crosswind datasette-metadata > metadata.yaml\n"
-        "datasette crosswind.db --metadata metadata.yaml",
     )
 
 

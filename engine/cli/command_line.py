@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, NoReturn
 
 from engine.cli.arguments import COMMAND_GROUPS, SHARED, add_shared
+from engine.cli.examples import examples_of
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
@@ -24,6 +25,7 @@ exit codes:
   5  a --fail-under gate is undecided: an interval contains the bound
 
 first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
+`crosswind COMMAND --help` has the options of a command, and examples.
 """
 
 
@@ -195,7 +197,7 @@ def build_parser() -> argparse.ArgumentParser:
             name,
             help=text,
             description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
-            epilog=epilog,
+            epilog="\n\n".join(filter(None, (epilog, examples_of(name)))),
             parents=[shared],
             formatter_class=HelpFormatter,
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from engine.cli.command_line import build_parser, commands_of, parse
+from engine.cli.examples import EXAMPLES
 from engine.cli.main import COMMANDS, main
 from engine.errors import InputError
 from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
@@ -65,6 +67,23 @@ def test_help_fits_80_columns_and_tells_what_holds_for_every_command_below_the_r
     usage, _, below = told.partition("\n\n")
     assert "--plain" not in usage
     assert "--plain" in below
+
+
+@pytest.mark.parametrize("command", sorted(EXAMPLES))
+def test_each_example_is_a_command_line_and_fits_in_one_line_of_the_help(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = commands_of(build_parser())[command].format_help().splitlines()
+    for typed, does in EXAMPLES[command].items():
+        assert any(line.startswith(f"  {typed}") and line.endswith(does) for line in told), typed
+        program, *words = shlex.split(typed.partition(" > ")[0])
+        if program == "crosswind":
+            assert parse(words).command == command
+
+
+def test_commands_without_an_example_take_nothing_to_show_one_of() -> None:
+    assert set(COMMANDS) - set(EXAMPLES) == {"pause", "repair", "resume", "themes", "watch"}
 
 
 def test_help_lists_each_command_once_below_what_one_is_about() -> None:
