@@ -22,7 +22,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind review giving-in --reject m02_s003": "a scenario and its variants",
     },
     "pilot": {
-        "crosswind pilot giving-in": "ask for consent to its price first",
+        "crosswind pilot giving-in": "its price, then consent",
         "crosswind pilot --scenarios 1 --budget 0.50": "a smaller one",
     },
     "run": {
@@ -49,8 +49,8 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind simulate --invalid": "where the user model left its role",
     },
     "validate": {
-        "crosswind validate giving-in --swap evaluator --with second": "judged by another",
-        "crosswind validate giving-in --replay evaluator": "judged by the same again",
+        "crosswind validate giving-in --swap evaluator --with b": "another judge",
+        "crosswind validate giving-in --replay evaluator": "the same judge",
         "crosswind validate giving-in --report": "what was found",
     },
     "results": {
