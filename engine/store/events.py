@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Final
@@ -215,8 +215,10 @@ def _add_states(connection: Connection, progress: Progress) -> None:
         "  GROUP BY benchmark, stage, unit"
         ") GROUP BY benchmark, stage, target, state"
     )
+    # NOT INDEXED: SQLite would walk through a whole index in the order of the groups, instead of
+    # reading the few rows beyond a number
     changes = (
-        "SELECT benchmark, stage, target, was, state, count(*) AS units FROM state "
+        "SELECT benchmark, stage, target, was, state, count(*) AS units FROM state NOT INDEXED "
         "WHERE seq > ? GROUP BY benchmark, stage, target, was, state"
     )
     for row in connection.all(changes if progress.seq else everything, (progress.seq,)):
@@ -265,9 +267,10 @@ def _add_scores(connection: Connection, progress: Progress) -> None:
 
 def _add_usage(connection: Connection, progress: Progress) -> None:
     """Cached tokens are not part of the progress."""
+    # NOT INDEXED: as for states
     for row in connection.all(
         f"SELECT benchmark, target, {USAGE}, {_REPLIES} AS replies FROM attempt "
-        "WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
+        "NOT INDEXED WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
         (progress.seq,),
     ):
         used = read(Usage, row)
@@ -291,15 +294,16 @@ def _add_others(connection: Connection, progress: Progress) -> None:
 
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """Add the rates of the last minutes, so that a new watcher sees the present pace at once."""
-    for name, at, tokens in _by_second(connection, "attempt", _SPOKEN):
+    for name, at, tokens in _by_second(_recent(connection, "attempt", _SPOKEN)):
         progress.target(*name).tokens.add(utc_datetime(at), tokens)
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
-    for name, at, conversations in _by_second(connection, "state", "1", settled):
+    for name, at, conversations in _by_second(_recent(connection, "state", "1", settled)):
         progress.target(*name).settled.add(utc_datetime(at), conversations)
     answered = "stage = 'simulate' AND outcome = 'answer'"
-    for name, at, calls in _by_second(connection, "attempt", "1", answered):
-        progress.target(*name).calls.add(utc_datetime(at), calls)
-    for name, at, took in _by_second(connection, "attempt", "duration_ms", answered):
+    calls = _recent(connection, "attempt", "duration_ms", answered)
+    for name, at, count in _by_second((at, name, 1) for at, name, _ in calls):
+        progress.target(*name).calls.add(utc_datetime(at), count)
+    for name, at, took in _by_second(calls):
         progress.target(*name).call_ms.add(utc_datetime(at), took)
 
 
@@ -324,11 +328,10 @@ def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
     return progress.target(row["benchmark"], row["target"])
 
 
-def _by_second(
+def _recent(
     connection: Connection, table: str, amount: str, where: str = "1"
-) -> list[tuple[tuple[str, str], int, int]]:
-    """Sum the last rows by target and second: (benchmark, target), the first time, the amount.
-    Thousands of single rows would be as many points of a rate."""
+) -> list[tuple[int, tuple[str, str], int]]:
+    """The rows of the rates' window, oldest first: the time, (benchmark, target), the amount."""
     window = round(RATE_WINDOW.total_seconds() * 1000)
     rows = connection.all(
         f"SELECT at, benchmark, target, {amount} FROM {table} WHERE target IS NOT NULL AND {where}"
@@ -337,10 +340,17 @@ def _by_second(
         f"  AND at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? ORDER BY seq",
         (_RECENT_ROWS, window),
     )
+    return [(at, (benchmark, target), held) for at, benchmark, target, held in rows]
+
+
+def _by_second(
+    rows: Iterable[tuple[int, tuple[str, str], int]],
+) -> list[tuple[tuple[str, str], int, int]]:
+    """Sum amounts by target and second: (benchmark, target), the first time, the amount. Thousands
+    of single rows would be as many points of a rate."""
     begun: dict[tuple[str, str], tuple[int, int]] = {}
     found: list[tuple[tuple[str, str], int, int]] = []
-    for at, benchmark, target, more in rows:
-        name = benchmark, target
+    for at, name, more in rows:
         first, held = begun.get(name, (at, 0))
         if at - first >= _SECOND:
             found.append((name, first, held))
