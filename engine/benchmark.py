@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 UNKNOWN: Final = "unknown"
@@ -347,6 +348,7 @@ BASE_SCENARIO: Final = "base scenario"
 """The name of a variant's base scenario among its dependencies."""
 
 
+@lru_cache(maxsize=4096)  # asked for every conversation, of which each variant has hundreds
 def base_id(variant: str) -> str:
     """`m01_s002` for `m01_s002_v01`; an id without a variant is its own base."""
     return re.sub(r"_v\d+$", "", variant)

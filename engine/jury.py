@@ -161,6 +161,9 @@ def counting_votes(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
 
 
 def _votes_of_jury(given: list[V], jury: Jury | None) -> list[V]:
+    # fast path, as above: a single vote is eligible whoever gave it, as no other stands against it
+    if len(given) < 2:
+        return given
     people = [vote for vote in given if vote.source == HUMAN]
     judges = [vote for vote in given if vote.source != HUMAN]
     if jury is not None and any(jury.holds(vote) for vote in judges):
