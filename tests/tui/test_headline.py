@@ -11,7 +11,9 @@ from engine.benchmark import Speaker, Track
 from engine.jury import HUMAN, Jury, People
 from engine.store.tables import Quote, Verdict
 from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
+from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_line, shown_words, votes_line
+from tui.text.blocks import Passage
 from tui.text.ink import Line
 
 JURY = Jury(("evaluator",))
@@ -162,3 +164,9 @@ def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
         assert "says what it is judged by" in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_a_definition_from_a_yaml_block_ends_without_a_blank_row() -> None:
+    metric = replace(METRIC, definition="It says the same.\n")
+    shown = [each.text for each in metric_blocks(metric) if isinstance(each, Passage)]
+    assert "It says the same." in shown

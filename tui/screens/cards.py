@@ -74,7 +74,7 @@ def metric_blocks(metric: Metric) -> list[Block]:
     return [
         Rule("name", name, one_line(metric.id), ink=Ink.STRONG),
         Passage("direction", "means", _DIRECTIONS[metric.track]),
-        Passage("definition", "behaviour", display_text(metric.definition)),
+        Passage("definition", "behaviour", display_text(metric.definition.strip())),
         *(
             Passage(("example", number), "example", display_text(example), ink=Ink.MUTED)
             for number, example in enumerate(metric.examples)
