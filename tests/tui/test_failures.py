@@ -95,6 +95,9 @@ def test_what_passed_begins_at_its_beginning(theatre: Theatre) -> None:
         await pilot.press("end", "enter")
         await settled(theatre, pilot)
         assert "4 of 4, 1 read" in on_screen(pilot)
+        await pilot.resize_terminal(40, 12)
+        await pilot.pause()
+        assert "✓ pass 4 of 4" in on_screen(pilot)  # the verdict before how many were read
         assert marked(pilot) == ""
 
     theatre.perform(script)

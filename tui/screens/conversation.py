@@ -249,6 +249,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._replay = Replay(dialogue.take, dialogue.messages, self._seconds)
             self._at, self._opened, self._reload = None, False, True
             self._dialogue = None
+            self._needle, self._found, self._found_number = "", {}, None
 
     def action_back(self) -> None:
         self.app.pop_screen()
@@ -466,7 +467,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if dialogue is None or (scenario := dialogue.scenario) is None:
             return []
         turns = max((message.turn for message in dialogue.messages), default=0)
-        is_over = dialogue.take is not None and dialogue.take.finished
+        is_over = self._replay is None and dialogue.take is not None and dialogue.take.finished
         missed = undelivered_landmarks(scenario.landmarks, turns) if is_over else []
         if not self._setup:
             return [Rule("setup", _setup_words(missed), "L opens")]
@@ -522,7 +523,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._among is None:
             return []
         place = f"{self._among.place + 1:,} of {len(self._among):,}"
-        return [Piece(f"{place}, {self._among.read:,} read ", Ink.MUTED)]
+        if self.size.width >= ROOM_FOR_NOTICE:
+            place += f", {self._among.read:,} read"
+        return [Piece(f"{place} ", Ink.MUTED)]
 
     def _take_words(self) -> list[Piece]:
         if self._dialogue is None or len(self._takes) < 2:
