@@ -231,3 +231,13 @@ def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
 
     app = CrosswindApp(theatre.watch, backend=Backend(stale=stale), moment=theatre.moment)
     theatre.perform(script, (80, 24), app)
+
+
+def test_a_narrow_terminal_says_how_far_each_is_in_words(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.open(pilot, "1")
+        row = on_screen(pilot).splitlines()[1]
+        assert row.split() == [BENCHMARK, "running"]
+
+    theatre.perform(script, (40, 12))

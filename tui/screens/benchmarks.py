@@ -278,12 +278,16 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         total = sum(tally.total for tally in tallies)
         filled = 0 if not total else done * BAR // 2 // total
         names = (one_line(benchmark.name) for benchmark in self.watched.benchmarks)
-        left = [
-            Piece(" " + pad_apart(one_line(info.name), names, 24), Ink.STRONG),
+        roomy = self.size.width >= _ROOMY
+        bar = [
             Piece(" " + "━" * filled, Ink.GOOD if done == total else Ink.ACCENT),
             Piece("─" * (BAR // 2 - filled), Ink.RULE),
+        ]
+        left = [
+            Piece(" " + pad_apart(one_line(info.name), names, 24), Ink.STRONG),
+            *(bar if roomy else ()),
             Piece("  " + pad(state, width), ink),
-            Piece("  " + one_line(info.title), Ink.MUTED),
+            Piece("  " + one_line(info.title) if roomy else "", Ink.MUTED),
         ]
         return Entry(info.name, left)
 
@@ -410,6 +414,8 @@ _SPENT: Final = 8
 _LEAST_BAR: Final = 11
 _MOST_BAR: Final = 41
 _STATE: Final = 24
+_ROOMY: Final = 60
+"""The least width with bar and title; below, there is room for how far a benchmark is in words."""
 _NONE: Final = (
     " There is no benchmark in this workspace yet.",
     "",
