@@ -41,6 +41,11 @@ async def speaking(theatre: Theatre) -> None:
     theatre.speak(second, 2, Speaker.TARGET, "You are right.")
 
 
+async def waiting(theatre: Theatre) -> None:
+    await speaking(theatre)
+    theatre.link.waiting_messages = 2
+
+
 async def all_speaking(theatre: Theatre) -> None:
     await theatre.prepare(1)
     for target in ("steadfast", "pushover"):
@@ -107,6 +112,10 @@ async def nothing(theatre: Theatre) -> None:
         (
             speaking,
             "3 conversations with 2 targets, 2 speaking in turns 1 to 2 of 2; 3 to come",
+        ),
+        (
+            waiting,
+            "3 conversations with 2 targets, 2 waiting in turns 1 to 2 of 2; 3 to come",
         ),
         (all_speaking, "2 conversations with 2 targets, turn 1 of 2"),
         (held_up, "1 conversation with 1 target, none speaking now; 3 calls held up; 1 to come"),

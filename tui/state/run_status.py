@@ -286,7 +286,8 @@ def _going_on(watch: Watch, info: BenchmarkInfo, board: Board | None, *, brief: 
     speaking = turns.total()
     if not speaking:
         return f"{whole}, none speaking now"
-    share = "" if brief or speaking >= begun else f"{speaking:,} speaking in "
+    doing = "waiting" if board is not None and not board.spoken else "speaking"
+    share = "" if brief or speaking >= begun else f"{speaking:,} {doing} in "
     return f"{whole}, {share}{_turn_words(turns, info.turns)}"
 
 
