@@ -271,3 +271,9 @@ def test_small_figures_can_be_read_on_every_colour_of_a_cell() -> None:
 )
 def test_names_of_targets_turn_before_they_break_within_words(names: list[str], turn: bool) -> None:
     assert heads_turn(names) is turn
+
+
+def test_what_scrolls_is_reached_by_keys(page: Page) -> None:
+    scrolling = [given for _, given in page.tags if "scroll" in (given.get("class") or "").split()]
+    assert scrolling
+    assert all(given.get("tabindex") == "0" and given.get("aria-label") for given in scrolling)
