@@ -68,8 +68,10 @@ class Repair:
     """What was done once and is lost, in words."""
 
 
-_WORK: Final = frozenset({"calls", "conversations", "messages", "takes", "verdicts"})
-"""The kinds of imported rows that a run makes."""
+_WORK: Final = frozenset(
+    {"calls", "conversations", "messages", "metrics", "reviews", "takes", "verdicts"}
+)
+"""The kinds of imported rows that a run or a person's review makes."""
 
 
 def examine(workspace: Workspace, path: Path, config: Config | None = None) -> Examination:

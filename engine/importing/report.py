@@ -21,6 +21,8 @@ _SINGULAR: Final = {
     "calls": "call",
     "conversations": "conversation",
     "messages": "message",
+    "metrics": "metric",
+    "reviews": "review",
     "scenarios": "scenario",
     "sums of usage": "sum of usage",
     "takes": "take",

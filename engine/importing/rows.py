@@ -207,10 +207,7 @@ class BenchmarkRows:
         # in the order of references: scenarios before conversations that were played from them, and
         # sums of usage last, when it is known which calls were listed
         self._history.read(source.folder / HISTORY)
-        if not self._context.known.has_metrics():
-            yield from self._history.metrics()
-        if not self._context.known.has_reviews():
-            yield from self._history.reviews()
+        yield from self._metrics_and_reviews()
         yield from self._work.left(self._history)
         yield from self._scenario_import.file(source.folder / "scenarios.json")
         yield from self._scenario_import.bases()
@@ -228,6 +225,23 @@ class BenchmarkRows:
         yield from self._scenario_import.forgotten()
         yield from self._work.of_stages(source.folder, self._history)
         yield from self._work.costs(source.folder / "cost.json", None)
+
+    def _metrics_and_reviews(self) -> Iterator[BulkRow]:
+        """All of them where the store has none; in a repair also single ones that it lost."""
+        known, report = self._context.known, self._context.report
+        metrics, reviews = list(self._history.metrics()), list(self._history.reviews())
+        if not known.has_metrics():
+            yield from metrics
+        elif self._context.repairs:
+            lost = known.lost_metrics(metrics)
+            report.added["metrics"] += len(lost)
+            yield from lost
+        if not known.has_reviews():
+            yield from reviews
+        elif self._context.repairs:
+            gone = known.lost_reviews(reviews)
+            report.added["reviews"] += len(gone)
+            yield from gone
 
     def _run_rows(self, folder: Path) -> Iterator[BulkRow]:
         """Import a target's folder. Scores are read first, and wait for their conversations."""

@@ -24,6 +24,7 @@ from engine.jury import Jury
 from engine.store.imports import ImportNote
 from engine.store.mirror_rows import HISTORY
 from engine.store.reader import Reader
+from engine.store.tables import MetricRow, ReviewRow
 
 _OF_A_BENCHMARK: Final = (HISTORY, "scenarios.json", "cost.json")
 _OF_A_TARGET: Final = ("scores.json", HISTORY, "conversations.json", "cost.json")
@@ -315,6 +316,25 @@ class KnownRows:
     def has_reviews(self) -> bool:
         """Whether the store has any review."""
         return self.reader is not None and bool(self.reader.reviews(self.benchmark))
+
+    def lost_metrics(self, told: Sequence[MetricRow]) -> list[MetricRow]:
+        """Those of whose metric the store has no row: an older one, added now, would count."""
+        rows = [] if self.reader is None else self.reader.metric_rows(self.benchmark)
+        there = {row.metric.id for row in rows}
+        return [row for row in told if row.metric.id not in there]
+
+    def lost_reviews(self, told: Sequence[ReviewRow]) -> list[ReviewRow]:
+        """Those that the store has not, without any that was made before one of the same metric or
+        scenario that it has: added now, it would count."""
+        rows = [] if self.reader is None else self.reader.reviews(self.benchmark)
+        there = {(row.at, row.action, row.person) for row in rows}
+        newest = {(item.kind, item.id): row.at or 0 for row in rows for item in row.items}
+        return [
+            row
+            for row in told
+            if (row.at, row.action, row.person) not in there
+            and all((row.at or 0) >= newest.get((item.kind, item.id), 0) for item in row.items)
+        ]
 
     def usage(self, stage: Stage, target: str | None) -> Usage:
         """Return the usage of a stage's calls for a target, or for all if None."""

@@ -349,3 +349,34 @@ def test_the_database_of_another_program_is_not_touched(
     assert main(["--workspace", str(place.root), "repair", "--yes"]) == 2
     assert "another program" in capsys.readouterr().err
     assert place.store.read_bytes() == before
+
+
+def test_a_single_metric_or_review_that_the_store_lost_is_noticed_and_comes_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = make_place(tmp_path / "work")
+    head, _ = place.benchmark.read_text("utf-8").split("metrics:")
+    place.benchmark.write_text(head, "utf-8")
+    at = ["--workspace", str(place.root)]
+    assert main(["run", "--headless", "--plain", "--until", "gen_metrics", *at]) == 0
+    decisions = (["--approve", "m01"], ["--approve", "m02"], ["--reject", "m02", "--reason", "no"])
+    for words in decisions:
+        assert main(["review", "giving-in", *words, *at]) == 0
+    with closing(sqlite3.connect(place.store, isolation_level=None)) as connection:
+        before = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in LOSABLE]
+        connection.execute("DELETE FROM metric WHERE metric_id = 'm03'")
+        connection.execute("DELETE FROM review WHERE seq = (SELECT min(seq) FROM review)")
+        # older than what was decided later: brought back, it would count
+        connection.execute("DELETE FROM review WHERE seq = (SELECT min(seq) FROM review)")
+    capsys.readouterr()
+    assert main(["repair", "--yes", *at]) == 0
+    assert "the files hold more: giving-in: 1 metric, 1 review" in capsys.readouterr().err
+    with closing(sqlite3.connect(place.store)) as connection:
+        after = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in LOSABLE]
+    assert {row[1:] for row in after[0]} == {row[1:] for row in before[0]}
+    assert {row[1:] for row in after[1]} == {row[1:] for row in (before[1][0], before[1][2])}
+    assert main(["repair", *at]) == 0
+    assert "is whole" in capsys.readouterr().out
+
+
+LOSABLE = ("metric", "review")
