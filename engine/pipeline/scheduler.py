@@ -226,7 +226,6 @@ class BenchmarkRun:
             if Stage.EVALUATE in stages:
                 notes.enter_context(self._stage(Stage.EVALUATE))
             await self._work_off(talks, verdicts, talk, judging)
-        await self._write_files()
 
     async def _take(self, stage: Stage, key: ConversationKey) -> bool:
         """Claim a row; return whether this order has it now. An order beside another waits for rows
