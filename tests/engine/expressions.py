@@ -20,16 +20,17 @@ _USES: Final = frozenset({"search", "match", "fullmatch", "sub", "findall", "fin
 _ONCE: Final = frozenset({"search", "match", "fullmatch"})
 _SAMPLES: Final = {"DIGIT": "1", "SPACE": " ", "WORD": "a", "NOT_SPACE": "a", "NOT_WORD": "-"}
 _MOST: Final = 60
+_IMPORTS_RE: Final = re.compile(rb"^\s*import re$", re.MULTILINE)
 
 
 @cache
 def expressions() -> Mapping[str, re.Pattern[Any]]:
     """By the module and the name of each, or what it says where it has none."""
     found: dict[str, re.Pattern[Any]] = {}
-    for place, tree in _modules().items():
-        imports = [node for node in tree if isinstance(node, ast.Import)]
-        if not any(one.name == "re" for node in imports for one in node.names):
+    for place, path in _paths().items():
+        if not _IMPORTS_RE.search(path.read_bytes()):
             continue
+        tree = _nodes(path)
         found |= {f"{place} {text}": one for text, one, _ in _unnamed(tree)}
         import_module(place)
         for name, value in vars(sys.modules[place]).items():
@@ -42,16 +43,16 @@ def expressions() -> Mapping[str, re.Pattern[Any]]:
     return found
 
 
-@cache
-def _modules() -> Mapping[str, Sequence[ast.AST]]:
-    """All nodes of each module, the module's own first."""
+def _paths() -> Mapping[str, Path]:
+    """Of each module, by its name."""
     paths = sorted(path for room in ("engine", "tui") for path in (ROOT / room).rglob("*.py"))
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): list(
-            ast.walk(ast.parse(path.read_bytes()))
-        )
-        for path in paths
-    }
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
+
+
+@cache
+def _nodes(path: Path) -> Sequence[ast.AST]:
+    """All nodes of a module, its own first."""
+    return list(ast.walk(ast.parse(path.read_bytes())))
 
 
 def _is_of(tree: Sequence[ast.AST], name: str) -> bool:
@@ -163,7 +164,8 @@ def uses() -> dict[str, str]:
     """How the program looks with each, by its key: by `match`, `fullmatch` or `search`, which stop
     at the first place; `finditer` where it may look for all of them."""
     ways: dict[str, set[str]] = {}
-    for place, tree in _modules().items():
+    for place, path in _paths().items():
+        tree = _nodes(path)
         for text, _, way in _unnamed(tree):
             ways.setdefault(f"{place} {text}", set()).add(way)
         for node in tree:
