@@ -257,6 +257,7 @@ def test_a_pipe_among_published_files_is_not_waited_for(ours: Ours, tmp_path: Pa
         ours.take_in(tmp_path / "site")
 
 
+@pytest.mark.exhaustive
 def test_a_file_of_many_rows_is_read_to_its_last(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text("[" + ",\n".join(["{}"] * 300_000) + "]", "utf-8")

@@ -83,6 +83,7 @@ def _gone(turn: int) -> Damage:
     return gone
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("turn", [1, 3])
 @pytest.mark.parametrize("look_s", [0.0, 0.25])
 def test_a_message_that_is_gone_is_not_taken_out_of_the_files_too(
@@ -106,6 +107,7 @@ def _without_base(path: Path, chance: object) -> str:
     return "a base scenario is gone"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("with_files", [True, False])
 @pytest.mark.parametrize("look_s", [0.0, 0.25])
 def test_a_base_scenario_that_is_gone_comes_back_from_its_file_or_is_given_up(

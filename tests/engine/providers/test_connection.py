@@ -155,6 +155,7 @@ def test_wherever_a_connection_ends_what_was_heard_is_a_beginning(whole: bytes) 
     run(test())
 
 
+@pytest.mark.exhaustive
 def test_bytes_changed_at_random_are_an_answer_or_a_broken_connection() -> None:
     random = Random(7)
     good = [sized(), chunked(WORDS), packed(b"gzip", gzip.compress(WORDS)), HEAD + b"\r\n" + WORDS]

@@ -168,6 +168,7 @@ def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str
         assert all(finding.kind is not Certainty.SIGNIFICANT for finding in findings(analysis))
 
 
+@pytest.mark.exhaustive
 def test_a_hundred_targets_are_told_in_few_words() -> None:
     pictures = {f"t{n:02d}": mixed(1 - n / 99, 12, 2) for n in range(100)}
     analysis = analysed(outcomes(pictures))
