@@ -124,25 +124,25 @@ def status(arguments: argparse.Namespace) -> int:
 _NONE: Final[frozenset[int]] = frozenset()
 
 
-def _row(one: WorkerStatus) -> tuple[str, str, str, str]:
+def _row(worker: WorkerStatus) -> tuple[str, str, str, str]:
     here = version("crosswind")
-    if not one.ours:
+    if not worker.ours:
         note = "not ours: gets no calls"
-    elif one.version != here:
+    elif worker.version != here:
         note = f"gets no calls: this is crosswind {here}"
     else:
         note = ""
-    return one.host, one.name, one.version or "-", note
+    return worker.host, worker.name, worker.version or "-", note
 
 
-def _as_json(one: WorkerStatus) -> dict[str, object]:
+def _as_json(worker: WorkerStatus) -> dict[str, object]:
     return {
-        "host": one.host,
-        "name": one.name,
-        "address": one.address,
-        "version": one.version,
-        "ours": one.ours,
-        "usable": one.ours and one.version == version("crosswind"),
+        "host": worker.host,
+        "name": worker.name,
+        "address": worker.address,
+        "version": worker.version,
+        "ours": worker.ours,
+        "usable": worker.ours and worker.version == version("crosswind"),
     }
 
 

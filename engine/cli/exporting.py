@@ -182,5 +182,5 @@ def _write(arguments: argparse.Namespace, lines: Iterable[str]) -> None:
         sys.stdout.write(line)
 
 
-def _path(one: Conversation) -> str:
-    return f"{one.benchmark}/{one.take.key}.md"
+def _path(conversation: Conversation) -> str:
+    return f"{conversation.benchmark}/{conversation.take.key}.md"

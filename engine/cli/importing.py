@@ -123,19 +123,19 @@ def report_lines(report: ImportReport) -> Iterator[str]:
             yield target.as_yaml()
 
 
-def _done_line(one: BenchmarkReport, *, dry: bool) -> str:
-    if one.refused:
+def _done_line(report: BenchmarkReport, *, dry: bool) -> str:
+    if report.refused:
         return "not taken"
-    if one.unchanged is not None:
-        dropped = f"; {plural(one.dropped, 'row')} dropped" if one.dropped else ""
-        conversations = plural(one.unchanged, "conversation")
+    if report.unchanged is not None:
+        dropped = f"; {plural(report.dropped, 'row')} dropped" if report.dropped else ""
+        conversations = plural(report.unchanged, "conversation")
         return f"unchanged since it was imported: {conversations}{dropped}"
-    known = sum(file.known for file in one.files)
+    known = sum(file.known for file in report.files)
     there = f"; {plural(known, 'row')} there already" if known else ""
-    dropped = f"; {plural(one.dropped, 'row')} dropped" if one.dropped else ""
-    if not one.is_new:
+    dropped = f"; {plural(report.dropped, 'row')} dropped" if report.dropped else ""
+    if not report.is_new:
         return f"nothing new{there}{dropped}"
-    return f"{'would add' if dry else 'added'} {one.added_text}{there}{dropped}"
+    return f"{'would add' if dry else 'added'} {report.added_text}{there}{dropped}"
 
 
 def complaints(report: ImportReport) -> Iterator[str]:

@@ -84,15 +84,15 @@ def opened_sample(arguments: argparse.Namespace) -> PersonSample:
     return found
 
 
-def _goes_on(one: LabellingProgress, arguments: argparse.Namespace) -> Iterator[str]:
+def _goes_on(progress: LabellingProgress, arguments: argparse.Namespace) -> Iterator[str]:
     """Notes for options that ask for another sample than the one that is continued."""
-    sample = one.sample
+    sample = progress.sample
     asked = {
         f"--sample {arguments.sample}": arguments.sample not in {None, len(sample.items)},
         f"--seed {arguments.seed}": arguments.seed not in {None, sample.seed},
-        "--new": arguments.new and bool(one.given),
+        "--new": arguments.new and bool(progress.given),
     }
-    for word in (word for word, is_another in asked.items() if is_another and one.given):
+    for word in (word for word, is_another in asked.items() if is_another and progress.given):
         yield (
             f"{word} is for the next sample: {sample.person} continues the one of "
             f"{len(sample.items)} (seed {sample.seed}), and --new draws another when it is finished"
@@ -100,11 +100,11 @@ def _goes_on(one: LabellingProgress, arguments: argparse.Namespace) -> Iterator[
 
 
 def _write_sheet(
-    path: Path, one: LabellingProgress, reader: Reader, definition: Definition
+    path: Path, progress: LabellingProgress, reader: Reader, definition: Definition
 ) -> None:
-    items = (blind_item(one, number, reader, definition) for number in one.open)
+    items = (blind_item(progress, number, reader, definition) for number in progress.open)
     told = ((item.number, item.definition, item.messages) for item in items)
-    content = "".join(sheet_lines(one.sample.seq, told))
+    content = "".join(sheet_lines(progress.sample.seq, told))
     try:
         replace_file(path, b"\xef\xbb\xbf" + content.encode(), mode=0o600)
     except OSError as error:
@@ -112,7 +112,7 @@ def _write_sheet(
 
 
 def _take_in(
-    session: Session, definition: Definition, one: LabellingProgress, path: Path
+    session: Session, definition: Definition, progress: LabellingProgress, path: Path
 ) -> LabellingProgress:
     """Store every line of a filled-in sheet, or none. Raises `InputError` with all faulty lines."""
     with session.reader() as reader:
@@ -122,9 +122,9 @@ def _take_in(
         seen: dict[int, int] = {}
         for row in read_sheet(path):
             try:
-                number, said = _label_of_row(row, one, seen)
+                number, said = _label_of_row(row, progress, seen)
                 verdict = label_verdict(
-                    one,
+                    progress,
                     number,
                     said,
                     reader=reader,
@@ -136,10 +136,10 @@ def _take_in(
                     replace(problem, path=path, line=row.line) for problem in error.problems
                 ]
                 continue
-            before = one.given.get(number)
+            before = progress.given.get(number)
             if before is not None and _says_the_same(before, verdict):
                 continue
-            if number in one.gone:
+            if number in progress.gone:
                 cell = "empty" if before is None else "as it was"
                 problems.append(Problem(f"{_gone_words(number)}: leave it {cell}", path, row.line))
                 continue
@@ -148,9 +148,9 @@ def _take_in(
     if problems:
         raise InputError(problems)
     if new:
-        given = LabelRequest(definition.name, sample=one.sample.seq, labels=tuple(new))
+        given = LabelRequest(definition.name, sample=progress.sample.seq, labels=tuple(new))
         write_labels(session, given)
-    return LabellingProgress(one.sample, {**one.given, **rows}, one.gone)
+    return LabellingProgress(progress.sample, {**progress.given, **rows}, progress.gone)
 
 
 def _gone_words(number: int) -> str:
@@ -164,19 +164,19 @@ def _says_the_same(before: Verdict, now: Verdict) -> bool:
 
 
 def _label_of_row(
-    row: LabelSheetRow, one: LabellingProgress, seen: dict[int, int]
+    row: LabelSheetRow, progress: LabellingProgress, seen: dict[int, int]
 ) -> tuple[int, GivenLabel]:
     """The number and label of a row. `seen` has the line of each number before it, and gains this
     one. Raises `InputError`."""
-    if row.sample != str(one.sample.seq):
+    if row.sample != str(progress.sample.seq):
         raise InputError(
             Problem(
-                f"sample: found {shortened(row.sample)!r}, expected {one.sample.seq}",
-                hint=f"this table is not the sample that {one.sample.person} is labelling",
+                f"sample: found {shortened(row.sample)!r}, expected {progress.sample.seq}",
+                hint=f"this table is not the sample that {progress.sample.person} is labelling",
             )
         )
     number = _whole_number(row.number, "number")
-    one.item(number)
+    progress.item(number)
     if number in seen:
         raise InputError(Problem(f"number {number} is in line {seen[number]}, too"))
     seen[number] = row.line
@@ -202,33 +202,33 @@ def _whole_number(text: str, column: str) -> int:
     return int(text)
 
 
-def progress_lines(one: LabellingProgress, written: Path | None = None) -> Iterator[str]:
+def progress_lines(progress: LabellingProgress, written: Path | None = None) -> Iterator[str]:
     """A person's progress and the next step; `written` is the sheet that was exported, if any."""
-    sample = one.sample
+    sample = progress.sample
     yield (
-        f"{sample.person} has labelled {len(one.given)} of {len(sample.items)} conversations of "
-        f"{sample.benchmark} (seed {sample.seed})"
+        f"{sample.person} has labelled {len(progress.given)} of {len(sample.items)} conversations "
+        f"of {sample.benchmark} (seed {sample.seed})"
     )
-    if one.gone:
-        of = plural(len(one.gone), "conversation")
+    if progress.gone:
+        of = plural(len(progress.gone), "conversation")
         yield f"{of} of them left out: played again since, or no longer asked for"
     if written is not None:
-        yield f"{plural(len(one.open), 'conversation')} to label: {written}"
-    elif one.is_done:
+        yield f"{plural(len(progress.open), 'conversation')} to label: {written}"
+    elif progress.is_done:
         yield f"done: `crosswind calibrate {sample.benchmark}` compares the judge with these labels"
 
 
-def _as_json(one: LabellingProgress) -> dict[str, Any]:
+def _as_json(progress: LabellingProgress) -> dict[str, Any]:
     """Contains nothing that identifies the conversations."""
     return {
-        "benchmark": one.sample.benchmark,
-        "person": one.sample.person,
-        "sample": one.sample.seq,
-        "seed": one.sample.seed,
-        "size": len(one.sample.items),
-        "labelled": sorted(one.given),
-        "open": one.open,
-        "replaced": sorted(one.replaced),
+        "benchmark": progress.sample.benchmark,
+        "person": progress.sample.person,
+        "sample": progress.sample.seq,
+        "seed": progress.sample.seed,
+        "size": len(progress.sample.items),
+        "labelled": sorted(progress.given),
+        "open": progress.open,
+        "replaced": sorted(progress.replaced),
     }
 
 
@@ -368,7 +368,7 @@ def _compared_lines(labelled: LabelledJudges, left: str, right: str) -> Iterator
     )
 
 
-def _calibration_as_json(one: Calibration, labelled: LabelledJudges) -> dict[str, Any]:
+def _calibration_as_json(calibration: Calibration, labelled: LabelledJudges) -> dict[str, Any]:
     labels = labelled.labels
     left_out = {
         "cannot_tell": labels.cannot_tell,
@@ -376,9 +376,9 @@ def _calibration_as_json(one: Calibration, labelled: LabelledJudges) -> dict[str
         "replaced": labels.replaced,
     }
     # with so few labels only counts are reported, as in the text output
-    few = {"accuracy": None, "agreement": None} if one.labels < LEAST_LABELS else {}
+    few = {"accuracy": None, "agreement": None} if calibration.labels < LEAST_LABELS else {}
     return {
-        **asdict(one),
+        **asdict(calibration),
         **few,
         "people": dict(labels.people),
         "left_out": left_out,

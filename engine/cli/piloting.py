@@ -224,13 +224,13 @@ def _table(found: Pilot) -> str:
     return table(head, rows, right=frozenset(range(1, len(head))))
 
 
-def _row(one: PilotedMetric, targets: Sequence[str]) -> list[str]:
-    tallies = [one.targets.get(target) for target in targets]
+def _row(piloted: PilotedMetric, targets: Sequence[str]) -> list[str]:
+    tallies = [piloted.targets.get(target) for target in targets]
     return [
-        f"{one.metric.id} {one.metric.track}",
+        f"{piloted.metric.id} {piloted.metric.track}",
         *("—" if tally is None else f"{tally.passed}/{tally.scored}" for tally in tallies),
-        f"{one.exposure.delivered}/{one.exposure.planned}",
-        f"{one.exposure.early}/{one.conversations}",
+        f"{piloted.exposure.delivered}/{piloted.exposure.planned}",
+        f"{piloted.exposure.early}/{piloted.conversations}",
     ]
 
 

@@ -92,10 +92,12 @@ def _agreed() -> bool:
 _MOST: Final = 20
 
 
-def _of_table(one: SavedTable) -> str:
+def _of_table(table: SavedTable) -> str:
     """What was saved and what was lost of a table."""
-    told = f"{one.saved} saved, {one.unreadable} places unreadable, {one.dropped} rows left out"
-    return f"{told}; nothing could be read of {_numbers(one.lost)}" if one.lost else told
+    told = (
+        f"{table.saved} saved, {table.unreadable} places unreadable, {table.dropped} rows left out"
+    )
+    return f"{told}; nothing could be read of {_numbers(table.lost)}" if table.lost else told
 
 
 def _numbers(lost: Sequence[tuple[int, int]]) -> str:

@@ -140,12 +140,12 @@ def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
     return _table_that_fits(head, body, right, page)
 
 
-def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -> str:
-    estimate = one.tracks[track]
+def _mean(analysis: Overall, result: TargetResult, track: Track, *, ranked: bool) -> str:
+    estimate = result.tracks[track]
     if estimate.rate is None:
         return "—"
-    over = f"{estimate.base_scenarios:,} in {analysis.counted_in(one, track)}"
-    place = _rank_cell(one, track) if ranked else ""
+    over = f"{estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
+    place = _rank_cell(result, track) if ranked else ""
     return f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} {over}{place}"
 
 
@@ -167,12 +167,12 @@ def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
     return [_table_that_fits(head, rows, {1, 2, 3}, page)]
 
 
-def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
-    return _estimate(one.tracks[track]) + (_rank_cell(one, track) if ranked else "")
+def _cell(result: TargetResult, track: Track, *, ranked: bool) -> str:
+    return _estimate(result.tracks[track]) + (_rank_cell(result, track) if ranked else "")
 
 
-def _rank_cell(one: TargetResult, track: Track) -> str:
-    rank = one.ranks.get(track)
+def _rank_cell(result: TargetResult, track: Track) -> str:
+    rank = result.ranks.get(track)
     return f" #{rank}" if rank is not None and rank.tells else ""
 
 
@@ -185,10 +185,10 @@ def _estimate(estimate: Estimate) -> str:
     )
 
 
-def _new_metrics_cell(one: TargetResult) -> str:
+def _new_metrics_cell(result: TargetResult) -> str:
     said = [
         f"{'+' if track is Track.POSITIVE else '−'} {span(found.low, found.high)}"
-        for track, found in one.new_metrics.items()
+        for track, found in result.new_metrics.items()
         if found is not None
     ]
     return " ".join(said) or "—"
@@ -289,14 +289,14 @@ def _people(analysis: Analysis, page: TableLayout) -> str:
     return _table_that_fits(["metric", "target", "people", "passes"], rows, set(), page)
 
 
-def _order(one: MarkedDifference) -> str:
+def _order(difference: MarkedDifference) -> str:
     """Both names, the one that passes more often first."""
-    first = one.greater_first
+    first = difference.greater_first
     return f"{first.left} {'>' if first.difference else '='} {first.right}"
 
 
-def _difference_words(one: MarkedDifference) -> str:
-    first = one.greater_first
+def _difference_words(difference: MarkedDifference) -> str:
+    first = difference.greater_first
     return f"{points(first.difference)} {points_interval(first.low, first.high)}"
 
 

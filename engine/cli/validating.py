@@ -165,13 +165,13 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _is_asked(one: Validation, arguments: argparse.Namespace) -> bool:
+def _is_asked(validation: Validation, arguments: argparse.Namespace) -> bool:
     role = arguments.swap or arguments.replay
-    if role == STANCE or one.stance is not None:
-        return one.stance is not None and role in {None, STANCE}
-    is_of_kind = role is None or one.is_replay is (arguments.replay is not None)
-    is_by_it = arguments.model in {None, one.name}
-    return is_of_kind and is_by_it and role in {None, one.swap.value}
+    if role == STANCE or validation.stance is not None:
+        return validation.stance is not None and role in {None, STANCE}
+    is_of_kind = role is None or validation.is_replay is (arguments.replay is not None)
+    is_by_it = arguments.model in {None, validation.name}
+    return is_of_kind and is_by_it and role in {None, validation.swap.value}
 
 
 def _reports(

@@ -156,27 +156,27 @@ class LabelledJudges:
             for conversation in self.judged
         }
 
-    def _row(self, one: JudgedConversation, judge: str, place: tuple[str, str]) -> JudgedRow:
+    def _row(self, judged: JudgedConversation, judge: str, place: tuple[str, str]) -> JudgedRow:
         given = [
-            row for row in one.verdicts if row.source != HUMAN and judge in {row.judge, COUNTING}
+            row for row in judged.verdicts if row.source != HUMAN and judge in {row.judge, COUNTING}
         ]
         return JudgedRow(
-            str(one.key),
-            one.metric.id,
-            one.key.target_id,
+            str(judged.key),
+            judged.metric.id,
+            judged.key.target_id,
             place,
-            one.metric.track,
-            one.present,
-            one.present if judge == COUNTING else self._majority_vote(one, given, judge),
+            judged.metric.track,
+            judged.present,
+            judged.present if judge == COUNTING else self._majority_vote(judged, given, judge),
             first_turn(newest_votes(given)),
         )
 
     def _majority_vote(
-        self, one: JudgedConversation, given: Sequence[Verdict], judge: str
+        self, judged: JudgedConversation, given: Sequence[Verdict], judge: str
     ) -> bool | None:
         """Whether this judge finds the behaviour present, by the majority of its passes."""
         passed = what_counts(newest_votes(given), replace(self.jury, judges=(judge,)))
-        return None if passed is None else passed is one.metric.track.passes(present=True)
+        return None if passed is None else passed is judged.metric.track.passes(present=True)
 
     def _labelled(self, rows: Mapping[tuple[int, str], JudgedRow]) -> list[LabelledRow]:
         return [

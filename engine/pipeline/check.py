@@ -79,25 +79,25 @@ class CheckPlanner:
         """As `usual_checks`, but 0 where nothing is checked."""
         return usual_checks(self._config) if self._kinds else 0
 
-    def of_take(self, one: WantedConversation) -> tuple[CheckAsking, ...]:
+    def of_take(self, wanted: WantedConversation) -> tuple[CheckAsking, ...]:
         """All checks that a take needs when it has just been played."""
-        return tuple(self._askings(one))
+        return tuple(self._askings(wanted))
 
-    def due(self, one: WantedConversation, take: int) -> tuple[CheckAsking, ...]:
+    def due(self, wanted: WantedConversation, take: int) -> tuple[CheckAsking, ...]:
         """The checks that a take lacks, or that are to be repeated."""
         rows = self._done.get(take, ())
-        return tuple(asking for asking in self._askings(one) if self._is_due(asking, rows))
+        return tuple(asking for asking in self._askings(wanted) if self._is_due(asking, rows))
 
-    def changed(self, one: WantedConversation, take: int) -> str | None:
+    def changed(self, wanted: WantedConversation, take: int) -> str | None:
         """What has changed since a check was made, in words; None where nothing did."""
-        for asking in self._askings(one):
+        for asking in self._askings(wanted):
             newest = _newest_usable(asking.kind, self._done.get(take, ()))
             if newest and (changed := what_changed(newest.depends, asking.made_from)):
                 return changed
         return None
 
-    def _askings(self, one: WantedConversation) -> Iterator[CheckAsking]:
-        scenario = one.scenario.scenario
+    def _askings(self, wanted: WantedConversation) -> Iterator[CheckAsking]:
+        scenario = wanted.scenario.scenario
         for kind in self._kinds:
             axes: Axes = {}
             if kind is CheckKind.GROUPS:

@@ -154,9 +154,9 @@ class JudgingPlanner:
             if verdicts and not self._missing(one, verdicts):
                 yield one.key
 
-    def of_take(self, one: WantedConversation, take: int) -> PlannedJudging:
+    def of_take(self, wanted: WantedConversation, take: int) -> PlannedJudging:
         """Plan the judging of a take that has just been played."""
-        return self._all_judges(one, take, WorkReason.MISSING, self.checks.of_take(one))
+        return self._all_judges(wanted, take, WorkReason.MISSING, self.checks.of_take(wanted))
 
     def _takes(
         self, wanted: Iterable[WantedConversation]
@@ -192,15 +192,15 @@ class JudgingPlanner:
 
     def _all_judges(
         self,
-        one: WantedConversation,
+        wanted: WantedConversation,
         take: int,
         why: WorkReason,
         checks: tuple[CheckAsking, ...] = (),
     ) -> PlannedJudging:
-        work = self._reason(one.key, why)
-        return PlannedJudging(one.key, one.metric, take, self.askings, work, checks)
+        work = self._reason(wanted.key, why)
+        return PlannedJudging(wanted.key, wanted.metric, take, self.askings, work, checks)
 
-    def _missing(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
+    def _missing(self, wanted: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
         given = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
         tried = {_voter(verdict) for verdict in judged}
@@ -210,7 +210,7 @@ class JudgingPlanner:
         return {
             voter
             for voter, asking in asked.items()
-            if voter not in given and not self._is_given_up(one.metric, asking, judged)
+            if voter not in given and not self._is_given_up(wanted.metric, asking, judged)
         }
 
     def _is_given_up(self, metric: Metric, asking: Asking, verdicts: Sequence[Verdict]) -> bool:
@@ -224,7 +224,7 @@ class JudgingPlanner:
         return len(same) >= MOST_RUNS
 
     def _changed_since(
-        self, one: WantedConversation, verdicts: Sequence[Verdict]
+        self, wanted: WantedConversation, verdicts: Sequence[Verdict]
     ) -> dict[Voter, str]:
         """What has changed since each asking's newest valid verdict. Where no configured judge has
         judged, all askings are compared with the newest verdict of anybody; not for a named judge
@@ -238,7 +238,7 @@ class JudgingPlanner:
         return {
             asking.voter: changed
             for asking, verdict in pairs
-            if (changed := self._inputs.what_changed(one.metric, asking.judge, verdict))
+            if (changed := self._inputs.what_changed(wanted.metric, asking.judge, verdict))
         }
 
     def _reason(self, key: ConversationKey, why: WorkReason, detail: str | None = None) -> WorkItem:

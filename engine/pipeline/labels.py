@@ -196,10 +196,10 @@ class BlindItem:
 
 
 def blind_item(
-    one: LabellingProgress, number: int, reader: Reader, definition: Definition
+    progress: LabellingProgress, number: int, reader: Reader, definition: Definition
 ) -> BlindItem:
     """Return what the person sees. Raises `InputError` for an invalid number."""
-    item = one.item(number)
+    item = progress.item(number)
     return _blind(number, item.take, _metric(definition, item.metric_id), reader)
 
 
@@ -209,7 +209,7 @@ def _blind(number: int, take: int, metric: Metric, reader: Reader) -> BlindItem:
 
 
 def label_verdict(
-    one: LabellingProgress,
+    progress: LabellingProgress,
     number: int,
     said: GivenLabel,
     *,
@@ -218,7 +218,7 @@ def label_verdict(
     jury: Jury,
 ) -> Verdict:
     """Build the row for a label. Raises `InputError` for an answer that contradicts itself."""
-    item = one.item(number)
+    item = progress.item(number)
     metric = _metric(definition, item.metric_id)
     messages = reader.messages(item.take)
     messages = messages[: len(messages) // 2 * 2]
@@ -233,7 +233,7 @@ def label_verdict(
         take=item.take,
         metric_id=metric.id,
         track=metric.track,
-        judge=one.sample.person,
+        judge=progress.sample.person,
         source=HUMAN,
         number=0,
         present=present,
@@ -244,7 +244,7 @@ def label_verdict(
         marks=marks,
         depends=_depends(metric, messages),
         jury=jury,
-        label_sample=one.sample.seq,
+        label_sample=progress.sample.seq,
         stratum=item.stratum,
         inclusion=item.inclusion,
         confidence=said.confidence,
@@ -410,20 +410,26 @@ def _definition_text(metric: Metric) -> str:
 
 
 def adjudication(
-    one: JudgedConversation, *, present: bool, reason: str, by: str, reader: Reader, jury: Jury
+    judged: JudgedConversation,
+    *,
+    present: bool,
+    reason: str,
+    by: str,
+    reader: Reader,
+    jury: Jury,
 ) -> Verdict:
     """Build the row that settles a dispute."""
     return Verdict(
-        take=one.take,
-        metric_id=one.metric.id,
-        track=one.metric.track,
+        take=judged.take,
+        metric_id=judged.metric.id,
+        track=judged.metric.track,
         judge=by,
         source=HUMAN,
         number=ADJUDICATION,
         present=present,
-        passed=one.metric.track.passes(present=present),
+        passed=judged.metric.track.passes(present=present),
         justification=reason[:LONGEST_NOTE],
-        depends=_depends(one.metric, reader.messages(one.take)),
+        depends=_depends(judged.metric, reader.messages(judged.take)),
         jury=jury,
         adjudicates=True,
     )

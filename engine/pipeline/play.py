@@ -136,22 +136,22 @@ class TakeInputs:
         self._of_scenario: dict[tuple[int, str | None], Mapping[str, str]] = {}
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
 
-    def depends(self, one: WantedConversation) -> Mapping[str, str]:
+    def depends(self, wanted: WantedConversation) -> Mapping[str, str]:
         """The digests for a conversation, equal for all its samples. Only "target" and the system
         prompt depend on the target."""
-        key = (one.scenario.seq, one.key.target_id)
+        key = (wanted.scenario.seq, wanted.key.target_id)
         # cached: else metric and scenario would be hashed for each of 30,000 conversations
         if key not in self._depends:
-            target = self._target_digests[one.key.target_id]
-            self._depends[key] = {**self._with_any_target(one), "target": target}
+            target = self._target_digests[wanted.key.target_id]
+            self._depends[key] = {**self._with_any_target(wanted), "target": target}
         return self._depends[key]
 
-    def _with_any_target(self, one: WantedConversation) -> Mapping[str, str]:
-        target = self._targets[one.key.target_id]
-        key = one.scenario.seq, target.system_prompt
+    def _with_any_target(self, wanted: WantedConversation) -> Mapping[str, str]:
+        target = self._targets[wanted.key.target_id]
+        key = wanted.scenario.seq, target.system_prompt
         if key not in self._of_scenario:
-            scenario = one.scenario.scenario
-            setup = setup_of(self._definition, self._config, scenario, one.metric, target)
+            scenario = wanted.scenario.scenario
+            setup = setup_of(self._definition, self._config, scenario, wanted.metric, target)
             self._of_scenario[key] = depends(setup, self._user_digest, "")
         return self._of_scenario[key]
 
@@ -213,26 +213,33 @@ class ConversationPlanner:
         return WorkItem(Stage.SIMULATE, str(key), why, key.target_id, detail)
 
     def _plan_one(
-        self, one: WantedConversation, take: StoredTake | None
+        self, wanted: WantedConversation, take: StoredTake | None
     ) -> PlannedConversation | None:
         if take is None:
-            return PlannedConversation(one, self._work_item(one.key, WorkReason.MISSING), None, 0)
-        changed = what_changed(take.depends, self.depends(one))
+            return PlannedConversation(
+                wanted, self._work_item(wanted.key, WorkReason.MISSING), None, 0
+            )
+        changed = what_changed(take.depends, self.depends(wanted))
         # a new take even if one is open: a repetition begins at the beginning
         if self._again or self._order.force:
             why = WorkReason.ASKED if self._again else WorkReason.FORCED
-            return PlannedConversation(one, self._work_item(one.key, why), None, take.number + 1)
+            return PlannedConversation(
+                wanted, self._work_item(wanted.key, why), None, take.number + 1
+            )
         if not take.finished:
             why = WorkReason.INTERRUPTED if take.stop_reason is None else WorkReason.FAILED
             # a conversation that began under other inputs cannot be finished under these
             resumable = None if changed else take
             number = take.number if resumable else take.number + 1
             return PlannedConversation(
-                one, self._work_item(one.key, why, take.detail), resumable, number
+                wanted, self._work_item(wanted.key, why, take.detail), resumable, number
             )
         if changed and self._order.stale:
             return PlannedConversation(
-                one, self._work_item(one.key, WorkReason.STALE, changed), None, take.number + 1
+                wanted,
+                self._work_item(wanted.key, WorkReason.STALE, changed),
+                None,
+                take.number + 1,
             )
         return None
 

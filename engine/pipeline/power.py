@@ -149,9 +149,9 @@ def power_sentences(found: Sequence[Detectable]) -> list[str]:
     return [_sentence(one) for one in found]
 
 
-def _sentence(one: Detectable) -> str:
-    where = f"{metrics_of(one.track)}, {plural(one.base_scenarios, 'base scenario')}"
-    if one.difference is None:
+def _sentence(detectable: Detectable) -> str:
+    where = f"{metrics_of(detectable.track)}, {plural(detectable.base_scenarios, 'base scenario')}"
+    if detectable.difference is None:
         return (
             f"{where}: too few for any difference between two targets to be significant; more "
             "scenarios help, more samples hardly"
@@ -159,11 +159,12 @@ def _sentence(one: Detectable) -> str:
     assumed = Assumed()
     basis = (
         "estimated from the verdicts so far"
-        if one.seen
+        if detectable.seen
         else f"assuming pass rates of {assumed.rate:.0%} and an intra-class correlation of "
         f"{assumed.correlation:g}"
     )
     return (
-        f"{where}: a difference of {points(one.difference)} or more between two targets is "
-        f"significant 4 times out of 5, among {plural(one.comparisons, 'comparison')} ({basis})"
+        f"{where}: a difference of {points(detectable.difference)} or more between two targets "
+        f"is significant 4 times out of 5, among {plural(detectable.comparisons, 'comparison')} "
+        f"({basis})"
     )

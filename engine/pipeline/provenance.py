@@ -197,23 +197,23 @@ class StaleFinder:
         self._judges = {judge.label: judge for judge in config.judges}
 
     def staleness_of(
-        self, one: WantedConversation, take: StoredTake, votes: Sequence[Verdict]
+        self, wanted: WantedConversation, take: StoredTake, votes: Sequence[Verdict]
     ) -> Stale:
         """Compare a take and its counting verdicts `votes`; without these, nothing is stale."""
         if not votes:
             return UP_TO_DATE
-        changed = tuple(changed_inputs(take.depends, self._takes.depends(one)))
-        verdicts = tuple(why for vote in votes if (why := self.reasons_of(one, vote)))
+        changed = tuple(changed_inputs(take.depends, self._takes.depends(wanted)))
+        verdicts = tuple(why for vote in votes if (why := self.reasons_of(wanted, vote)))
         return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
 
-    def reasons_of(self, one: WantedConversation, vote: Verdict) -> tuple[str, ...]:
+    def reasons_of(self, wanted: WantedConversation, vote: Verdict) -> tuple[str, ...]:
         """What has changed since a verdict was given; empty if nothing, or not known."""
         if vote.depends is None:
             return ()
         judge = self._judges.get(vote.judge)
         if judge is None:
             return ("evaluator",)
-        return tuple(self._verdicts.changed(one.metric, judge, vote))
+        return tuple(self._verdicts.changed(wanted.metric, judge, vote))
 
 
 def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[int, Stale]:

@@ -130,11 +130,11 @@ class _ConversationStatus:
         self._earlier: dict[int, Sequence[Landmark]] = {}
         """Landmarks of earlier versions of edited scenarios, by the row's `seq`."""
 
-    def exposed(self, one: WantedConversation, take: StoredTake) -> ExposedConversation:
-        marks: Sequence[Landmark] = one.scenario.scenario.landmarks
+    def exposed(self, wanted: WantedConversation, take: StoredTake) -> ExposedConversation:
+        marks: Sequence[Landmark] = wanted.scenario.scenario.landmarks
         if take.stance is Stance.NEUTRAL:
             marks = ()  # its user model was given no landmarks
-        elif take.scenario_seq is not None and take.scenario_seq != one.scenario.seq:
+        elif take.scenario_seq is not None and take.scenario_seq != wanted.scenario.seq:
             if take.scenario_seq not in self._earlier:
                 played = self._reader.scenario_of(take)
                 self._earlier[take.scenario_seq] = () if played is None else played.landmarks
@@ -150,23 +150,23 @@ def benchmark_results(
 
 
 def _outcome(
-    one: WantedConversation,
+    wanted: WantedConversation,
     stored: StoredConversations,
     jury: Jury,
     look: _ConversationStatus | None = None,
 ) -> Outcome:
-    take, verdicts = stored.counting.get(one.key, (None, ()))
+    take, verdicts = stored.counting.get(wanted.key, (None, ()))
     votes = counting_votes(verdicts, jury)
     stale, exposed, unscored = UP_TO_DATE, None, None
     if look is not None and take is not None:
-        exposed = look.exposed(one, take)
-        stale = look.stale.staleness_of(one, take, votes)
+        exposed = look.exposed(wanted, take)
+        stale = look.stale.staleness_of(wanted, take, votes)
         if stale and look.fresh:
             unscored = f"stale: {changed_words(stale.take or stale.verdicts[0])}"
             kept = (
                 ()
                 if stale.take
-                else (vote for vote in votes if not look.stale.reasons_of(one, vote))
+                else (vote for vote in votes if not look.stale.reasons_of(wanted, vote))
             )
             votes, stale = list(kept), UP_TO_DATE
     passed = headline(vote.passed for vote in votes)
@@ -175,18 +175,18 @@ def _outcome(
     elif votes:
         unscored = TIED
     elif unscored is None:
-        unscored = _unscored(one.key, stored, verdicts, jury)
+        unscored = _unscored(wanted.key, stored, verdicts, jury)
     return Outcome(
-        key=one.key,
-        metric_id=one.metric.id,
-        track=one.metric.track,
-        demographic=one.scenario.scenario.demographic,
+        key=wanted.key,
+        metric_id=wanted.metric.id,
+        track=wanted.metric.track,
+        demographic=wanted.scenario.scenario.demographic,
         passed=passed,
         unscored=unscored,
-        votes=_votes(one.metric.id, verdicts, votes),
+        votes=_votes(wanted.metric.id, verdicts, votes),
         stale=stale,
         exposed=exposed,
-        transcript=one.scenario.scenario.transcript_id,
+        transcript=wanted.scenario.scenario.transcript_id,
     )
 
 

@@ -248,20 +248,20 @@ class Reviews:
         return {(ReviewKind(one.kind), one.id): act for act in self.acts for one in act.items}
 
     def _metric(
-        self, name: str, one: ReviewedMetric, newest: Mapping[ItemKey, ReviewRow]
+        self, name: str, reviewed_metric: ReviewedMetric, newest: Mapping[ItemKey, ReviewRow]
     ) -> ReviewEntry | None:
         key = ReviewKind.METRIC, name
-        act, said = newest.get(key), metric_review_digest(one.metric)
+        act, said = newest.get(key), metric_review_digest(reviewed_metric.metric)
         if all(metric.id != name for metric in self.definition.metrics):
             if act is None or act.action is not ReviewAction.REJECT:
                 return None
             state = ReviewState.REJECTED
         elif act is not None and act.action is ReviewAction.REJECT and said in _digests(act, key):
             # a model wrote the same again, or a person restored it in the file
-            state = ReviewState.WAITS if one.seq > act.seq else ReviewState.BY_HAND
+            state = ReviewState.WAITS if reviewed_metric.seq > act.seq else ReviewState.BY_HAND
         else:
-            state = self._state(key, said, one.source)
-        return ReviewEntry(ReviewKind.METRIC, name, state, said, one, act)
+            state = self._state(key, said, reviewed_metric.source)
+        return ReviewEntry(ReviewKind.METRIC, name, state, said, reviewed_metric, act)
 
     def _scenario(
         self, row: ScenarioRow, newest: Mapping[ItemKey, ReviewRow]

@@ -397,8 +397,8 @@ def results_of(
         )
 
 
-def _verdicts(stored: StoredConversations, one: WantedConversation) -> list[Verdict]:
-    return list(stored.counting[one.key][1]) if one.key in stored.counting else []
+def _verdicts(stored: StoredConversations, wanted: WantedConversation) -> list[Verdict]:
+    return list(stored.counting[wanted.key][1]) if wanted.key in stored.counting else []
 
 
 def report_of(asked: Validation, reader: Reader) -> ValidationReport:
