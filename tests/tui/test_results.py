@@ -39,6 +39,7 @@ from tui.app import CrosswindApp
 from tui.results.agreement import label_rows
 from tui.results.differences import people_rows
 from tui.results.leaderboard import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
+from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
 from tui.results.text import VerdictScope, line_of
 from tui.screens.conversation import ConversationScreen
@@ -351,6 +352,30 @@ def test_both_ends_of_the_header_are_seen_when_the_terminal_shrinks(theatre: The
             assert first.endswith("scripted")
 
     theatre.perform(script, (120, 40), app_with(theatre, Sums(a_report())))
+
+
+def test_a_narrow_header_says_how_complete_and_how_old_the_figures_are(theatre: Theatre) -> None:
+    name = "what-people-who-are-pressed-for-an-answer-say"
+    info = BenchmarkInfo(name=name, title="", turns=2, targets=[], scripted=True)
+    theatre.watch.benchmarks = [info, *theatre.watch.benchmarks]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.open(pilot, "4")
+        first = on_screen(pilot).splitlines()[0]
+        assert first.startswith(" Results  what-people")
+        assert " scored  up to date " in first
+        assert first.endswith("scripted")
+
+    theatre.perform(script, (80, 24), app_with(theatre, Sums(a_report())))
+
+
+def test_bars_of_a_target_and_of_labels_have_a_scale() -> None:
+    ticks = "0% 25% 50% 75% 100%".split()
+    for rows in (target_rows(an_analysis(), HELD, 100), label_rows(a_calibration(), 100)):
+        said = text_of(rows)
+        place = next(at for at, line in enumerate(said) if line.split() == ticks)
+        bars = next(line for line in said[place:] if "┊" in line)
+        assert said[place].index("0%") == bars.index("┊")
 
 
 def test_names_that_are_terminal_commands_do_nothing(theatre: Theatre) -> None:

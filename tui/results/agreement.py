@@ -114,6 +114,8 @@ def _value(figure: Figure | None) -> str:
 _NAME: Final = 28
 _OF: Final = 25
 """Cells of a name beside its rate. With these, both corrections fit into 80 columns."""
+_SHARE: Final = 29
+"""Cells of a share's figures: rate, interval and number of labels."""
 _LEAST_BAR: Final = 10
 
 
@@ -145,6 +147,10 @@ def _judge(one: Calibration, width: int) -> Iterator[SheetRow]:
 
 
 def _accuracy(found: Accuracy, width: int) -> Iterator[SheetRow]:
+    bar = _bar_width(width)
+    if bar >= _LEAST_BAR:
+        head = [Piece(" " * (_NAME + 3)), *tick_line(RATES, bar)]
+        yield SheetRow(fitted_line(head, width))
     for name, share, among in shares_of(found):
         if share is None:
             none = Piece(f"not known, 0 labels {among}")
@@ -156,12 +162,17 @@ def _accuracy(found: Accuracy, width: int) -> Iterator[SheetRow]:
 
 def _share(name: str, share: Share, width: int) -> SheetRow:
     low, high = share.interval.low, share.interval.high
-    said = f"  {percent(share.value):>4} {span(low, high):<9} {plural(share.labels, 'label'):>10}"
-    bar = width - _NAME - cell_len(said) - 4
+    said = f"  {percent(share.value):>4} {span(low, high):<9} {plural(share.labels, 'label'):>12}"
+    bar = _bar_width(width)
     line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT)]
     if bar >= _LEAST_BAR:
         line += whiskers(Whiskers(share.value, low, high), RATES, bar)
     return SheetRow(fitted_line([*line, Piece(said, Ink.STRONG)], width))
+
+
+def _bar_width(width: int) -> int:
+    """Cells of a bar between the name and the figures of a share."""
+    return width - _NAME - _SHARE - 4
 
 
 def _agreement(found: Agreement | None, width: int) -> Iterator[SheetRow]:

@@ -14,7 +14,7 @@ from tui.format import TRACK_SIGNS
 from tui.results.leaderboard import of_estimate
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted_line, pad
-from tui.text.plot import Whiskers, whiskers
+from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
 _ROOMY: Final = 100
@@ -38,6 +38,8 @@ def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Shee
 
 def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[SheetRow]:
     yield title(one_line(one.target), width, one_line(one.model))
+    head = [Piece(" " * (_LABEL + 3)), *tick_line(RATES, _bar_width(width))]
+    yield SheetRow(fitted_line(head, width))
     for track in analysis.tracks:
         estimate = one.tracks[track]
         sign = TRACK_SIGNS[track]

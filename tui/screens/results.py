@@ -33,7 +33,7 @@ from tui.state.filters import parse
 from tui.state.related import MessageRef
 from tui.state.run_status import Instant, current_benchmark
 from tui.text import plot
-from tui.text.ink import Ink, Line, Piece, length
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
 from tui.widgets.base import BREAKPOINTS_ACROSS
 from tui.widgets.cursor import CursorView
 from tui.widgets.grids import HeatMap
@@ -429,17 +429,27 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         ]
 
     def _draw_header(self) -> None:
+        width = self.app.size.width
         told = self._header_words()
         left, right = heading(self, "Results", told)
-        if length(left) + length(right) > self.app.size.width:
-            left = [Piece(" "), Piece("Results  ", Ink.STRONG), *told]
-            roomy = self.app.size.width >= _ROOM_FOR_TWO_ENDS
+        if length(left) + length(right) >= width:
             some = any(info.scripts for info in self.watched.benchmarks)
             short = "some parts scripted " if some else "scripted "
-            right = [Piece(short, Ink.WARN)] if right and roomy else ()
+            right = [Piece(short, Ink.WARN)] if right and width >= _ROOM_FOR_TWO_ENDS else ()
+            left = [Piece(" "), Piece("Results  ", Ink.STRONG), *told]
+            if told and length(left) + length(right) >= width:
+                left = self._short_heading(width - length(right) - 1)
         self._header.show(left, right)
 
-    def _header_words(self) -> Line:
+    def _short_heading(self, room: int) -> Line:
+        """In `room` cells: the place among the benchmarks goes first, then the end of the name, so
+        that one can read how complete and how old the figures are."""
+        title = [Piece(" "), Piece("Results  ", Ink.STRONG)]
+        name, *rest = self._header_words(place=False)
+        spare = max(room - length([*title, *rest]), MEANINGFUL)
+        return [*title, Piece(shorten(name.text, spare), name.ink), *rest]
+
+    def _header_words(self, *, place: bool = True) -> Line:
         names = self._names
         if self._name == ALL:
             line = [Piece(f"all {len(names)} benchmarks together", Ink.ACCENT)]
@@ -447,8 +457,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return []
         else:
             line = [Piece(one_line(self._name), Ink.ACCENT)]
-        if len(names) > 1 and self._name != ALL:
-            line.append(Piece(f" {names.index(self._name) + 1} of {len(names)}", Ink.MUTED))
+            if place and len(names) > 1:
+                line.append(Piece(f" {names.index(self._name) + 1} of {len(names)}", Ink.MUTED))
         report = self._report
         if report is not None:
             line.append(self._scored(report.analysis))
