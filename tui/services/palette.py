@@ -12,7 +12,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from engine.display import one_line
-from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, key_actions
+from tui.bindings import Hinting, KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import PersonScreen
 from tui.state.filters import FoundId
@@ -98,10 +98,13 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
 
 
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
-    """The command of an action; None for cursor movements and for actions not possible now."""
+    """The command of an action; None for cursor movements, and for actions that are not possible or
+    would do nothing now."""
     _, action, given = parse(deed.action)
     movement = deed.meaning == deed.description
     if movement or action in _LEFT_OUT or not deed.node.check_action(action, given):
+        return None
+    if isinstance(deed.node, Hinting) and deed.node.hint(action) == "":
         return None
     name = _NAMES.get(deed.action, deed.description)
     if action == "go":
