@@ -17,6 +17,7 @@ from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, moved, on_screen, tol
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.screens.problems import FOLDED_FROM
+from tui.services.palette import commands
 from tui.widgets.key_line import KeyLine
 
 SHAPELESS = "offline:evaluator was asked 3 times and its answer: no `present`"
@@ -39,7 +40,7 @@ def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
         await some_failures(theatre)
         await theatre.open(pilot, "5")
         shown = on_screen(pilot)
-        assert "3 rows failed" in shown
+        assert "3 failed" in shown
         assert "▾ 2 the provider has too much to do" in shown
         assert "▾ 1 the answer had not the shape" in shown
         assert str(row_of(1, TARGETS[0]).unit) in shown
@@ -118,7 +119,7 @@ def test_enter_opens_the_conversation_that_failed_and_q_leads_back(theatre: Thea
         assert "m01_s001_v01__steadfast" in on_screen(pilot)
         await pilot.press("q")
         await theatre.tick(pilot)
-        assert "3 rows failed" in on_screen(pilot)
+        assert "3 failed" in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -201,7 +202,7 @@ def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(theatre: Theatre) -
         await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "2 rows failed" in on_screen(pilot)
+        assert "2 failed" in on_screen(pilot)
         assert row_of(2, TARGETS[0]).unit in told(pilot)
 
     theatre.perform(script)
@@ -225,7 +226,7 @@ def test_nothing_failed_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "5")
-        assert "0 rows failed" in on_screen(pilot)
+        assert "nothing failed" in on_screen(pilot)
         assert "Nothing has failed." in on_screen(pilot)
         await pilot.press("a", "A", "m", "enter", "j")
         assert theatre.link.requests == []
@@ -338,5 +339,35 @@ def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
             await theatre.tick(pilot)
             assert footer_text(anew) == footer_text(footer) == shown
             await anew.remove()
+
+    theatre.perform(script)
+
+
+def test_a_reason_that_rows_share_is_shown_once(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for target in TARGETS:
+            unit = f"m01_s001_v01__{target}"
+            await theatre.move(Stage.EVALUATE, unit, State.FAILED, target, SHAPELESS)
+        await theatre.open(pilot, "5")
+        rows = [line for line in on_screen(pilot).splitlines() if "✗ evaluate" in line]
+        assert [SHAPELESS[:20] in row for row in rows] == [True, False]
+        assert "as above" in rows[1]
+
+    theatre.perform(script)
+
+
+def test_the_palette_leaves_out_what_would_do_nothing_now(theatre: Theatre) -> None:
+    def names(pilot: Pilot[None]) -> set[str]:
+        return {command.name for command in commands(pilot.app, pilot.app.screen)}
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.open(pilot, "5")
+        assert not {"try again", "all again", "mark"} & names(pilot)
+        await theatre.end(await theatre.begin(1), StopReason.TARGET_FAILED)
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert {"try again", "all again"} <= names(pilot)
 
     theatre.perform(script)

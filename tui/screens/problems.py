@@ -235,7 +235,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_header()
 
     def _draw_header(self) -> None:
-        failed = f"{plural(len(self._failed), 'row')} failed"
+        failed = f"{len(self._failed):,} failed" if self._failed else "nothing failed"
         words = failed if self._loaded else "reading the store"
         ink = Ink.BAD if self._failed else Ink.GOOD if self._loaded else Ink.MUTED
         parked = f"  {plural(len(self._parked), 'target')} parked" if self._parked else ""
@@ -332,14 +332,19 @@ def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
     width = min(max(map(cell_len, names), default=0), _NAME_CELLS)
     shown, where = told_apart(tuple(names), width), told_apart(tuple(places), _PLACE_CELLS)
     entries = []
+    above = ""
     for unit, name, place in zip(units, names, places, strict=True):
+        reason = one_line(unit.reason or "")
         left = [
             Piece("   ✗ ", Ink.BAD),
             Piece(pad(STAGE_NAMES[unit.stage], 10), Ink.MUTED),
             Piece(pad(shown[name], width), Ink.TEXT),
             Piece(f"  {pad(where[place], _PLACE_CELLS)}" if several else "", Ink.MUTED),
-            Piece("  " + one_line(unit.reason or ""), Ink.MUTED),
+            Piece("  as above", Ink.FAINT)
+            if reason == above != ""
+            else Piece(f"  {reason}", Ink.MUTED),
         ]
+        above = reason
         entries.append(Entry(_key(unit), left, can_mark=True))
     return entries
 
