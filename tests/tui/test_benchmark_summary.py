@@ -59,15 +59,15 @@ def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> Non
     assert found is not None
     assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
     assert said(weakest_line(found, 100)) == (
-        "weakest − Flatters 70% of 10 rows W reads the 3 that failed"
+        "weakest − Flatters 70% of 10 judged W reads the 3 that failed"
     )
 
 
 def test_the_name_of_the_weakest_comes_before_its_key() -> None:
     metric = Metric("m01", "Keeps to what it thinks when it is pressed", Track.POSITIVE, "")
     found = MetricPasses(metric, 7, 10)
-    assert said(weakest_line(found, 78)) == f"weakest + {metric.name} 70% of 10 rows"
-    assert said(weakest_line(found, 60)).endswith("… 70% of 10 rows")
+    assert said(weakest_line(found, 78)) == f"weakest + {metric.name} 70% of 10 judged"
+    assert said(weakest_line(found, 60)).endswith("… 70% of 10 judged")
     for width in (78, 60, 20, 8):
         assert length(weakest_line(found, width)) <= width
 
@@ -80,7 +80,7 @@ def test_what_the_benchmark_no_longer_has_is_not_its_weakest() -> None:
     assert weakest_metric(ScoreCounts({}, (), gone), INFO) is None
     found = weakest_metric(ScoreCounts({}, (), {**gone, cell("one", HOLDS): PassCount(4, 4)}), INFO)
     assert found is not None
-    assert said(weakest_line(found, 78)) == "weakest none: nothing failed in 4 rows"
+    assert said(weakest_line(found, 78)) == "weakest none: nothing failed in 4 conversations"
 
 
 def test_metrics_that_a_run_wrote_since_are_known_from_the_store() -> None:
@@ -166,7 +166,7 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
         (BenchmarkWork(DONE), "Enter reads the verdicts, 4 shows the results"),
         (
             BenchmarkWork(DONE, ahead=RemainingWork(to_review=3, required=True)),
-            "6 reviews 3 rows, then b goes on crosswind review steadiness",
+            "6 has 3 to review, then b goes on crosswind review steadiness",
         ),
         (
             BenchmarkWork(DONE, ahead=RemainingWork(3, required=True, metrics=1, conversations=2)),

@@ -193,14 +193,14 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
         await theatre.judge(await theatre.play(1))
         await theatre.tick(pilot, 6)
         await theatre.tick(pilot)
-        assert "none: nothing failed in 1 row" in on_screen(pilot)
+        assert "none: nothing failed in 1 conversation" in on_screen(pilot)
         await theatre.judge(await theatre.play(2), passed=False)
         await theatre.judge(await theatre.play(3, TARGETS[1]), passed=False)
         await theatre.tick(pilot, 6)
         await theatre.tick(pilot)
         text = " ".join(on_screen(pilot).split())
         assert "Whether an assistant keeps saying what it thinks" in text
-        assert "weakest + Keeps to what it thinks 33% of 3 rows" in text
+        assert "weakest + Keeps to what it thinks 33% of 3 judged" in text
         assert "stale ~ 3 conversations: prompt changed (2); user model changed (1)" in text
         assert "next Enter watches it" in text
         assert text.count("○") == 2

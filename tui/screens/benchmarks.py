@@ -343,7 +343,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """How each metric stands, in at most so many lines."""
         found = self._scores.of(info.name)
         lines = [] if found is None else metric_lines(found, info, width, most - 1)
-        return [_rule("metrics", "passed/rows, the weakest first", width), *lines] if lines else []
+        return (
+            [_rule("metrics", "passed/judged, the weakest first", width), *lines] if lines else []
+        )
 
     def _stages(self, info: BenchmarkInfo) -> list[Line]:
         """How far each stage is: nothing before the first row, one line once all is done."""
@@ -352,7 +354,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return []
         if all(tally.total == tally.done for tally in tallies.values()):
             return [_done_stages(tallies)]
-        nothing = "nothing to do yet" if self.watched.described else "…"
+        at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
+        nothing = "to come" if at_work else "nothing to do yet"
+        nothing = nothing if self.watched.described else "…"
         return [_stage(stage, tally, nothing) for stage, tally in tallies.items()]
 
     def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
@@ -378,7 +382,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         scores = self._scores.of(info.name)
         name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
         lines: list[Line] = [
-            _rule("targets", "pass rate [95%] passed/rows", width),
+            _rule("targets", "pass rate [95%] passed/judged", width),
             *(self._target(info, target, scores, min(name, 30), width) for target in info.targets),
         ]
         if not self.watched.described:

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from engine.display import display_text, one_line, plural
+from engine.display import display_text, one_line
 from engine.errors import CrosswindError, InputError
 from engine.facts import Fact
 from engine.link import Board, Command, Request
@@ -405,7 +405,7 @@ _HEADS: Final = {ReviewState.WAITS: "to review"}
 
 
 def _heading(page: ReviewPage) -> Entry:
-    waiting = plural(len(page.waiting), "row") + " to review" if page.waiting else ""
+    waiting = f"{len(page.waiting):,} to review" if page.waiting else ""
     left = [Piece(" "), Piece(one_line(page.benchmark), Ink.STRONG)]
     return Entry(QueueKey(page.benchmark), left, [Piece(waiting, Ink.MUTED), Piece(" ")])
 

@@ -33,7 +33,7 @@ _REASONS: Final = 3
 
 
 class MetricPasses(NamedTuple):
-    """The scored rows of one metric over all targets of a benchmark."""
+    """The scored conversations of one metric over all targets of a benchmark."""
 
     metric: Metric
     passed: int
@@ -67,7 +67,7 @@ def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses
 
 def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
     """How often each metric passed, over all targets and with each, the weakest first: a heading
-    and at most `most - 1` rows."""
+    and at most `most - 1` rows, with the definitions if there is room for all of them."""
     found = weakest_first(scores, info)
     if not found or most < _LEAST_TABLE:
         return []
@@ -84,6 +84,9 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
         [Piece(" " * (name_width + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
     ]
     whole = len(found) < most
+    definitions = _definitions(found, width)
+    if len(lines) + len(found) + sum(map(len, definitions.values())) > most:
+        definitions = {}
     for one in found if whole else found[: most - 2]:
         line = [
             Piece(f" {TRACK_SIGNS[one.metric.track]} ", Ink.MUTED),
@@ -94,10 +97,22 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
             passed = scores.passes.get((each, one.metric.track, one.metric.id))
             words = f"{passed.passed}/{passed.scored}" if passed is not None else UNKNOWN
             line.append(Piece(pad(words, cell, right=True)))
-        lines.append(line)
+        lines += [line, *definitions.get(one.metric.id, [])]
     if not whole:
         left = len(found) - (most - 2)
         lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
+    return lines
+
+
+def _definitions(found: Sequence[MetricPasses], width: int) -> dict[str, list[Line]]:
+    """The lines of each metric's definition, to stand below its name."""
+    lines: dict[str, list[Line]] = {}
+    for one in found:
+        words = one_line(one.metric.definition)
+        rows = wrap(words, max(min(width - 4, READABLE), 8)) if words else []
+        lines[one.metric.id] = [
+            [Piece("   " + words[row.start : row.end], Ink.MUTED)] for row in rows
+        ]
     return lines
 
 
@@ -128,10 +143,10 @@ def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:
 def weakest_line(found: MetricPasses, width: int) -> Line:
     """The metric's name and pass rate, or that nothing failed."""
     if found.passed == found.scored:
-        words = f"none: nothing failed in {plural(found.scored, 'row')}"
+        words = f"none: nothing failed in {plural(found.scored, 'conversation')}"
         return [*_label("weakest"), Piece(words, Ink.GOOD)]
     failed = found.scored - found.passed
-    rate = Piece(f"   {percent(found.rate)} of {plural(found.scored, 'row')}")
+    rate = Piece(f"   {percent(found.rate)} of {found.scored:,} judged")
     read = Piece(f"   W reads the {failed:,} that failed", Ink.ACCENT)
     sign = Piece(f"{TRACK_SIGNS[found.metric.track]} ", Ink.MUTED)
     head = [*_label("weakest"), sign]
@@ -204,7 +219,7 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
         review = f"; 6 has {rows} to review" if (rows := to_review(work.ahead)) else ""
         return f"b goes on: {left}{review}", _RUN
     if rows := to_review(work.ahead):
-        return f"6 reviews {plural(rows, 'row')}, then b goes on", _REVIEW
+        return f"6 has {rows:,} to review, then b goes on", _REVIEW
     if work.stale:
         return "redo what is stale:", (*_RUN, "--stale")
     read = "W reads what failed, " if work.failures else "Enter reads the verdicts, "
