@@ -24,6 +24,7 @@ from engine.providers.attempts import (
 )
 from engine.providers.capabilities import ModelCapabilities, Step, adaptation_from
 from engine.providers.redaction import Redactor
+from engine.providers.scripted.generator import stock_metrics, themes, voices
 from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
@@ -69,6 +70,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.checks": LONGEST_AUDITED,
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
     "tui.state.filters": LONGEST_FILTER,
+    "engine.report.html.page._WORD": NAME_LENGTH,
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,
     "tui.text.ink": LONG_LINE,
@@ -122,6 +124,19 @@ def test_no_expression_takes_the_square_of_a_text_nor_long_over_the_longest_one(
         if is_foreign and (told := slowness(at_length, AT_MOST_S)):
             slow[key] = worst, told
     assert (square, slow) == ({}, {})
+
+
+@pytest.mark.exhaustive
+def test_no_expression_from_the_generators_files_takes_long() -> None:
+    """The list does not hold these, as no module names them."""
+    told = [entry.told for entry in themes()]
+    told += [entry.told for entry in stock_metrics()]
+    told += [entry.told for entry in voices()]
+    assert told
+    for expression in told:
+        for one in worst_inputs(expression):
+            at_length = partial(seconds, expression, *one, READ_BY_A_SCRIPT, "search")
+            assert not slowness(at_length, AT_MOST_S), (expression.pattern, one)
 
 
 @pytest.mark.parametrize("closed", ["", "</x>"])
