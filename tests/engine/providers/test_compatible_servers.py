@@ -1,4 +1,4 @@
-"""What OpenRouter and Ollama send over OpenAI's protocol, as their documentation shows it."""
+"""What OpenRouter and Ollama are known to send over OpenAI's protocol; written by hand."""
 
 from __future__ import annotations
 
