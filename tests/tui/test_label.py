@@ -304,6 +304,12 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
         await pilot.press("n", *"No reply.")
         frames.append(await press(pilot, "enter"))
 
+    async def look(pilot: Pilot[None]) -> None:
+        rows = on_screen(pilot).splitlines()
+        shown = next(row for row, text in enumerate(rows) if "reply 2" in text)
+        assert [text[:6].strip() for text in rows[shown + 1 : shown + 3]] == ["", "asked"]
+
+    play_first(OpenedScreen("adjudicate", (found,)), found.session, look, SMALL)
     play_first(OpenedScreen("adjudicate", (found,)), found.session, script, (120, 40))
     told = ("Ann", "absent", "It never does.", "marked by Ben")
     assert [word for word in told if word not in frames[0]] == []

@@ -198,8 +198,11 @@ class TranscriptView(LineView):
         top = min(max(top, 0), highest)
         # when following, the blank row after the end is left out: adding it, and then the next rows
         # a moment later, would draw the whole view twice
-        rows = self._end if self.follow else self._document.height
-        self.measure(max(rows, top + self.page_height))
+        # so is it in a view as high as its text, which must not count its own height either: it
+        # would never get lower
+        fitted = self.styles.is_auto_height
+        rows = self._end if self.follow or fitted else self._document.height
+        self.measure(rows if fitted else max(rows, top + self.page_height))
         super().jump(top)
 
 
