@@ -6,6 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
+from engine.link import EngineState
 from engine.store.tables import Quote
 from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
 from tui.screens.conversation import ConversationScreen
@@ -91,6 +92,32 @@ def test_it_is_held_still_and_leads_to_the_conversation_and_back(theatre: Theatr
         assert "Wall" in on_screen(pilot)
 
     theatre.perform(script, (80, 24))
+
+
+def test_a_wall_opened_while_paused_shows_the_conversations_that_are_held(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        takes = [await theatre.begin(1, target) for target in TARGETS]
+        for take in takes:
+            await theatre.said(take, 1, Speaker.USER, f"Is it late, {take.key.target_id}?")
+        await theatre.play(2, TARGETS[0])
+        theatre.link.state = EngineState.PAUSED
+        await theatre.open(pilot, "w")
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert all(f"Is it late, {target}?" in shown for target in TARGETS)
+        assert shown.count("─ paused") == len(TARGETS)
+        assert "m01_s002" not in shown
+
+        theatre.link.state = EngineState.RUNNING
+        theatre.speak(takes[0], 1, Speaker.TARGET, "It is.")
+        await theatre.tick(pilot)
+        assert "paused" not in on_screen(pilot)
+        assert "It is." in on_screen(pilot)
+
+    theatre.perform(script)
 
 
 def test_a_wall_on_which_nothing_is_said_says_why_and_has_nothing_to_open_or_freeze(

@@ -25,11 +25,12 @@ from tui.state.explanations import (
     nobody_speaks,
     verdict_stamp,
 )
-from tui.state.follower import Follower
+from tui.state.follower import Follower, open_conversations
 from tui.state.headline import info_of, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
     Instant,
+    RunPhase,
     RunStatus,
     UnseenCounts,
     current_benchmark,
@@ -37,7 +38,7 @@ from tui.state.run_status import (
 )
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Piece
+from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
@@ -86,6 +87,8 @@ class Pane(Vertical):
         """The end of the previous conversation, shown above."""
         self._stale = False
         self._fault: str | None = None
+        self.paused = False
+        """Whether the run is paused, which the title says of a conversation that has not ended."""
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -168,8 +171,12 @@ class Pane(Vertical):
         told = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
         live = dialogue.live
         awaited = awaits_verdict(dialogue, watch.progress)
-        end = end_words(dialogue, watch.jury, awaited=awaited) if self.follower.ended else ()
-        if live is not None and not end:
+        end: Line = ()
+        if self.follower.ended:
+            end = end_words(dialogue, watch.jury, awaited=awaited)
+        if self.paused and not end:
+            end = [Piece("paused ", Ink.WARN)]
+        elif live is not None and not end:
             told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
         self._title.show([mark, name, *told], end)
 
@@ -233,8 +240,20 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             told = [Piece(self._missed.words, Ink.WARN)]
         self._header.show(*heading(self, "Wall", told))
         if self._missed is None and self.is_running:
-            self._draw_panes(speaking, moment.seconds)
+            paused = status.phase is RunPhase.PAUSED and not speaking
+            for pane in self._panes:
+                pane.paused = paused
+            self._draw_panes(self._held() if paused else speaking, moment.seconds)
             self._explain(status)
+
+    def _held(self) -> Sequence[Speech]:
+        """The open conversations of a paused run; read only while a pane has room for one."""
+        if all(pane.shown for pane in self._panes if pane.display) and not self._is_empty:
+            return ()
+        try:
+            return open_conversations(self.watched, current_benchmark(self.watched), MOST)
+        except StoreError:
+            return ()  # what is shown in their place says that the run is paused
 
     def action_freeze(self) -> None:
         self._missed = UnseenCounts() if self._missed is None else None

@@ -6,7 +6,9 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Final
 
+from engine.benchmark import ConversationKey, Speaker
 from engine.facts import Speech
+from engine.watch import Watch
 from tui.state.related import TakeRef
 
 DWELL: Final = 3.0
@@ -45,6 +47,24 @@ class FollowMode(Enum):
     def next(self) -> FollowMode:
         modes = list(FollowMode)
         return modes[(modes.index(self) + 1) % len(modes)]
+
+
+def open_conversations(watch: Watch, benchmark: str, most: int) -> list[Speech]:
+    """At most `most` conversations that have begun and not ended, each as the message to come, so
+    that a `Follower` can choose among them while nobody speaks. Raises `StoreError`."""
+    found: list[Speech] = []
+    for progress in watch.progress.targets_of(benchmark).values():
+        for conv_id, said in progress.open.items():
+            newest = watch.reader.takes(benchmark, ConversationKey.parse(conv_id))[-1:]
+            for take in newest:
+                if take.stop_reason is not None:
+                    continue
+                next_up = Speaker.TARGET if said % 2 else Speaker.USER
+                turn, began = said // 2 + 1, float(take.seq)
+                found.append(Speech(benchmark, take.key, take.number, turn, next_up, None, began))
+            if len(found) == most:
+                return found
+    return found
 
 
 class Follower:
