@@ -212,6 +212,13 @@ def test_the_standing_fits_every_width_from_twenty_on(width: int) -> None:
     assert sum(row.key == HELD for row in rows) == per_target
 
 
+def test_what_a_rate_rests_on_is_whole_or_left_out() -> None:
+    for width in range(20, 80):
+        said = text_of(standing_rows(an_analysis(), width))[1].rstrip()
+        assert said.endswith(" scenarios") == ("of" in said), width
+        assert said.endswith((" scenarios", "1")), width
+
+
 def test_whiskers_stand_where_the_scale_says() -> None:
     line = whiskers(Whiskers(0.5, 0.25, 1.0), RATES, 21)
     assert "".join(piece.text for piece in line) == "┊    ├────●─────────┤"

@@ -53,10 +53,11 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
     said = max(cell_len(_rate_words(analysis, one, t)) for one in analysis.targets for t in Track)
     spans = _SPAN if width - name - said > 46 else 0
-    bar = width - name - 5 - _RATE - spans - said - _RANK - 2
-    if bar < _LEAST_BAR:
-        said += bar - _LEAST_BAR
-        bar = _LEAST_BAR
+    room = width - name - 5 - _RATE - spans - _RANK - 2
+    if room - said < _LEAST_BAR:
+        # cut off, `31 of 32 rows` can read as another number
+        said = 0
+    bar = max(room - said, _LEAST_BAR)
     head = [Piece(" " * (name + 5 + _RATE + spans)), *tick_line(RATES, bar)]
     rows = [SheetRow(fitted_line([*head, Piece("  rank", Ink.FAINT)], width))]
     for target in analysis.targets:
@@ -73,9 +74,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(target, track), _RANK), Ink.TEXT),
-                Piece(
-                    pad(_rate_words(analysis, target, track), max(said, 0), right=True), Ink.MUTED
-                ),
+                Piece(pad(_rate_words(analysis, target, track), said, right=True), Ink.MUTED),
             ]
             rows.append(SheetRow(line, target.target))
     return rows
