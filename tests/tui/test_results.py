@@ -913,3 +913,9 @@ def test_tests_and_what_they_rest_on_stand_in_columns(width: int) -> None:
 def test_a_scale_says_how_far_it_reaches_before_what_lies_between(width: int, shown: str) -> None:
     [line] = tick_line(scale_of((-1.0, 1.0)), width)
     assert line.text.rstrip() == shown
+
+
+def test_labels_of_a_scale_are_evenly_apart() -> None:
+    shown = {tuple(tick_line(RATES, width)[0].text.split()) for width in range(9, 40)}
+    whole = ("0%", "25%", "50%", "75%", "100%")
+    assert shown == {whole, whole[::2], whole[::4]}

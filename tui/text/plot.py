@@ -132,10 +132,17 @@ class Whiskers:
 
 
 def tick_line(scale: Scale, width: int) -> Line:
-    """Label the ticks of a scale that is `width` cells wide, where there is room. The two ends come
-    first: they show the scale's range."""
+    """Label the ticks of a scale that is `width` cells wide, where there is room: all, or every
+    second one, or the two ends, which show the scale's range, and what fits between them."""
+    ticks = scale.ticks
+    if len(ticks) % 2 and len(_ticked(scale, ticks, width).split()) < len(ticks):
+        ticks = ticks[::2]
+    return [Piece(_ticked(scale, ticks, width), Ink.FAINT)]
+
+
+def _ticked(scale: Scale, ticks: Sequence[float], width: int) -> str:
     text = [" "] * width
-    first, *between, last = scale.ticks
+    first, *between, last = ticks
     for tick in (first, last, *between):
         label = scale.label(tick)
         most = max(width - len(label), 0)
@@ -143,7 +150,7 @@ def tick_line(scale: Scale, width: int) -> Line:
         end = start + len(label)
         if not "".join(text[max(start - 1, 0) : end + 1]).strip():
             text[start:end] = label
-    return [Piece("".join(text)[:width], Ink.FAINT)]
+    return "".join(text)[:width]
 
 
 def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
