@@ -243,6 +243,18 @@ def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
+def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("colon", *"wall")
+        await theatre.answered(pilot)
+        [row] = [line for line in on_screen(pilot).splitlines() if "go    wall" in line]
+        assert row.split() == ["go", "wall"]
+
+    theatre.perform(script, (40, 12))
+
+
 NAMES = {
     "quit": "quit",
     "replay": "replay",

@@ -25,7 +25,18 @@ from tui.services.palette import matching, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
 from tui.state.transcript import PatternFault
-from tui.text.ink import Ink, Line, Piece, fitted_line, pad, shorten_middle, spread_line, told_apart
+from tui.text.ink import (
+    MEANINGFUL,
+    Ink,
+    Line,
+    Piece,
+    fitted_line,
+    length,
+    pad,
+    shorten_middle,
+    spread_line,
+    told_apart,
+)
 from tui.widgets.lines import ChoiceList
 
 
@@ -310,14 +321,16 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
 
 
 def _command_line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
-    """Name, meaning and key of a command, behind the name of its group where that begins."""
+    """Name, meaning and key of a command, behind the name of its group where that begins; without
+    the meaning where it has too little room."""
     text = shorten_middle(one_line(command.name), max(width - 24, _NAME_WIDTH))
     left = [
         Piece(" " + pad(command.group if begins else "", 6), Ink.ACCENT),
         Piece(pad(text, max(_NAME_WIDTH, cell_len(text))), Ink.STRONG),
-        Piece("  " + command.meaning, Ink.MUTED),
     ]
     keys = [Piece(command.keys + " ", Ink.ACCENT)] if command.keys else []
+    if width - length(left) - length(keys) >= MEANINGFUL:
+        left.append(Piece("  " + command.meaning, Ink.MUTED))
     return fitted_line(spread_line(left, keys, width), width)
 
 
