@@ -243,6 +243,17 @@ def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
+def test_a_narrow_help_cuts_no_word(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "    29 of 32 scored conversations" in on_screen(pilot)
+
+    theatre.perform(script, (40, 12))
+
+
 def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

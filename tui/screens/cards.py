@@ -127,14 +127,15 @@ def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -
 
 
 def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
-    """The name with its meaning wrapped in a second column, which begins below a long name."""
-    room = max(width - _KEYS_WIDTH - 2, 10)
-    first, *more = textwrap.wrap(meaning, room) or [""]
-    begin = Piece("  " + pad(name, _KEYS_WIDTH), ink)
-    rows: list[Line] = [[begin, Piece(first)]]
-    if cell_len(name) >= _KEYS_WIDTH:
-        rows = [[Piece(f"  {name}", ink)], [Piece(" " * (_KEYS_WIDTH + 2)), Piece(first)]]
-    return rows + [[Piece(" " * (_KEYS_WIDTH + 2)), Piece(text)] for text in more]
+    """The name with its meaning wrapped in a second column, which begins below a long name. In a
+    narrow card, the meaning stands below each name."""
+    narrow = width < 3 * _KEYS_WIDTH
+    edge = " " * (4 if narrow else _KEYS_WIDTH + 2)
+    texts = textwrap.wrap(meaning, max(width - len(edge), 10)) or [""]
+    rows: list[Line] = [[Piece(edge), Piece(text)] for text in texts]
+    if narrow or cell_len(name) >= _KEYS_WIDTH:
+        return [[Piece(f"  {name}", ink)], *rows]
+    return [[Piece("  " + pad(name, _KEYS_WIDTH), ink), Piece(texts[0])], *rows[1:]]
 
 
 class PilotScreen(TextCard, inherit_bindings=False):
