@@ -226,8 +226,9 @@ def test_nothing_failed_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "5")
-        assert "nothing failed" in on_screen(pilot)
+        assert "nothing failed" not in on_screen(pilot)
         assert "Nothing has failed." in on_screen(pilot)
+        assert "pane" not in on_screen(pilot).splitlines()[-1]
         await pilot.press("a", "A", "m", "enter", "j")
         assert theatre.link.requests == []
 

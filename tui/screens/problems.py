@@ -231,13 +231,18 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
                 entries += _unit_entries(units)
         self._list.unfolded = self._open or ()
         self._list.show(entries)
+        # an empty list has nothing to go to beside it, unless a fault is to be read
+        self._detail.can_focus = bool(entries) or self._fault is not None
+        if self._detail.has_focus and not self._detail.can_focus:
+            self._list.focus()
         self._draw_detail()
         self._draw_header()
 
     def _draw_header(self) -> None:
-        failed = f"{len(self._failed):,} failed" if self._failed else "nothing failed"
+        # that nothing has failed stands below
+        failed = f"{len(self._failed):,} failed" if self._failed else ""
         words = failed if self._loaded else "reading the store"
-        ink = Ink.BAD if self._failed else Ink.GOOD if self._loaded else Ink.MUTED
+        ink = Ink.BAD if self._loaded else Ink.MUTED
         parked = f"  {plural(len(self._parked), 'target')} parked" if self._parked else ""
         marked = f"  {len(self._list.marked)} marked" if self._list.marked else ""
         told = [Piece(words, ink), Piece(parked, Ink.WARN), Piece(marked, Ink.ACCENT)]
