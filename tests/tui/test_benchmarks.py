@@ -146,7 +146,7 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
 
         await pilot.press("b")
         await theatre.answered(pilot)
-        assert "second is not run: e opens its template" in on_screen(pilot)
+        assert "second is not run: e on Benchmarks opens its template" in on_screen(pilot)
         assert theatre.link.requests == []
         await pilot.press("e")
         await theatre.answered(pilot)

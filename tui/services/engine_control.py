@@ -204,7 +204,9 @@ class EngineControl:
             self._tell(str(error), bad=True)
             return
         for name in bare:
-            self._tell(f"{name} is not run: e opens its template, to describe it", bad=True)
+            self._tell(
+                f"{name} is not run: e on Benchmarks opens its template, to describe it", bad=True
+            )
         wanted = tuple(name for name in names if name not in bare)
         if wanted:
             act(Order(benchmarks=wanted))
