@@ -261,7 +261,7 @@ def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(theatre: Th
         await pilot.press("colon", *"wall")
         await theatre.answered(pilot)
         [row] = [line for line in on_screen(pilot).splitlines() if "go    wall" in line]
-        assert row.split() == ["go", "wall"]
+        assert row.split() == ["go", "wall", "w"]
 
     theatre.perform(script, (40, 12))
 
