@@ -198,3 +198,5 @@ class PaletteCommand(NamedTuple):
     keys: str
     act: Callable[[], object]
     """May return an awaitable."""
+    acts_now: bool = True
+    """Whether it would do something now. Else only its name finds it."""

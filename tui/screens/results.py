@@ -447,7 +447,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         title = [Piece(" "), Piece("Results  ", Ink.STRONG)]
         name, *rest = self._header_words(place=False)
         spare = max(room - length([*title, *rest]), MEANINGFUL)
-        return [*title, Piece(shorten(name.text, spare), name.ink), *rest]
+        return [*title, Piece(shorten(one_line(name.text), spare), name.ink), *rest]
 
     def _header_words(self, *, place: bool = True) -> Line:
         names = self._names

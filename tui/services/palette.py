@@ -98,13 +98,10 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
 
 
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
-    """The command of an action; None for cursor movements, and for actions that are not possible or
-    would do nothing now."""
+    """The command of an action; None for cursor movements and for actions not possible now."""
     _, action, given = parse(deed.action)
     movement = deed.meaning == deed.description
     if movement or action in _LEFT_OUT or not deed.node.check_action(action, given):
-        return None
-    if isinstance(deed.node, Hinting) and deed.node.hint(action) == "":
         return None
     name = _NAMES.get(deed.action, deed.description)
     if action == "go":
@@ -115,6 +112,7 @@ def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
         deed.meaning,
         " ".join(deed.keys),
         partial(app.run_action, deed.action, deed.node),
+        acts_now=not (isinstance(deed.node, Hinting) and deed.node.hint(action) == ""),
     )
 
 
@@ -216,11 +214,11 @@ def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
 
 
 def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand]:
-    """The commands that match a text, best first: by their names, then by what they do. All of them
-    for an empty text."""
+    """The commands that match a text, best first: by their names, then by what they do. For an
+    empty text, all that would do something now."""
     words = typed.casefold().split()
     if not words:
-        return list(known)
+        return [command for command in known if command.acts_now]
     ranks: Mapping[int, int | None] = {at: _rank(each, words) for at, each in enumerate(known)}
     kept = [(rank, at) for at, rank in ranks.items() if rank is not None]
     return [known[at] for _, at in sorted(kept)]
