@@ -91,8 +91,10 @@ def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
     assert not alone.run("bread").stopped
     usual = server.counters.calls
     server.reset()
+    server.hold(after=0)
     with Engine(place, "--workers", "2") as engine:
-        server.wait_until(lambda seen: seen.calls > 4)
+        # a call of each row is held, so that the killed worker is sure to have some under way
+        server.wait_until(lambda seen: seen.concurrent == ROWS)
         workers = engine.workers()
         assert len(workers) == 2
         processes = [psutil.Process(engine.pid), *workers]
@@ -102,8 +104,8 @@ def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
             for link in process.net_connections()
             if link.status == psutil.CONN_LISTEN
         ]
-        server.wait_until(lambda seen: seen.concurrent > ROWS / 2)
         max(workers, key=lambda one: asking(one, server)).send_signal(signal.SIGKILL)
+        server.release()
         assert engine.wait(PATIENCE_S) == 0, engine.told
     assert set(listening) == {"127.0.0.1"}
     assert usual < server.counters.calls <= usual + ROWS
