@@ -609,3 +609,16 @@ def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(theatre: Th
         assert detail.top == top
 
     theatre.perform(script)
+
+
+def test_a_narrow_comparison_names_both_conversations(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        held, _ = await theatre.play(), await theatre.play(target=TARGETS[1])
+        await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
+        await theatre.tick(pilot)
+        title = on_screen(pilot).splitlines()[1]
+        assert "eadfast ○" in title
+        assert "ushover ○" in title
+
+    theatre.perform(script, (40, 12))

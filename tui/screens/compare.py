@@ -21,7 +21,7 @@ from tui.state.related import Subject, TakeRef, comparison_partners, outcome_pie
 from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import BETWEEN_PARTS, Ink, Line, Piece, length
+from tui.text.ink import BETWEEN_PARTS, Ink, Line, Piece, length, told_apart
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.side_by_side import SideBySide
@@ -205,7 +205,24 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         right = self._heading_of(self._right)
         if length(left) + length(related) + length(right) >= self.size.width:
             related = []  # the relation can be seen from the ids, the outcome cannot
+        if length(left) + length(right) >= self.size.width:
+            return self._short_titles(self._left, self._right)
         return left, [*related, *right]
+
+    def _short_titles(self, left: TakeRef, right: TakeRef) -> tuple[Line, Line]:
+        """Both ids, told apart, each with only the sign of its outcome."""
+        keys = [one_line(str(side.key)) for side in (left, right)]
+        shown = told_apart(tuple(keys), max(self.size.width // 2 - 5, 1))
+        first, second = (
+            [
+                Piece(" " + shown[key], Ink.STRONG),
+                outcome._replace(text=f" {outcome.text[:1]} "),
+            ]
+            for key, outcome in zip(
+                keys, (outcome_piece(self._kin.get(side)) for side in (left, right)), strict=True
+            )
+        )
+        return first, second
 
     def _heading_of(self, shown: TakeRef) -> Line:
         return [
