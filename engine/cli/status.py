@@ -32,6 +32,10 @@ NO_ROOM: Final = (
     "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
     "stored before is kept, and `crosswind run` goes on from here"
 )
+UNJUDGED_FAILED: Final = (
+    "the last run came to its end: nothing is judged, and {} failed; why, and what to do, is said "
+    "below"
+)
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
     "imported": "what there is was taken from files, which do not say how the last run ended; "
@@ -285,6 +289,8 @@ def _engine_line(status: Status) -> str:
         last = status.session.unread() or LAST_RUN[how]
         if how == "lost" and (lost := rows_unwritten(status.session.store_path)):
             last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
+        if how == "unjudged" and (failed := count_of(status.failures)):
+            last = UNJUDGED_FAILED.format(plural(failed, "row"))
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
     speaking = f", {board.spoken_words}" if board else ""
