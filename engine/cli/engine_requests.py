@@ -32,6 +32,9 @@ POLL_SECONDS: Final = 0.1
 GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 
 
+_ENGINE_GOES_ON: Final = "the engine goes on with it; `crosswind status` says how far it is"
+
+
 def ask_and_follow(
     session: Session, request: Request, *, wait: bool, as_json: bool
 ) -> RunResult | None:
@@ -49,9 +52,8 @@ def ask_and_follow(
             return None
         try:
             return _follow(watch, link, request.rows, tell if as_json else out)
-        except KeyboardInterrupt:
-            tell("the engine goes on with it; `crosswind status` says how far it is")
-            raise
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(_ENGINE_GOES_ON) from interrupt
 
 
 def _follow(

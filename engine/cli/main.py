@@ -15,6 +15,7 @@ from engine.cli.console import out, tell
 from engine.errors import CrosswindError
 
 INTERRUPTED: Final = 3
+_STOPPED: Final = "crosswind: stopped by Ctrl-C; what was stored is kept"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,7 +31,8 @@ def guarded(command: Callable[[], int]) -> int:
         for line in str(error).splitlines():
             tell(f"crosswind: {line}")
         return error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        tell(f"crosswind: {interrupt}" if interrupt.args else _STOPPED)
         return INTERRUPTED
     except BrokenPipeError:
         return _broken_pipe()

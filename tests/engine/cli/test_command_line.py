@@ -11,7 +11,7 @@ import pytest
 
 from engine.cli.command_line import build_parser, commands_of, parse
 from engine.cli.examples import EXAMPLES
-from engine.cli.main import COMMANDS, main
+from engine.cli.main import COMMANDS, INTERRUPTED, guarded, main
 from engine.errors import InputError
 from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 
@@ -110,3 +110,20 @@ def test_an_error_is_told_and_nothing_is_made(
     assert "crosswind:" in told.err
     assert "Traceback" not in told.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "said"),
+    [
+        (KeyboardInterrupt(), "crosswind: stopped by Ctrl-C; what was stored is kept\n"),
+        (KeyboardInterrupt("the engine goes on"), "crosswind: the engine goes on\n"),
+    ],
+)
+def test_an_interrupt_is_never_silent(
+    interrupt: KeyboardInterrupt, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> int:
+        raise interrupt
+
+    assert guarded(command) == INTERRUPTED
+    assert capsys.readouterr().err == said
