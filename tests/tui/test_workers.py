@@ -34,6 +34,15 @@ def test_all_workers_have_one_line_and_each_its_own_once_it_is_asked_for() -> No
     assert max(map(length, cut)) <= 60
 
 
+def test_how_long_a_worker_was_silent_is_not_cut_for_a_long_host() -> None:
+    host = "gpu-17.rack-4.cluster.internal.example.org"
+    lost = AgentStatus("node9-90ab-and-more-of-it", host, 100, 1000, 0.0, 7.0)
+    _, first, second = worker_lines([NEAR, lost], 80, opened=True, most=8)
+    assert text(first).endswith("  100 of 1000 calls in flight, 0.0/s, heard 7.0 s ago")
+    assert text(second).startswith("   node7-3f2a  10.0.0.7  ")
+    assert max(length(first), length(second)) < 80
+
+
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 def test_workers_are_listed_by_a_key_that_is_there_only_with_them(
     theatre: Theatre, size: tuple[int, int]
