@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from textual.pilot import Pilot
 
-from tests.tui.theatre import Theatre
+from engine.facts import NoteKind
+from engine.link import EngineState
+from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
 from tui.state.explanations import explain
+from tui.state.follower import DWELL
 from tui.state.run_status import RunPhase, RunStatus
 
 
@@ -14,3 +18,20 @@ def test_every_phase_of_a_run_has_its_words(theatre: Theatre, phase: RunPhase) -
     [info] = theatre.watch.benchmarks
     blocks = explain(RunStatus(phase), theatre.watch, info)
     assert len(blocks) > 1
+
+
+def test_the_end_of_a_run_names_the_weakest_metrics_first(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(1)
+        for target, passed in zip(TARGETS, (True, False), strict=True):
+            await theatre.judge(await theatre.play(1, target), passed=passed)
+        await theatre.note(NoteKind.RUN_ENDED)
+        theatre.link.state = EngineState.IDLE
+        for _ in range(3):
+            await theatre.tick(pilot, DWELL)
+        shown = on_screen(pilot)
+        assert f"weakest   + 50% 1/2  {METRIC.name}" in shown
+        assert "steadfast 1/1, pushover 0/1" in shown
+        assert shown.index("weakest") < shown.index("what is significant")
+
+    theatre.perform(script, (200, 50))

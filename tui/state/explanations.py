@@ -6,23 +6,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Metric, Stage, State
 from engine.cli.lines import price_stop
-from engine.display import display_text, one_line, plural
+from engine.display import display_text, one_line, percent, plural
 from engine.jury import TIED, Jury, counting_votes, verdict_to_show, what_counts
 from engine.progress import Progress
 from engine.store.tables import StateRow, Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
+from tui.state.benchmark_summary import weakest_first
 from tui.state.related import TakeRef
 from tui.state.run_status import RunPhase, RunStatus
 from tui.state.transcript import Dialogue, quote_block
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 
+if TYPE_CHECKING:
+    from engine.pipeline.stored_conversations import ScoreCounts
+
 _SHOWN_UNITS: Final = 12
+_SHOWN_METRICS: Final = 6
 _STATE_WORDS: Final = {
     State.QUEUED: "waiting",
     State.RUNNING: "being written",
@@ -55,15 +60,22 @@ _WRITING: Final = {RunPhase.METRICS: Stage.GEN_METRICS, RunPhase.SCENARIOS: Stag
 
 
 def explain(
-    status: RunStatus, watch: Watch, info: BenchmarkInfo | None, *, tiny: bool = False
+    status: RunStatus,
+    watch: Watch,
+    info: BenchmarkInfo | None,
+    scores: ScoreCounts | None = None,
+    *,
+    tiny: bool = False,
 ) -> list[Block]:
     """The pane's text in place of a conversation. It does not repeat what is above it: the progress
-    of the run and of each target. In a `tiny` terminal it starts at the top."""
+    of the run and of each target. At the end of a run, `scores` tell how often each metric passed.
+    In a `tiny` terminal it starts at the top, and has no room for that."""
     top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
         return [*top, _passage_of("nothing", "There is no benchmark to show.")]
     if status.phase is RunPhase.ENDED:
-        return [*top, *_next_steps(status, watch, labelled=not tiny)]
+        metrics = [] if tiny or scores is None else _metric_blocks(scores, info)
+        return [*top, *metrics, *_next_steps(status, watch, labelled=not tiny)]
     blocks: list[Block] = [*top, _passage_of("text", _TEXTS[status.phase])]
     if status.problem is not None:
         blocks.append(
@@ -126,6 +138,27 @@ def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
         Passage("kept", "kept", kept, Ink.GOOD, close=True),
         Passage("lost", "lost", lost, Ink.WARN),
     ]
+
+
+def _metric_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
+    """How often the weakest metrics passed over all targets, and with each where there are more."""
+    blocks: list[Block] = []
+    for place, found in enumerate(weakest_first(scores, info)[:_SHOWN_METRICS]):
+        metric = found.metric
+        sign, count = TRACK_SIGNS[metric.track], f"{found.passed:,}/{found.scored:,}"
+        text = f"{sign} {percent(found.rate)} {count}  {one_line(metric.name)}"
+        label = "" if place else "weakest"
+        blocks.append(Passage(("metric", metric.id), label, text, Ink.STRONG, close=True))
+        cells = [(target.id, (target.id, metric.track, metric.id)) for target in info.targets]
+        passes = [
+            f"{one_line(target)} {scores.passes[cell].passed:,}/{scores.passes[cell].scored:,}"
+            for target, cell in cells
+            if cell in scores.passes
+        ]
+        if len(passes) > 1:
+            said = one_line(", ".join(passes))
+            blocks.append(Passage(("metric of", metric.id), "", said, ink=Ink.MUTED, close=True))
+    return [*blocks, Passage("after metrics", "", "", close=True)] if blocks else []
 
 
 def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> list[Block]:

@@ -305,10 +305,12 @@ class LiveState:
         info = self.info
         # the run's status is part of the subject: another status is another text, read from the top
         subject = self.status, None if info is None else info.name
-        another = self._compare(subject, (self._moved, tiny))
+        scores = None if info is None else self.scores.of(info.name)
+        through = None if scores is None else scores.through
+        another = self._compare(subject, (self._moved, through, tiny))
         if another is None:
             return None
-        blocks = explain(self.status, self._watch, info, tiny=tiny)
+        blocks = explain(self.status, self._watch, info, scores, tiny=tiny)
         return PaneUpdate(blocks, another, follow=False)
 
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
