@@ -18,6 +18,7 @@ from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import Analysis, MetricInfo, Overall
 from engine.analysis.onset import OnsetCurve, OnsetObservation, onset_curves, since
 from engine.analysis.overall import ALL, overall
+from engine.analysis.provenance import Staleness
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
@@ -182,6 +183,22 @@ def test_each_target_has_its_rate_its_interval_and_what_they_rest_on(theatre: Th
         assert "up to date" in shown
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
+
+
+def test_the_head_counts_what_is_stale_and_calls_it_not_up_to_date(theatre: Theatre) -> None:
+    analysis = an_analysis()
+    old = Staleness(conversations=4, verdicts=4, stale=2, stale_verdicts=2)
+    first, *others = analysis.targets
+    targets = (replace(first, staleness={"m01": old}), *others)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.open(pilot, "4")
+        head = on_screen(pilot).splitlines()[0]
+        assert "2 stale" in head
+        assert "up to date" not in head
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(replace(analysis, targets=targets)))))
 
 
 def test_ranks_are_said_where_pairs_are_sure_and_few_scenarios_are_marked() -> None:

@@ -481,11 +481,21 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if made is None or self._moment is None:
             return Piece("  adding up …" if self._name not in self._faults else "", Ink.ACCENT)
         if self._name not in self._changed and self._reading is None:
-            return Piece("  up to date", Ink.FAINT)
+            stale = self._stale_conversations()
+            # "up to date" is said of the sums, and would be read as said of what they sum up
+            return (
+                Piece(f"  {stale:,} stale", Ink.WARN) if stale else Piece("  up to date", Ink.FAINT)
+            )
         seconds = max(int(self._moment.seconds - made), 0)
         if self._reading == self._name:
             return Piece(f"  {seconds} s old, adding up …", Ink.ACCENT)
         return Piece(f"  {seconds} s old", Ink.MUTED)
+
+    def _stale_conversations(self) -> int:
+        """The conversations that count and that a run would ask for differently today."""
+        if self._report is None:
+            return 0
+        return sum(part.stale for part in self._report.analysis.staleness.values())
 
 
 def _scope(key: Hashable | None) -> VerdictScope | None:
