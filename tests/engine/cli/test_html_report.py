@@ -204,6 +204,9 @@ def test_ids_are_unique_however_many_benchmarks_there_are() -> None:
     page = Page(html_report([rich(), rich(), rich()], MADE))
     labels = [one["id"] for _, one in page.tags if "id" in one]
     assert len(labels) == len(set(labels))
+    sections = [str(one.get("aria-labelledby", "")) for one in page.all("section")]
+    assert {label for names in sections for label in names.split()} <= set(labels)
+    assert sum(names.split()[1:] == ["b1-name"] for names in sections) > 2  # told apart by name
 
 
 def test_the_page_says_what_is_sure_and_who_played(page: Page) -> None:
