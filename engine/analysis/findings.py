@@ -462,8 +462,9 @@ def _gap(gap: Gap) -> str:
 
 
 def rests_on(difference: MarkedDifference) -> str:
-    """`409 scenarios, 818 rows`."""
-    return f"{plural(difference.base_scenarios, 'scenario')}, {plural(difference.rows, 'row')}"
+    """`409 scenarios, 818 conversations`."""
+    scenarios = plural(difference.base_scenarios, "scenario")
+    return f"{scenarios}, {plural(difference.rows, 'conversation')}"
 
 
 def _too_few(analysis: Analysis) -> Iterator[Finding]:

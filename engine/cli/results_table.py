@@ -41,7 +41,7 @@ from engine.display import percent, span
 
 NARROW: Final = 80
 WIDE: Final = 120
-LEGEND: Final = "rate [95%] passed/rows in base scenarios · agree: samples of one scenario"
+LEGEND: Final = "rate [95%] passed/conversations in base scenarios · agree: samples of one scenario"
 LEGEND_OF_ALL: Final = (
     "rate [95%] base scenarios in benchmarks: the mean of the benchmarks' rates, with equal weights"
 )
@@ -269,7 +269,7 @@ def _gaps(gaps: Sequence[Gap], page: TableLayout) -> str:
         ]
         for gap in gaps
     ]
-    head = ["more often with > than", "target", "by", "", "over (rows)"]
+    head = ["more often with > than", "target", "by", "", "scenarios (conv.)"]
     return _table_that_fits(head, rows, {4}, page)
 
 

@@ -174,7 +174,7 @@ def test_each_target_has_its_rate_its_interval_and_what_they_rest_on(theatre: Th
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
         shown = on_screen(pilot)
-        assert "46 of 48 rows, 12 scenarios" in shown
+        assert "46 of 48 conversations, 12 scenarios" in shown
         line = next(line for line in shown.splitlines() if HELD in line)
         assert "96%" in line
         assert "├" in line
@@ -644,12 +644,12 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
         await pilot.press("u")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "46 of 48 rows" in on_screen(pilot)
+        assert "46 of 48 conversations" in on_screen(pilot)
         sums.report = "the disk has gone"
         await pilot.press("u")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "46 of 48 rows" in on_screen(pilot)
+        assert "46 of 48 conversations" in on_screen(pilot)
         assert "cannot be added up anew" in on_screen(pilot)
 
     theatre.perform(script, app=app_with(theatre, sums))
@@ -899,7 +899,7 @@ def test_what_the_app_adds_up_of_all_benchmarks_is_what_the_command_says(tmp_pat
     assert found == overall(each)
 
 
-@pytest.mark.parametrize(("width", "over"), [(160, "24 scenarios, 96 rows"), (80, "24 (96)")])
+@pytest.mark.parametrize(("width", "over"), [(160, "24 scenarios, 96 conversations"), (80, "24 (96)")])
 def test_a_gap_says_over_how_many_scenarios_and_rows(width: int, over: str) -> None:
     lines = [line for line in text_of(people_rows(an_analysis(), HELD, width)) if " > " in line]
     assert any(over in line for line in lines), lines

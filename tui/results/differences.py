@@ -14,8 +14,9 @@ from engine.analysis.findings import (
     pairs_by_kind,
     points,
     points_interval,
+    rests_on,
 )
-from engine.display import one_line, plural
+from engine.display import one_line
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted_line, pad, told_apart
@@ -159,8 +160,7 @@ def _difference_words(one: MarkedDifference, *, wide: bool) -> tuple[str, str, s
     if not wide:
         over = f"{one.base_scenarios:,} ({one.rows:,})"
         return f"{round(one.difference * 100)}", interval, p, over
-    over = f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
-    return _points(one.difference), interval, p, over
+    return _points(one.difference), interval, p, rests_on(one)
 
 
 def _points(difference: float) -> str:
@@ -170,7 +170,7 @@ def _points(difference: float) -> str:
 
 def _legend(analysis: Analysis, width: int, words: str) -> Iterator[SheetRow]:
     yield SheetRow([])
-    over = "" if width >= _WIDE else " scenarios (rows) last."
+    over = "" if width >= _WIDE else " scenarios (conversations) last."
     text = (
         f"{words}; in points, with the interval among all of the family. · ○ may be chance.{over}"
     )

@@ -87,7 +87,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     )
     each = (width - name - 2) // len(analysis.tracks) - 2
     bar = each - 2 - _RATE - _SPAN - 2 - counts - _RANK
-    over = "scen., bench." if isinstance(analysis, Overall) else "rows, scen."
+    over = "scen., bench." if isinstance(analysis, Overall) else "conv., scen."
     head: list[Piece] = [Piece(" " * (name + 2))]
     for track in analysis.tracks:
         words = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
@@ -148,7 +148,10 @@ def _rate_words(analysis: Analysis, one: TargetResult, track: Track) -> str:
         return "nothing scored yet"
     rows, scenarios = (
         plural(count, noun)
-        for count, noun in ((estimate.scored, "row"), (estimate.base_scenarios, "scenario"))
+        for count, noun in (
+            (estimate.scored, "conversation"),
+            (estimate.base_scenarios, "scenario"),
+        )
     )
     if isinstance(analysis, Overall):
         return f"{scenarios}, {plural(analysis.counted_in(one, track), 'benchmark')}"
@@ -209,7 +212,7 @@ def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
     found = one.metrics.get(metric.id)
     if found is None or found.rate is None:
         return left, [Piece("nothing scored yet ", Ink.MUTED)]
-    rows = f"{found.passed:,} of {found.scored:,} rows, "
+    rows = f"{found.passed:,} of {plural(found.scored, 'conversation')}, "
     scenarios = plural(found.base_scenarios, "scenario")
     right = [
         Piece(f"{percent(found.rate)} {span(found.low, found.high)}  ", Ink.STRONG),

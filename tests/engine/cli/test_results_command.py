@@ -79,7 +79,7 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
     for title in ("metric by target", "target against target, positive", "agreement"):
         assert title in out
     assert "between demographic groups, within a scenario" in out
-    assert "over (rows)" in out
+    assert "scenarios (conv.)" in out
     assert "metric by demographic group" in out
     assert max(map(len, out.splitlines())) <= 80
 
