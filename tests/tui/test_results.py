@@ -899,7 +899,9 @@ def test_what_the_app_adds_up_of_all_benchmarks_is_what_the_command_says(tmp_pat
     assert found == overall(each)
 
 
-@pytest.mark.parametrize(("width", "over"), [(160, "24 scenarios, 96 conversations"), (80, "24 (96)")])
+@pytest.mark.parametrize(
+    ("width", "over"), [(160, "24 scenarios, 96 conversations"), (80, "24 (96)")]
+)
 def test_a_gap_says_over_how_many_scenarios_and_rows(width: int, over: str) -> None:
     lines = [line for line in text_of(people_rows(an_analysis(), HELD, width)) if " > " in line]
     assert any(over in line for line in lines), lines
