@@ -135,18 +135,21 @@ def die_and_finish(
     return case.report
 
 
-def die_in_stage(root: Path, whole: Whole, stage: Stage, deaths: Iterable[Death]) -> Report:
-    """Play all stages before this one undisturbed, then die in this one until it is done, and go on
-    to the end. Raises AssertionError for anything that is not as it must be."""
-    earlier = list(Stage)[: list(Stage).index(stage)]
+def die_in_stages(root: Path, whole: Whole, deaths: Mapping[Stage, Iterable[Death]]) -> Report:
+    """Play undisturbed up to each stage named here, in their order, die in it until it is done, and
+    go on to the end. Raises AssertionError for anything that is not as it must be."""
+    done: Stage | None = None
     with ProtocolServer(PACE) as server:
         case = _Case(Scene(root, server), whole)
-        if earlier:
-            assert not case.live(Death(until=earlier[-1])), "nobody killed it"
-        for death in deaths:
-            if not case.live(replace(death, until=stage)):
-                break
-        assert not case.live(Death(until=stage)), "nobody killed it"
+        for stage, deaths_in_it in deaths.items():
+            earlier = list(Stage)[: list(Stage).index(stage)]
+            if earlier and done is not earlier[-1]:
+                assert not case.live(Death(until=earlier[-1])), "nobody killed it"
+            for death in deaths_in_it:
+                if not case.live(replace(death, until=stage)):
+                    break
+            assert not case.live(Death(until=stage)), "nobody killed it"
+            done = stage
         assert not case.live(Death()), "nobody killed it"
         case.finish()
     return case.report

@@ -10,7 +10,7 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.kill_points import KillPoint
-from tests.killing.case import Death, Whole, die_in_stage, play_whole
+from tests.killing.case import Death, Whole, die_in_stages, play_whole
 
 RANDOM_KILLS: Final = 12
 """For each stage."""
@@ -50,7 +50,7 @@ def _chains(stage: Stage) -> list[list[KillPoint]]:
 def test_at_every_moment_of_a_stage(tmp_path: Path, whole: Whole, stage: Stage) -> None:
     for number, moments in enumerate(_chains(stage)):
         deaths = [Death(moment=moment) for moment in moments]
-        report = die_in_stage(tmp_path / str(number) / "workspace", whole, stage, deaths)
+        report = die_in_stages(tmp_path / str(number) / "workspace", whole, {stage: deaths})
         assert (report.kills, report.lost, report.asked_twice) == (len(deaths), 0, 0)
 
 
@@ -67,7 +67,7 @@ def test_at_random_moments_of_a_stage(tmp_path: Path, whole: Whole, stage: Stage
             else Death(seconds=draw.uniform(lasts / 3, 2 * lasts))
             for _ in range(3)
         ]
-        report = die_in_stage(tmp_path / str(number) / "workspace", whole, stage, deaths)
+        report = die_in_stages(tmp_path / str(number) / "workspace", whole, {stage: deaths})
         kills += report.kills
         lost += report.lost
         asked_twice += report.asked_twice

@@ -14,41 +14,27 @@ from tests.killing.case import (
     Death,
     Whole,
     die_and_finish,
-    die_in_stage,
+    die_in_stages,
     kill_at_random,
     play_whole,
 )
 
-RANDOM_KILLS: Final = 10
+RANDOM_KILLS: Final = 6
 SEED: Final = 4
 SLACK: Final = 5.0
 """How many times as long a restart may take to its first call as the first start of the same
 workspace, which the same machine made moments before."""
 
-TIMES: Final[Mapping[KillPoint, int]] = {
-    KillPoint.SENDING: 40,
-    KillPoint.SENT: 50,
-    KillPoint.FIRST_WORD: 60,
-    KillPoint.LAST_WORD: 70,
-    KillPoint.COMMITTING: 30,
-    KillPoint.COMMITTED: 25,
-    KillPoint.ACKNOWLEDGED: 50,
-    KillPoint.CHANGING_STATE: 12,
-    KillPoint.CHANGED_STATE: 20,
-    KillPoint.WRITING_FILE: 4,
-    KillPoint.WROTE_FILE: 5,
-    KillPoint.SYNCED_FILE: 6,
-    KillPoint.MOVED_FILE: 7,
-    KillPoint.SYNCED_FOLDER: 2,
+NAMED: Final[Mapping[str, tuple[str, ...]]] = {
+    "starting": ("locking", "locked", "migrating", "migrated", "binding", "bound"),
+    "calling": ("sending:18", "sent:12", "first-word:12", "last-word:12"),
+    "storing": ("committing:12", "committed:10", "acknowledged:25"),
+    "settling": ("changing-state:6", "changed-state:6"),
+    "writing": ("writing-file:3", "wrote-file:3", "synced-file:3", "moved-file:3", "synced-folder"),
 }
-"""The how-manieth time is in the midst of a run; the first, where it is not named."""
+"""Every named moment. Those of one workspace come one after another, each in a new engine."""
 
-OFFLINE: Final = {
-    KillPoint.SENDING: 45,
-    KillPoint.SENT: 55,
-    KillPoint.FIRST_WORD: 65,
-    KillPoint.LAST_WORD: 75,
-}
+OFFLINE: Final = ("sending:18", "sent:14", "first-word:14", "last-word:14")
 """The scripted models come to these by another way."""
 
 IN_STAGES: Final[Mapping[Stage, tuple[str, ...]]] = {
@@ -71,33 +57,34 @@ def whole_offline(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return play_whole(tmp_path_factory.mktemp("offline") / "workspace", offline=True)
 
 
-@pytest.mark.parametrize("moment", list(KillPoint))
-def test_a_run_that_is_killed_at_a_named_moment_goes_on_as_if_nothing_had_been(
-    tmp_path: Path, whole: Whole, moment: KillPoint
+def test_every_moment_is_tried() -> None:
+    named = [moment.partition(":")[0] for moments in NAMED.values() for moment in moments]
+    assert sorted(named) == sorted(KillPoint)
+
+
+@pytest.mark.parametrize("moments", NAMED.values(), ids=list(NAMED))
+def test_a_run_that_is_killed_at_named_moments_goes_on_as_if_nothing_had_been(
+    tmp_path: Path, whole: Whole, moments: tuple[str, ...]
 ) -> None:
-    report = die_and_finish(
-        tmp_path / "workspace", whole, [Death(moment=f"{moment}:{TIMES.get(moment, 1)}")]
-    )
-    assert (report.kills, report.lost, report.asked_twice) == (1, 0, 0)
+    deaths = [Death(moment=moment) for moment in moments]
+    report = die_and_finish(tmp_path / "workspace", whole, deaths)
+    assert (report.kills, report.lost, report.asked_twice) == (len(moments), 0, 0)
 
 
-@pytest.mark.parametrize("moment", list(OFFLINE))
-def test_so_does_one_on_scripted_models(
-    tmp_path: Path, whole_offline: Whole, moment: KillPoint
+def test_so_does_one_on_scripted_models(tmp_path: Path, whole_offline: Whole) -> None:
+    deaths = [Death(moment=moment) for moment in OFFLINE]
+    report = die_and_finish(tmp_path / "workspace", whole_offline, deaths)
+    assert (report.kills, report.lost) == (len(OFFLINE), 0)
+
+
+def test_engines_that_are_killed_in_each_stage_one_after_another_cost_no_more(
+    tmp_path: Path, whole: Whole
 ) -> None:
-    report = die_and_finish(
-        tmp_path / "workspace", whole_offline, [Death(moment=f"{moment}:{OFFLINE[moment]}")]
-    )
-    assert (report.kills, report.lost) == (1, 0)
-
-
-@pytest.mark.parametrize("stage", list(Stage))
-def test_engines_that_are_killed_in_a_stage_one_after_another_cost_no_more(
-    tmp_path: Path, whole: Whole, stage: Stage
-) -> None:
-    deaths = [Death(moment=moment) for moment in IN_STAGES[stage]]
-    report = die_in_stage(tmp_path / "workspace", whole, stage, deaths)
-    assert (report.kills, report.lost, report.asked_twice) == (len(deaths), 0, 0)
+    deaths = {
+        stage: [Death(moment=moment) for moment in moments] for stage, moments in IN_STAGES.items()
+    }
+    report = die_in_stages(tmp_path / "workspace", whole, deaths)
+    assert (report.kills, report.lost, report.asked_twice) == (sum(map(len, deaths.values())), 0, 0)
 
 
 def test_a_run_that_is_killed_at_random_moments_loses_nothing_and_asks_nothing_twice(
