@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
+from engine.branches import folder_of
 from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
+from engine.display import plural
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.errors import InputError, StoreError
+from engine.files import digest_on_disk, read_regular
 from engine.pipeline.order import budget_words
 from engine.store.connection import Connection, raw_connection
 from engine.store.filesystem import file_system, mounts_text, refuse_network
@@ -26,6 +31,7 @@ from engine.store.integrity import (
     unread_words,
 )
 from engine.store.lock import workspace_holder
+from engine.store.mirror_rows import HISTORY
 from engine.store.open_reader import refuse_unfit
 from engine.store.pages import log_of
 from engine.store.reader import Reader
@@ -113,9 +119,31 @@ def _lost_rows(path: Path, root: Path) -> str | None:
         closing(Reader(Connection(raw_connection(path), path))) as reader,
     ):
         for name in reader.benchmarks():
-            if found := lost_scenarios(root, reader, name):
-                return f"{lost_words(found)} in {name}"
+            if lost := lost_scenarios(root, reader, name):
+                return f"{lost_words(lost)} in {name}"
+            if decisions := _lost_decisions(root, reader, name):
+                return f"{decisions}, as its files hold them, are missing in {name}"
     return None
+
+
+def _lost_decisions(root: Path, reader: Reader, benchmark: str) -> str | None:
+    """How many metrics and reviews an unedited history holds that the store has not, in words."""
+    path = root / folder_of(benchmark) / HISTORY
+    written = reader.mirrored(path.relative_to(root).as_posix())
+    if written is None or digest_on_disk(path) != written.digest:
+        return None
+    metrics = {row.metric.id for row in reader.metric_rows(benchmark)}
+    reviews = {(row.at, row.action.value, row.person) for row in reader.reviews(benchmark)}
+    lost: Counter[str] = Counter()
+    for line in read_regular(path).splitlines():
+        # a history also has a line for each conversation, which may be thousands
+        if line.startswith(b'{"metric"'):
+            lost["metric"] += json.loads(line)["metric"]["id"] not in metrics
+        elif line.startswith(b'{"review"'):
+            row = json.loads(line)
+            review = row["review"]
+            lost["review"] += (row["at"], review["action"], review["person"]) not in reviews
+    return " and ".join(plural(count, kind) for kind, count in lost.items() if count) or None
 
 
 def _amounts(path: Path) -> str | None:

@@ -369,6 +369,9 @@ def test_a_single_metric_or_review_that_the_store_lost_is_noticed_and_comes_back
         # older than what was decided later: brought back, it would count
         connection.execute("DELETE FROM review WHERE seq = (SELECT min(seq) FROM review)")
     capsys.readouterr()
+    assert main(["doctor", *at]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 metric and 2 reviews, as its files hold them, are missing in giving-in" in told
     assert main(["repair", "--yes", *at]) == 0
     assert "the files hold more: giving-in: 1 metric, 1 review" in capsys.readouterr().err
     with closing(sqlite3.connect(place.store)) as connection:
@@ -377,6 +380,8 @@ def test_a_single_metric_or_review_that_the_store_lost_is_noticed_and_comes_back
     assert {row[1:] for row in after[1]} == {row[1:] for row in (before[1][0], before[1][2])}
     assert main(["repair", *at]) == 0
     assert "is whole" in capsys.readouterr().out
+    main(["doctor", *at])
+    assert "are missing" not in capsys.readouterr().out
 
 
 LOSABLE = ("metric", "review")
