@@ -8,7 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Final, TextIO
 from unicodedata import east_asian_width
 
 from engine.display import ASCII_SIGNS, clean, wants_ascii
@@ -44,14 +46,42 @@ def out(text: str = "") -> None:
     print(clean(text))  # noqa: T201  (the one place that writes results)
 
 
+def out_sentences(text: str) -> None:
+    """Print sentences of the result to stdout. On a terminal their lines end between words."""
+    print(_broken_into_lines(text, sys.stdout))  # noqa: T201
+
+
 def out_json(value: object) -> None:
     """Print the result as JSON, in ASCII: text of models is escaped."""
     print(json.dumps(value, indent=2, ensure_ascii=True))  # noqa: T201
 
 
 def tell(text: str) -> None:
-    """Print a line about the command, not of its result, to stderr."""
-    print(clean(text), file=sys.stderr, flush=True)  # noqa: T201
+    """Print sentences about the command, not of its result, to stderr. On a terminal their lines
+    end between words."""
+    print(_broken_into_lines(text, sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _broken_into_lines(text: str, stream: TextIO) -> str:
+    text = clean(text)
+    if not stream.isatty():
+        return text
+    width = get_terminal_size().columns
+    return "\n".join(part for line in text.split("\n") for part in _between_words(line, width))
+
+
+def _between_words(line: str, width: int) -> list[str]:
+    """Break a line at blanks only, so that a path can still be copied as a whole."""
+    if len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return wrap(
+        line,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.benchmark import Role, Stage
-from engine.cli.console import out, out_json, table
+from engine.cli.console import out, out_json, out_sentences, table
 from engine.cli.engine_handle import NOBODY
 from engine.cli.lines import count_of, failure_lines, failures_json, price_stop, tally_of, what_next
 from engine.cli.pricing import rejected_sentence
@@ -120,6 +120,7 @@ def _as_json(status: Status) -> dict[str, Any]:
     return {
         "workspace": str(status.session.workspace.root),
         "engine": _engine_json(status.board, holder),
+        "summary": _engine_line(status),
         "last": progress.run_state,
         "last_run": "at work" if holder else _last_run(progress),
         "unwritten_rows": 0 if holder else rows_unwritten(status.session.store_path),
@@ -172,10 +173,10 @@ def _tally_json(tally: Any) -> dict[str, int]:
 
 def _print(status: Status) -> None:
     board, progress = status.board, status.watch.progress
-    out(_engine_line(status))
+    out_sentences(_engine_line(status))
     stopped = None if board is not None else price_stop(progress)
     for text in (*([stopped] if stopped else ()), *_remarks(board), *_money(status)):
-        out(f"  {text}")
+        out_sentences(f"  {text}")
     body = []
     for info in status.watch.benchmarks:
         for target in info.targets:
@@ -194,24 +195,28 @@ def _print(status: Status) -> None:
             )
     head = ["benchmark", "target", "played", "judged", "failed", "spent"]
     out(table(head, body, right=frozenset({2, 3, 4, 5})))
-    for text in _spending_lines(status):
-        out(text)
+    for text in _sentences_below(status):
+        out_sentences(text)
+
+
+def _sentences_below(status: Status) -> Iterator[str]:
+    """What is said below the table."""
+    yield from _spending_lines(status)
     for info in status.watch.benchmarks:
         for target in info.targets:
-            others = progress.target(info.name, target.id).served_by_others
+            others = status.watch.progress.target(info.name, target.id).served_by_others
             if others is not None:
-                out(f"! {info.name}, target {target.id}: {others}, not from {target.label}")
+                yield f"! {info.name}, target {target.id}: {others}, not from {target.label}"
     for name, ahead in status.ahead.items():
         if ahead.all_rejected:
-            out(rejected_sentence(name))
+            yield rejected_sentence(name)
         if ahead.to_review:
             if_you_like = "" if ahead.required else ", if you like"
             rows = plural(ahead.to_review, "row")
-            out(f"{name}: {rows} to review{if_you_like}; `crosswind review {name}` lists them")
-    for text in failure_lines(status.failures):
-        out(text)
+            yield f"{name}: {rows} to review{if_you_like}; `crosswind review {name}` lists them"
+    yield from failure_lines(status.failures)
     if status.failures:
-        out(what_next(status.failures, "crosswind retry"))
+        yield what_next(status.failures, "crosswind retry")
 
 
 ROLES: Final = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.main import main
 from engine.store.database import open_store
 from tests.engine import commands
 from tests.engine.commands import Crosswind, Somebody
@@ -66,11 +67,30 @@ def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
     code, out, _ = crosswind("status")
     assert (code, "nothing has run yet" in out) == (0, False)
     assert "`crosswind repair` makes the store again from them" in out
-    assert "`crosswind repair`" in json.loads(crosswind("status", "--json")[1])["unread_results"]
+    told = json.loads(crosswind("status", "--json")[1])
+    assert "`crosswind repair`" in told["unread_results"]
+    assert told["summary"] == out.splitlines()[0]
     code, _, err = crosswind("run", "--dry-run")
     assert (code, "note: " in err, "`crosswind repair`" in err) == (0, True, True)
     code, out, _ = crosswind("doctor")
     assert (code, "hold what was run here" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "stream"), [(["status"], "stdout"), (["run", "--headless"], "stderr")]
+)
+def test_sentences_break_between_words_on_a_terminal(
+    place: Place, command: list[str], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = Somebody()
+    monkeypatch.setattr(sys, stream, shown)
+    main([*command, "--workspace", str(place.root)])
+    lines = shown.getvalue().splitlines()
+    words = "hold what was run here: `crosswind repair` makes the store again from them"
+    assert words in " ".join(lines)
+    # a word may be longer than a line, as a path is
+    assert [line for line in lines if len(line) > 80 and " " in line] == []
 
 
 def test_on_a_terminal_a_person_chooses_to_repair(
@@ -109,7 +129,8 @@ def test_before_the_app_opens_a_person_chooses(place: Place, answer: str) -> Non
     with Terminal(None, size, ["--workspace", str(place.root)]) as terminal:
         eyes = Eyes(terminal, size)
         shown = eyes.see("r rebuilds it from them · Enter opens the app without it [r/-]")
-        assert "holdwhatwasrunhere" in "".join(shown.split())  # it may break within a word
+        words = "hold what was run here: `crosswind repair` makes the store again from them"
+        assert words in " ".join(shown.split())  # lines end between words
         eyes.press(f"{answer}\r", "Benchmarks", "q quit")
         eyes.leave("q", b"")
     made = (place.root / "crosswind.db").exists() and calls(place)
