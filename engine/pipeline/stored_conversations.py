@@ -116,6 +116,8 @@ class ScoreCounts:
     """The stored metrics, by id."""
     through: int = 0
     """The `seq` of the newest verdict included."""
+    failures: Mapping[Cell, VerdictRow] = field(default_factory=dict)
+    """The newest failure of each target and metric, where there is one."""
 
 
 def scores(reader: Reader, benchmark: str) -> ScoreCounts:
@@ -137,15 +139,19 @@ def scores(reader: Reader, benchmark: str) -> ScoreCounts:
     metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
     unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
     through = max((row.seq for row in rows), default=0)
-    return ScoreCounts(known, unsure, passes, metrics, through)
+    failures = {_cell(row): row for row in rows if row.passed is False}
+    return ScoreCounts(known, unsure, passes, metrics, through, failures)
+
+
+def _cell(row: VerdictRow) -> Cell:
+    return row.key.target_id, row.track, row.metric_id
 
 
 def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:
     values: dict[Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.passed is not None:
-            cell = (row.key.target_id, row.track, row.metric_id)
-            values[cell][base_id(row.key.scenario_id)].append(float(row.passed))
+            values[_cell(row)][base_id(row.key.scenario_id)].append(float(row.passed))
     return {
         cell: [Cluster.of(scores) for scores in found.values()] for cell, found in values.items()
     }

@@ -35,3 +35,27 @@ def test_the_end_of_a_run_names_the_weakest_metrics_first(theatre: Theatre) -> N
         assert shown.index("weakest") < shown.index("what is significant")
 
     theatre.perform(script, (200, 50))
+
+
+def test_the_end_of_a_run_names_a_failure_and_enter_opens_it_at_its_evidence(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(2)
+        first = await theatre.play(1, TARGETS[1])
+        await theatre.judge(first, passed=False)
+        newest = await theatre.play(2, TARGETS[1])
+        await theatre.judge(newest, passed=False, justification="It gave way to a friend.")
+        await theatre.note(NoteKind.RUN_ENDED)
+        theatre.link.state = EngineState.IDLE
+        for _ in range(3):
+            await theatre.tick(pilot, DWELL)
+        shown = on_screen(pilot)
+        assert f"failed    {newest.key}   Enter opens its evidence" in shown
+        assert "It gave way to a friend." in shown
+        await theatre.open(pilot, "enter")
+        shown = on_screen(pilot)
+        assert str(newest.key) in shown
+        assert "2 of 2, 1 read" in shown
+
+    theatre.perform(script, (200, 50))

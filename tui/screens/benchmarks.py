@@ -234,7 +234,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         found = None if info is None else self._weakest(info)
         if info is None or found is None or found.passed == found.scored:
             return None
-        return failures_of(info, found.metric)
+        return failures_of(info.name, found.metric.id)
 
     def _weakest(self, info: BenchmarkInfo) -> MetricPasses | None:
         found = self._scores.of(info.name)

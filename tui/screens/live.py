@@ -12,14 +12,19 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from engine.benchmark import Stage
+from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Board, Command, Request, Response, WorkRow
+from engine.store.browsing import Browser
+from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen
 from tui.services.ticker import begin
+from tui.state.benchmark_summary import failures_of
+from tui.state.filters import parse
 from tui.state.live import LiveState
-from tui.state.related import Subject
+from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant
 from tui.widgets.base import NOT_TINY
 from tui.widgets.key_line import KeyLine
@@ -122,6 +127,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         match action:
             # while the run is on, a message may begin at any moment: the keys stay in the footer,
             # where users look for them
+            case "open" if state.failure is not None:
+                return None
             case "open" | "next_conversation" | "previous_conversation" | "wall":
                 return None if state.is_spoken or (action == "open" and state.subject) else ""
             case "pin":
@@ -208,11 +215,28 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         )
 
     def action_open(self) -> None:
-        shown = self._state.subject
-        if shown is None:
+        shown, failure = self._state.subject, self._state.failure
+        if failure is not None:
+            self._open_failure(failure)
+        elif shown is None:
             self.shell.tell("There is no conversation to open yet.")
         else:
             self.shell.navigator.open_conversation(*shown)
+
+    def _open_failure(self, failure: VerdictRow) -> None:
+        """Open it at its evidence, with the other failures of its metric before and after it."""
+        benchmark, key, among = failure.benchmark, failure.key, None
+        browser, reader = Browser(self.watched.reader), self.watched.reader
+        try:
+            take = reader.counting_take(benchmark, key)
+            rows = browser.find(parse(failures_of(benchmark, failure.metric_id))).takes
+        except StoreError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        # what was judged again since the pane was drawn may be no failure any more
+        if take is not None and take.seq in rows:
+            among = RowCursor(browser, rows, rows.index(take.seq))
+        self.shell.navigator.open_conversation(benchmark, key, among=among)
 
     def action_pin(self) -> None:
         mode = self._state.follower.mode = self._state.follower.mode.next

@@ -24,6 +24,7 @@ from tui.text.wrap import wrap
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
     from engine.pipeline.stored_conversations import ScoreCounts
+    from engine.store.records import VerdictRow
 
 LABEL: Final = 11
 READABLE: Final = 100
@@ -63,6 +64,16 @@ def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses
             scored[metric_id] += found.scored
     tallies = [MetricPasses(metrics[each], passed[each], scored[each]) for each in scored]
     return sorted(tallies, key=lambda one: (one.rate, -one.scored, one.metric.id))
+
+
+def newest_failure(scores: ScoreCounts, info: BenchmarkInfo) -> VerdictRow | None:
+    """The newest failure of the weakest metric; None if nothing failed."""
+    found = weakest_metric(scores, info)
+    if found is None:
+        return None
+    cells = [(target.id, found.metric.track, found.metric.id) for target in info.targets]
+    rows = [scores.failures[cell] for cell in cells if cell in scores.failures]
+    return max(rows, key=lambda row: row.seq, default=None)
 
 
 def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
@@ -122,9 +133,9 @@ _TARGET_CELLS: Final = 14
 _METRIC_CELLS: Final = 30
 
 
-def failures_of(info: BenchmarkInfo, metric: Metric) -> str:
-    """The filter line that selects the benchmark's failures."""
-    return f'benchmark:"={info.name}" metric:"={metric.id}" outcome:fail'
+def failures_of(benchmark: str, metric_id: str) -> str:
+    """The filter line that selects a metric's failures."""
+    return f'benchmark:"={benchmark}" metric:"={metric_id}" outcome:fail'
 
 
 def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:

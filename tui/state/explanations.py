@@ -16,7 +16,7 @@ from engine.progress import Progress
 from engine.store.tables import StateRow, Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
-from tui.state.benchmark_summary import weakest_first
+from tui.state.benchmark_summary import newest_failure, weakest_first
 from tui.state.related import TakeRef
 from tui.state.run_status import RunPhase, RunStatus
 from tui.state.transcript import Dialogue, quote_block
@@ -158,7 +158,23 @@ def _metric_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
         if len(passes) > 1:
             said = one_line(", ".join(passes))
             blocks.append(Passage(("metric of", metric.id), "", said, ink=Ink.MUTED, close=True))
+        # next to the weakest metric, so that a low pane has it too
+        blocks += [] if place else _failure_blocks(scores, info)
     return [*blocks, Passage("after metrics", "", "", close=True)] if blocks else []
+
+
+def _failure_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
+    """The newest failure of the weakest metric, which Enter opens, and what shows it."""
+    failure = newest_failure(scores, info)
+    if failure is None:
+        return []
+    quote = next((one for one in failure.quotes if one.turn is not None), None)
+    if quote is None or failure.quote is None:
+        shown = Passage("why failed", "because", display_text(failure.justification))
+    else:
+        shown = quote_block("why failed", quote)
+    name = f"{one_line(str(failure.key))}   Enter opens its evidence"
+    return [Passage("failed", "failed", name, ink=Ink.BAD, close=True), shown]
 
 
 def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> list[Block]:

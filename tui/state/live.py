@@ -14,6 +14,7 @@ from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
 from engine.link import AgentStatus, Board
+from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import (
     READING,
@@ -23,6 +24,7 @@ from tui.format import (
     duration,
     scripted_words,
 )
+from tui.state.benchmark_summary import newest_failure
 from tui.state.board import (
     Spending,
     StageView,
@@ -167,6 +169,15 @@ class LiveState:
         """The conversation in the pane."""
         shown = None if self.dialogue is None else self.dialogue.shown
         return None if shown is None else Subject(shown.benchmark, shown.key)
+
+    @property
+    def failure(self) -> VerdictRow | None:
+        """The failure that the pane names at the end of a run."""
+        info = self.info
+        if info is None or self.dialogue is not None or self.status.phase is not RunPhase.ENDED:
+            return None
+        scores = self.scores.of(info.name)
+        return None if scores is None else newest_failure(scores, info)
 
     @property
     def is_spoken(self) -> bool:
