@@ -35,7 +35,7 @@ from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.idle import Gate
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.agreement import label_rows
 from tui.results.differences import people_rows
@@ -336,6 +336,24 @@ def test_a_metric_on_which_all_targets_are_the_same_is_marked(theatre: Theatre) 
         assert "the same for every target" in told
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
+
+
+def test_a_wide_terminal_says_what_the_metric_under_the_cursor_means(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(1)
+        await theatre.open(pilot, "4")
+        # the findings stand beside the sections there
+        await pilot.press("right_curly_bracket")
+        await theatre.tick(pilot)
+        assert METRIC.definition in on_screen(pilot)
+        await pilot.press("right_curly_bracket")
+        await theatre.tick(pilot)
+        assert METRIC.definition not in on_screen(pilot)
+
+    analysis = an_analysis()
+    first = MetricInfo(METRIC.id, METRIC.name, METRIC.track)
+    analysis = replace(analysis, metrics=(first, *analysis.metrics[1:]))
+    theatre.perform(script, (200, 50), app=app_with(theatre, Sums(Report(analysis))))
 
 
 @pytest.mark.parametrize("size", [(20, 5), (80, 24), (200, 50)])

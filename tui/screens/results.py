@@ -26,10 +26,11 @@ from tui.results.differences import pairs_rows, people_rows
 from tui.results.leaderboard import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
-from tui.results.text import VerdictScope, line_of
+from tui.results.text import VerdictScope, line_of, paragraph
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.state.filters import parse
+from tui.state.headline import metric_in
 from tui.state.related import MessageRef
 from tui.state.run_status import Instant, current_benchmark
 from tui.text import plot
@@ -38,7 +39,7 @@ from tui.widgets.base import BREAKPOINTS_ACROSS
 from tui.widgets.cursor import CursorView
 from tui.widgets.grids import HeatMap
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import OneLine, SectionStrip
+from tui.widgets.lines import Lines, OneLine, SectionStrip
 from tui.widgets.sheet import Sheet, SheetRow
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._sheet = Sheet(id="section")
         self._heat = HeatMap(id="heat")
         self._told = OneLine(id="told")
+        self._definition = Lines(id="definition")
         self._name: str | None = None
         """The name of the shown benchmark; `ALL` for all together."""
         self._before: str | None = None
@@ -116,6 +118,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 yield self._sheet
                 yield self._heat
                 yield self._told
+                yield self._definition
         yield KeyLine()
 
     @property
@@ -371,7 +374,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._sheet.display = not is_heat
         if is_heat and self._report is not None:
             self._heat.show(*heat(self._report.analysis))
-            self._draw_told()
+        self._draw_told()
         self._sheet.show(self._section_rows, from_top=from_top)
         if self._section == COURSE and not self._plots:
             self._plots = True
@@ -384,6 +387,25 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _draw_told(self) -> None:
         if self._report is not None:
             self._told.show(*told(self._report.analysis, self._heat.cursor))
+        self._definition.show(self._definition_lines() if self._heat.display else ())
+
+    def _definition_lines(self) -> list[Line]:
+        """What the metric under the cursor means, where the map leaves room for it."""
+        report, row = self._report, self._heat.cursor.row
+        if report is None or self.app.size.width < WIDE or row >= len(report.analysis.metrics):
+            return []
+        if self._name == ALL:
+            return []
+        try:
+            metric = metric_in(
+                self.watched, report.analysis.benchmark, report.analysis.metrics[row].id
+            )
+        except StoreError as error:
+            return [[Piece(f" {one_line(str(error))}", Ink.BAD)]]
+        if metric is None:
+            return []
+        rows = paragraph(metric.definition, self.app.size.width // 2 - 1, ink=Ink.MUTED)
+        return [sheet_row.line for sheet_row in rows]
 
     def _standing_rows(self, width: int) -> list[SheetRow]:
         report = self._report
