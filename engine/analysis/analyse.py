@@ -194,7 +194,7 @@ def _demographics(
             value: _of_people(rows, correlation)
             for value, rows in grouped(scenarios, _value_of(axis)).items()
         }
-        for axis in sorted({axis for one in scenarios for axis in one.demographic})
+        for axis in sorted({axis for scenario in scenarios for axis in scenario.demographic})
     }
 
 

@@ -139,18 +139,18 @@ def group_checks(guesses: Iterable[GuessedAxis]) -> dict[str, GroupCheck]:
     """By axis, including axes without a guess. In the interval, the conversations of a base
     scenario are one cluster, as in `metric_rate`."""
     by_axis: defaultdict[str, list[GuessedAxis]] = defaultdict(list)
-    for one in guesses:
-        by_axis[one.axis].append(one)
+    for guess in guesses:
+        by_axis[guess.axis].append(guess)
     return {axis: _check(axis, by_axis[axis]) for axis in sorted(by_axis)}
 
 
 def _check(axis: str, guesses: list[GuessedAxis]) -> GroupCheck:
     clusters: defaultdict[str, list[float]] = defaultdict(list)
     groups: Counter[str] = Counter()
-    for one in guesses:
-        if one.right is not None:
-            clusters[one.base_scenario].append(float(one.right))
-            groups[one.group] += 1
+    for guess in guesses:
+        if guess.right is not None:
+            clusters[guess.base_scenario].append(float(guess.right))
+            groups[guess.group] += 1
     stratum = [Cluster.of(values) for values in clusters.values()]
     rate = metric_rate(stratum, intraclass_correlation([stratum])) if stratum else None
     checked = groups.total()
@@ -158,11 +158,11 @@ def _check(axis: str, guesses: list[GuessedAxis]) -> GroupCheck:
         axis=axis,
         of=len(guesses),
         checked=checked,
-        right=sum(bool(one.right) for one in guesses),
+        right=sum(bool(guess.right) for guess in guesses),
         low=None if rate is None else rate.interval.low,
         high=None if rate is None else rate.interval.high,
         chance=max(groups.values()) / checked if checked else None,
-        models=tuple(sorted({one.model for one in guesses if one.model})),
+        models=tuple(sorted({guess.model for guess in guesses if guess.model})),
     )
 
 

@@ -440,7 +440,7 @@ class Analysis:
         return "metric"
 
     def target(self, name: str) -> TargetResult | None:
-        return next((one for one in self.targets if one.target == name), None)
+        return next((target for target in self.targets if target.target == name), None)
 
     def compared(self, track: Track | None) -> Sequence[Comparison]:
         return [comparison for comparison in self.comparisons if comparison.track is track]
@@ -462,7 +462,7 @@ class Analysis:
 
     @property
     def axes(self) -> Sequence[str]:
-        return sorted({axis for one in self.targets for axis in one.demographics})
+        return sorted({axis for target in self.targets for axis in target.demographics})
 
 
 @dataclass(frozen=True, slots=True)

@@ -416,8 +416,8 @@ def _only_group(analysis: Analysis, axis: str) -> str | None:
     """The only group on an axis that was scored; None where there are several."""
     groups = {
         group
-        for one in analysis.targets
-        for group, found in one.demographics.get(axis, {}).items()
+        for target in analysis.targets
+        for group, found in target.demographics.get(axis, {}).items()
         if found.scored
     }
     return groups.pop() if len(groups) == 1 else None

@@ -277,12 +277,12 @@ def _served_by_others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
 
 def _notes(analyses: Sequence[Analysis]) -> list[str]:
     """Notes that all benchmarks share, then those of single ones under their names."""
-    said = Counter(note for one in analyses for note in one.notes)
+    said = Counter(note for analysis in analyses for note in analysis.notes)
     everywhere = [note for note, count in said.items() if count == len(analyses)]
     return everywhere + [
-        f"{one.benchmark}: {note}"
-        for one in analyses
-        for note in one.notes
+        f"{analysis.benchmark}: {note}"
+        for analysis in analyses
+        for note in analysis.notes
         if note not in everywhere
     ]
 

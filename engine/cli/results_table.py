@@ -220,11 +220,11 @@ def _metrics(analysis: Analysis, page: TableLayout) -> str:
     rows = [
         [
             f"{metric.id} {metric.name}" if number == 0 else "",
-            one.target,
-            _estimate(one.metrics[metric.id]) if metric.id in one.metrics else "—",
+            target.target,
+            _estimate(target.metrics[metric.id]) if metric.id in target.metrics else "—",
         ]
         for metric in analysis.metrics
-        for number, one in enumerate(analysis.targets)
+        for number, target in enumerate(analysis.targets)
     ]
     return _table_that_fits([analysis.part, "target", "passes"], rows, set(), page)
 
@@ -277,13 +277,13 @@ def _people(analysis: Analysis, page: TableLayout) -> str:
     rows = [
         [
             metric.id,
-            one.target,
+            target.target,
             f"{axis} {value}",
             _estimate(estimate),
         ]
         for metric in analysis.metrics
-        for one in analysis.targets
-        for axis, values in one.metrics_by_people.get(metric.id, {}).items()
+        for target in analysis.targets
+        for axis, values in target.metrics_by_people.get(metric.id, {}).items()
         for value, estimate in values.items()
     ]
     return _table_that_fits(["metric", "target", "people", "passes"], rows, set(), page)

@@ -123,7 +123,7 @@ class Importer:
         source: Source,
         found: ImportableFolder,
         models: Mapping[str, str],
-        one: BenchmarkReport,
+        report: BenchmarkReport,
     ) -> _StartedBenchmark:
         """Prepare the import of a benchmark. Raises `InputError` if it cannot be imported."""
         name = source.name if Branch.parse(source.name) else fitting_name(source.name)
@@ -135,21 +135,21 @@ class Importer:
             refuse_unfit(source.definition_path, found.root)
         definition = self._definition(source, name)
         if name != source.name:
-            one.mapped[source.name] = name
-        one.name = name
+            report.mapped[source.name] = name
+        report.name = name
         metrics = None if definition is None else definition.metrics
         of = made_from(
             source, metrics, models, self.config.jury, self._edited_scenarios_digest(source, name)
         )
         result: UnchangedFiles | BenchmarkRows | ProcessRows | None
-        result = self._unchanged_files(source, found, name, of, one)
+        result = self._unchanged_files(source, found, name, of, report)
         if result is None:
-            context = self._context(source, found, models, one, definition, of)
+            context = self._context(source, found, models, report, definition, of)
             if self.makers is None or self.store is None:
                 result = BenchmarkRows(context)
             else:
                 result = self.makers.begin(context, self.store)
-        return _StartedBenchmark(source, definition, one, result)
+        return _StartedBenchmark(source, definition, report, result)
 
     async def _finish(
         self, begun: _StartedBenchmark, report: ImportReport
@@ -363,8 +363,8 @@ def _other_metrics(ours: Definition, theirs: Definition) -> Iterator[str]:
             yield f"{metric.id} is to hold {metric.when} there and {mine.when} here"
 
 
-def _same_file(one: Path, other: Path) -> bool:
+def _same_file(path: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except OSError:
         return False

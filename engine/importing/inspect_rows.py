@@ -50,19 +50,19 @@ def write_folder(benchmark: LoggedBenchmark, choice: LogChoice) -> None:
     benchmark.kept.unlink()
 
 
-def _metric(one: LoggedMetric, rule: PresenceRule) -> dict[str, Any]:
-    if one.about is not None:
-        return dict(one.about)
-    described = one.described or (
-        f"What the scorer {one.scorer} of a log of Inspect calls {one.name}. The log does not say "
-        "what that is: write it here before a conversation is judged again."
+def _metric(metric: LoggedMetric, rule: PresenceRule) -> dict[str, Any]:
+    if metric.about is not None:
+        return dict(metric.about)
+    described = metric.described or (
+        f"What the scorer {metric.scorer} of a log of Inspect calls {metric.name}. The log does "
+        "not say what that is: write it here before a conversation is judged again."
     )
     return {
-        "id": one.id,
-        "name": one.label or one.name,
+        "id": metric.id,
+        "name": metric.label or metric.name,
         "type": rule.track.value,
         "definition": described[:_LONGEST],
-        "imported": f"from Inspect's scorer {one.scorer}: {rule.in_words}",
+        "imported": f"from Inspect's scorer {metric.scorer}: {rule.in_words}",
     }
 
 

@@ -155,11 +155,11 @@ class LoggedMetrics:
     """All metrics that occurred, including unwanted ones, by scorer and key."""
     _ids: set[str] = field(default_factory=set)
 
-    def of(self, one: ScorerValue, about: InspectResults) -> LoggedMetric | None:
+    def of(self, scorer_value: ScorerValue, about: InspectResults) -> LoggedMetric | None:
         """Return the metric of a value, adding a new one; None if there are too many."""
-        key = (one.scorer, one.part)
+        key = (scorer_value.scorer, scorer_value.part)
         if key not in self.by_key and len(self.by_key) < MOST:
-            self.by_key[key] = self._new_metric(one, about)
+            self.by_key[key] = self._new_metric(scorer_value, about)
         return self.by_key.get(key)
 
     @property
@@ -180,13 +180,13 @@ class LoggedMetrics:
         self._ids.add(name.casefold())
         return name
 
-    def _new_metric(self, one: ScorerValue, about: InspectResults) -> LoggedMetric:
-        wished = [one.name, f"{one.scorer}-{one.name}"]
+    def _new_metric(self, scorer_value: ScorerValue, about: InspectResults) -> LoggedMetric:
+        wished = [scorer_value.name, f"{scorer_value.scorer}-{scorer_value.name}"]
         wished += [f"score-{number}" for number in range(1, len(self._ids) + 2)]
         fitting = (fitting_name(name[:38]) for name in wished)
         name = next(found for found in fitting if found and found.casefold() not in self._ids)
         self._ids.add(name.casefold())
-        found = LoggedMetric(name, one.scorer, one.part)
+        found = LoggedMetric(name, scorer_value.scorer, scorer_value.part)
         found.audited = AUDITOR in (about.model_roles or {})
         _read_display_settings(found, about)
         return found

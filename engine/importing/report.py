@@ -196,6 +196,8 @@ class ImportReport:
             "dry_run": self.dry,
             "benchmarks": [benchmark.as_json() for benchmark in self.benchmarks],
             "placed": self.placed,
-            "targets_to_add": [one.as_yaml().strip() for one in self.unknown_targets],
+            "targets_to_add": [
+                unknown_target.as_yaml().strip() for unknown_target in self.unknown_targets
+            ],
             "problems": [str(problem) for problem in self.problems],
         }

@@ -205,8 +205,8 @@ class ProcessRows:
 def _serve(orders: Connection, outgoing: Connection, parent_ends: Sequence[Connection]) -> None:
     """Make rows until the parent's end of the pipe is closed."""
     os.setpgid(0, 0)  # Ctrl-C is for the parent, which kills this process
-    for one in parent_ends:
-        one.close()  # otherwise the end of the parent would not close the pipe
+    for parent_end in parent_ends:
+        parent_end.close()  # otherwise the end of the parent would not close the pipe
     outbox = _Outbox(outgoing)
     try:
         with suppress(EOFError):

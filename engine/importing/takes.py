@@ -78,8 +78,8 @@ class SharedTranscript:
         """Of a list of messages. Raises `UnfitError`."""
         if value != self._value or secrets != self._secrets:
             contents = [_content(one, index) for index, one in enumerate(value)]
-            texts = [_encode_without_secrets(one or "", secrets) for one in contents]
-            finishes = [NO_CONTENT if one is None else UNKNOWN for one in contents]
+            texts = [_encode_without_secrets(content or "", secrets) for content in contents]
+            finishes = [NO_CONTENT if content is None else UNKNOWN for content in contents]
             self._value, self._secrets = value, secrets
             self._plain = PlainMessages(texts, finishes)
         return self._plain

@@ -71,11 +71,11 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
     return ParsedVerdicts((*history, said) if is_edited else history)
 
 
-def _is_same_verdict(one: Verdict, said: Verdict) -> bool:
+def _is_same_verdict(verdict: Verdict, said: Verdict) -> bool:
     """Whether a row's own result is that of this verdict of its history; a row without a result
     says no more than its history."""
-    answers = said.passed is None or one.passed is said.passed
-    return answers and one.justification == said.justification
+    answers = said.passed is None or verdict.passed is said.passed
+    return answers and verdict.justification == said.justification
 
 
 def _off_target(

@@ -81,14 +81,14 @@ def _excess(told: int | None, known: int | None) -> int | None:
     return None if told is None else max(told - (known or 0), 0)
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
+def _sum(usage: Usage, other: Usage) -> Usage:
     """Add up usage. An unknown amount counts as 0: only the file's own sum may have it."""
     return Usage(
         0,
-        (one.input_tokens or 0) + (other.input_tokens or 0),
+        (usage.input_tokens or 0) + (other.input_tokens or 0),
         None,
-        (one.output_tokens or 0) + (other.output_tokens or 0),
-        (one.cost_usd or 0.0) + (other.cost_usd or 0.0),
+        (usage.output_tokens or 0) + (other.output_tokens or 0),
+        (usage.cost_usd or 0.0) + (other.cost_usd or 0.0),
     )
 
 

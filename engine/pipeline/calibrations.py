@@ -192,5 +192,7 @@ class LabelledJudges:
 
 def first_turn(verdicts: Iterable[Verdict]) -> int | None:
     """The first turn that any of the verdicts quotes or marks; None where none does."""
-    turns = [quote.turn for one in verdicts for quote in one.quotes if quote.turn is not None]
+    turns = [
+        quote.turn for verdict in verdicts for quote in verdict.quotes if quote.turn is not None
+    ]
     return min(turns, default=None)

@@ -119,7 +119,7 @@ def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
 def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None, str]]:
     """The stored metrics, without those that a person rejected as they are now."""
     acts = standing_acts(bench.reader.reviews(bench.name))
-    last = {(one.kind, one.id): (act, one.digest) for act in acts for one in act.items}
+    last = {(item.kind, item.id): (act, item.digest) for act in acts for item in act.items}
 
     def is_rejected(row: MetricRow) -> bool:
         act, said = last.get((ReviewKind.METRIC, row.metric.id), (None, ""))

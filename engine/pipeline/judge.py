@@ -178,7 +178,7 @@ class JudgingPlanner:
             return self._all_judges(one, take, WorkReason.FORCED, checks)
         missing = self._missing(one, verdicts)
         changed = self._changed_since(one, verdicts) if self._order.stale else {}
-        askings = tuple(one for one in self.askings if one.voter in {*missing, *changed})
+        askings = tuple(asking for asking in self.askings if asking.voter in {*missing, *changed})
         if not askings and not checks:
             return None
         if missing:

@@ -46,8 +46,8 @@ async def read_by_model(
     try:
         await run_together(
             work
-            for one in benches
-            for work in _reading_jobs(reading, pipeline.context_of(one.definition), spec)
+            for bench in benches
+            for work in _reading_jobs(reading, pipeline.context_of(bench.definition), spec)
         )
     finally:
         await pipeline.close()

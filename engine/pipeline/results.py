@@ -355,7 +355,7 @@ def _scripted_note(
     takes: Sequence[StoredTake], outcomes: Sequence[Outcome], checkers: Iterable[str]
 ) -> str | None:
     targets = {take.key.target_id: is_script(take.model) for take in takes}
-    judges = {vote.judge: is_script(vote.judge) for one in outcomes for vote in one.votes}
+    judges = {vote.judge: is_script(vote.judge) for outcome in outcomes for vote in outcome.votes}
     parts = {
         USER: any(is_script(take.user_model) for take in takes),
         **{f"{TARGET} {name}": script for name, script in sorted(targets.items())},
@@ -373,5 +373,5 @@ def _scripted(
 ) -> list[str]:
     labels = {*checkers}
     labels |= {label for take in takes for label in (take.user_model, take.model)}
-    labels |= {vote.judge for one in outcomes for vote in one.votes}
+    labels |= {vote.judge for outcome in outcomes for vote in outcome.votes}
     return sorted(label for label in labels if label.startswith(f"{OFFLINE}:"))

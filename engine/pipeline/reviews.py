@@ -133,9 +133,9 @@ def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]
     """The metrics that the file should hold: its own, plus any stored action that a crash kept from
     reaching it. Raises `StoreError`."""
     metrics, later = list(definition.metrics), acts_on_the_way(definition.name, reader)
-    lost = {one.id for act in later for one in act.items if one.kind == ReviewKind.METRIC}
+    lost = {item.id for act in later for item in act.items if item.kind == ReviewKind.METRIC}
     acts = standing_acts(reader.reviews(definition.name)) if lost else ()
-    newest = {one.id: act.action for act in acts for one in act.items}
+    newest = {item.id: act.action for act in acts for item in act.items}
     for metric, _, _ in reader.metrics(definition.name) if lost else ():
         if metric.id not in lost:
             continue
@@ -205,7 +205,7 @@ class Reviews:
 
     def entry(self, name: str) -> ReviewEntry | None:
         """The entry with this id."""
-        return next((one for one in self.entries() if one.id == name), None)
+        return next((entry for entry in self.entries() if entry.id == name), None)
 
     def newest_act(self, key: ItemKey) -> ReviewRow | None:
         """The newest action on a key that was not undone."""
@@ -245,7 +245,7 @@ class Reviews:
         return found
 
     def _newest_reviews(self) -> dict[ItemKey, ReviewRow]:
-        return {(ReviewKind(one.kind), one.id): act for act in self.acts for one in act.items}
+        return {(ReviewKind(item.kind), item.id): act for act in self.acts for item in act.items}
 
     def _metric(
         self, name: str, reviewed_metric: ReviewedMetric, newest: Mapping[ItemKey, ReviewRow]
@@ -369,7 +369,7 @@ class ReviewPage:
 
     def entry(self, name: str) -> ReviewEntry | None:
         """The entry with this id."""
-        return next((one for one in self.entries if one.id == name), None)
+        return next((entry for entry in self.entries if entry.id == name), None)
 
     def neighbours(self, entry: ReviewEntry) -> list[Neighbour]:
         """The most similar entries of the same kind: metrics, base scenarios of the same metric, or

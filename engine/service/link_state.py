@@ -115,7 +115,11 @@ class LinkState:
     def next_due(self, now: float) -> float | None:
         """When to poll next; None where nobody looks, or all polls are unanswered."""
         return min(
-            (each.due for each in self._interests() if each.alive(now) and not each.waiting),
+            (
+                interest.due
+                for interest in self._interests()
+                if interest.alive(now) and not interest.waiting
+            ),
             default=None,
         )
 

@@ -275,8 +275,8 @@ def rogan_gladen(population: Population, labels: Sequence[LabelledConversation])
     judged = stratified_error(_strata(population, {}))
     count = sum(one.size for metric in population.values() for one in metric.values())
     clusters: dict[str, list[LabelledConversation]] = {}
-    for one in labels:
-        clusters.setdefault(one.cluster, []).append(one)
+    for label in labels:
+        clusters.setdefault(label.cluster, []).append(label)
     whole = _sums(labels)
     if judged is None or len(clusters) < 3:
         return RoganGladen.missing(MissingReason.FEW_BASE_SCENARIOS)

@@ -172,8 +172,8 @@ def _columns(rows: Sequence[VariantScore]) -> list[tuple[str, str]]:
 
 def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -> list[_CentredRow]:
     groups: dict[Hashable, list[VariantScore]] = defaultdict(list)
-    for one in rows:
-        groups[one.within].append(one)
+    for row in rows:
+        groups[row.within].append(row)
     found: list[_CentredRow] = []
     for group in groups.values():
         codes = [

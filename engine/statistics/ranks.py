@@ -221,7 +221,7 @@ def _bases(panel: Panel, targets: Sequence[str]) -> int:
 
 
 def _counts(panel: Panel, target: str) -> tuple[int, int]:
-    clusters = [one for bases in panel.get(target, {}).values() for one in bases.values()]
+    clusters = [base for bases in panel.get(target, {}).values() for base in bases.values()]
     return round(sum(cluster.total for cluster in clusters)), sum(
         cluster.size for cluster in clusters
     )

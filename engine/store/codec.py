@@ -91,7 +91,9 @@ def _column(table: type, name: str) -> str:
 
 def _fields(table: Any) -> list[tuple[str, Any]]:
     hints = get_type_hints(table, include_extras=True)
-    return [(one.name, hints[one.name]) for one in fields(table) if one.metadata != NO_COLUMN]
+    return [
+        (field.name, hints[field.name]) for field in fields(table) if field.metadata != NO_COLUMN
+    ]
 
 
 # From a row
@@ -150,16 +152,16 @@ def _emit_constructor(
     here = f"made_{len(lines)}"
     lines.append(f"{here} = {_name_for(object.__new__, names)}({_name_for(wanted, names)})")
     hints = dict(_fields(wanted))
-    for one in fields(wanted):
-        hint = hints.get(one.name)
-        if hint is None or (inner and (wanted, one.name) == (Usage, "calls")):
-            value = _name_for(one.default, names)  # a field without a column has a default
+    for field in fields(wanted):
+        hint = hints.get(field.name)
+        if hint is None or (inner and (wanted, field.name) == (Usage, "calls")):
+            value = _name_for(field.default, names)  # a field without a column has a default
         elif is_dataclass(hint):
             value = _emit_constructor(hint, found, names, lines, inner=True)
         else:
-            place = found.index(_column(wanted, one.name))
+            place = found.index(_column(wanted, field.name))
             value = _call(_decoder(hint), f"row[{place}]", names)
-        lines.append(f"{_name_for(_slot(wanted, one.name), names)}({here}, {value})")
+        lines.append(f"{_name_for(_slot(wanted, field.name), names)}({here}, {value})")
     return here
 
 
@@ -186,7 +188,7 @@ def _decoder(hint: Any) -> Convert | None:
         names: dict[str, Any] = {}
         parts = [_call(_decoder(of), f"row[{name!r}]", names) for name, of in _fields(item)]
         made = _compiled(f"lambda row: {_name_for(item, names)}({', '.join(parts)})", names)
-        return lambda text: tuple(made(one) for one in json.loads(text))
+        return lambda text: tuple(made(load) for load in json.loads(text))
     return None
 
 
@@ -240,7 +242,7 @@ def _encoder(hint: Any) -> Convert | None:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return attrgetter("_value_")  # the property `value` takes five times as long
     if get_origin(hint) is tuple and is_dataclass(item := get_args(hint)[0]):
-        keys = [one.name for one in fields(item)]
+        keys = [field.name for field in fields(item)]
         return lambda held: _json([{key: getattr(one, key) for key in keys} for one in held])
     return None
 

@@ -195,10 +195,10 @@ def fold_blindly(log: Path, pages: Path) -> None:
     with log.open("rb") as frames, pages.open("r+b") as file:
         # a restarted log overwrites the old one, whose end remains behind the new frames
         for age in sorted(set(_frame_generations(frames)), reverse=True):
-            for one in _frame_generations(frames):
+            for frame_generation in _frame_generations(frames):
                 frame = frames.read(_FRAME + PAGE)
                 [number] = struct.unpack_from(">I", frame)
-                if one == age and 1 <= number <= _MOST_PAGES:
+                if frame_generation == age and 1 <= number <= _MOST_PAGES:
                     file.seek((number - 1) * PAGE)
                     file.write(frame[_FRAME:])
 

@@ -327,9 +327,9 @@ class Reader:
 
     def _refuse_gap(self, messages: Sequence[MessageRow]) -> None:
         """Raise `DamagedError` if a message of one take is missing between others."""
-        for place, one in enumerate(messages):
-            if one.turn != (place >> 1) + 1 or one.speaker is not _SPEAKERS[place & 1]:
-                where = f"turn {one.turn}, {one.speaker}, of take {one.take}"
+        for place, message in enumerate(messages):
+            if message.turn != (place >> 1) + 1 or message.speaker is not _SPEAKERS[place & 1]:
+                where = f"turn {message.turn}, {message.speaker}, of take {message.take}"
                 how = f"what was said before {where} is missing"
                 raise part_is_damaged(self.connection.path, how)
 

@@ -39,7 +39,7 @@ class VerdictRow:
         absent: judges then quote what comes nearest to it."""
         if self.passed is not self.track.passes(present=True):
             return None
-        return next((one.text for one in self.quotes if one.turn is not None), None)
+        return next((quote.text for quote in self.quotes if quote.turn is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,15 +95,15 @@ def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow
         yield SheetRow(fitted_line(line, width), _verdict_scope(agreement))
 
 
-def _name(one: RepeatAgreement) -> str:
-    if one.between == "samples":
-        return one_line(one.of) or "all targets"
-    return one_line(agreement_subject(one))
+def _name(agreement: RepeatAgreement) -> str:
+    if agreement.between == "samples":
+        return one_line(agreement.of) or "all targets"
+    return one_line(agreement_subject(agreement))
 
 
-def _verdict_scope(one: RepeatAgreement) -> VerdictScope:
-    if one.between == "samples":
-        return VerdictScope((one.of,) if one.of else ())
+def _verdict_scope(agreement: RepeatAgreement) -> VerdictScope:
+    if agreement.between == "samples":
+        return VerdictScope((agreement.of,) if agreement.of else ())
     return VerdictScope(split=True)
 
 
@@ -129,20 +129,20 @@ def label_rows(report: CalibrationReport, width: int) -> list[SheetRow]:
     return rows
 
 
-def _judge(one: Calibration, width: int) -> Iterator[SheetRow]:
-    of = f"{plural(one.labels, 'label')} on {plural(one.clusters, 'base scenario')}"
-    yield title(one_line(one.judge), width, of)
-    if one.labels < LEAST_LABELS:
+def _judge(calibration: Calibration, width: int) -> Iterator[SheetRow]:
+    of = f"{plural(calibration.labels, 'label')} on {plural(calibration.clusters, 'base scenario')}"
+    yield title(one_line(calibration.judge), width, of)
+    if calibration.labels < LEAST_LABELS:
         words = f"Fewer than {LEAST_LABELS} labels: only counts are reported."
         yield from paragraph(words, width, Piece("!", Ink.WARN))
     else:
-        yield from _accuracy(one.accuracy, width)
-        yield from _agreement(one.agreement, width)
-        yield from _rates(one, width)
-        for part in (*one.by_metric, *one.by_target):
+        yield from _accuracy(calibration.accuracy, width)
+        yield from _agreement(calibration.agreement, width)
+        yield from _rates(calibration, width)
+        for part in (*calibration.by_metric, *calibration.by_target):
             yield from _part_rows(part, width)
-    yield from _counts(one, width)
-    yield from _confusions(one, width)
+    yield from _counts(calibration, width)
+    yield from _confusions(calibration, width)
     yield SheetRow([])
 
 
@@ -180,13 +180,13 @@ def _agreement(found: Agreement | None, width: int) -> Iterator[SheetRow]:
         yield from paragraph(f"{words[0].upper()}{words[1:]}.", width)
 
 
-def _rates(one: Calibration, width: int) -> Iterator[SheetRow]:
+def _rates(calibration: Calibration, width: int) -> Iterator[SheetRow]:
     yield title("pass rates", width, "as judged → corrected for the judge's errors")
-    for rate in one.rates:
+    for rate in calibration.rates:
         yield _rate(rate.of or "all targets", rate, width)
-    for part in one.by_metric:
+    for part in calibration.by_metric:
         yield _rate(part.of, part.rate, width)
-    yield from paragraph(f"{needed_words(one).capitalize()}.", width, ink=Ink.MUTED)
+    yield from paragraph(f"{needed_words(calibration).capitalize()}.", width, ink=Ink.MUTED)
 
 
 def _rate(name: str, rate: RateOf, width: int) -> SheetRow:
@@ -213,11 +213,11 @@ def _part_rows(part: CalibrationPart, width: int) -> Iterator[SheetRow]:
         yield from _agreement(part.agreement, width)
 
 
-def _counts(one: Calibration, width: int) -> Iterator[SheetRow]:
-    if not one.metrics:
+def _counts(calibration: Calibration, width: int) -> Iterator[SheetRow]:
+    if not calibration.metrics:
         return
     yield title("counts", width, "unweighted")
-    for metric in one.metrics:
+    for metric in calibration.metrics:
         words = (
             f"{one_line(metric.metric_id)}: both present {metric.both_present}, "
             f"only the judge {metric.only_judge}, only people {metric.only_people}, "
@@ -226,9 +226,10 @@ def _counts(one: Calibration, width: int) -> Iterator[SheetRow]:
         yield from paragraph(words, width)
 
 
-def _confusions(one: Calibration, width: int) -> Iterator[SheetRow]:
-    if one.confusions:
+def _confusions(calibration: Calibration, width: int) -> Iterator[SheetRow]:
+    if calibration.confusions:
         yield title("where they differ", width, "Enter reads it")
-    for confusion in one.confusions:
-        words = f"{one_line(confusion.conv_id)}: {confusion_words(confusion, one_line(one.judge))}"
+    for confusion in calibration.confusions:
+        words = confusion_words(confusion, one_line(calibration.judge))
+        words = f"{one_line(confusion.conv_id)}: {words}"
         yield SheetRow(fitted_line([Piece(f" {words}")], width), confusion)

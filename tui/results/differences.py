@@ -153,14 +153,14 @@ def _aligned_words(found: Sequence[MarkedDifference], *, wide: bool) -> list[str
     ]
 
 
-def _difference_words(one: MarkedDifference, *, wide: bool) -> tuple[str, str, str, str]:
+def _difference_words(difference: MarkedDifference, *, wide: bool) -> tuple[str, str, str, str]:
     """The difference, its interval, its p-value, and what it rests on."""
-    p = p_value_words(one.p_adjusted) or "no p"
-    interval = points_interval(one.low, one.high)
+    p = p_value_words(difference.p_adjusted) or "no p"
+    interval = points_interval(difference.low, difference.high)
     if not wide:
-        over = f"{one.base_scenarios:,} ({one.rows:,})"
-        return f"{round(one.difference * 100)}", interval, p, over
-    return _points(one.difference), interval, p, rests_on(one)
+        over = f"{difference.base_scenarios:,} ({difference.rows:,})"
+        return f"{round(difference.difference * 100)}", interval, p, over
+    return _points(difference.difference), interval, p, rests_on(difference)
 
 
 def _points(difference: float) -> str:

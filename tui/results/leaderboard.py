@@ -121,29 +121,29 @@ def _name_width(analysis: Analysis) -> int:
     return min(max(low, *names, *missing), high)
 
 
-def _label(analysis: Analysis, one: TargetResult, width: int) -> str:
+def _label(analysis: Analysis, result: TargetResult, width: int) -> str:
     names = (one_line(target.target) for target in analysis.targets)
-    return pad_apart(one_line(one.target), names, width)
+    return pad_apart(one_line(result.target), names, width)
 
 
-def _name(analysis: Analysis, one: TargetResult, width: int, number: int) -> Iterator[Piece]:
+def _name(analysis: Analysis, result: TargetResult, width: int, number: int) -> Iterator[Piece]:
     """The name on a target's first line; on its second, the number of unscored conversations."""
     yield Piece(" ")
     if number == 0:
-        yield Piece(_label(analysis, one, width), Ink.STRONG)
-    elif one.unscored:
-        yield Piece(pad(_unscored(one), width), Ink.WARN)
+        yield Piece(_label(analysis, result, width), Ink.STRONG)
+    elif result.unscored:
+        yield Piece(pad(_unscored(result), width), Ink.WARN)
     else:
         yield Piece(" " * width)
     yield Piece(" ")
 
 
-def _unscored(one: TargetResult) -> str:
-    return f"· {one.of - one.scored:,} unscored"
+def _unscored(result: TargetResult) -> str:
+    return f"· {result.of - result.scored:,} unscored"
 
 
-def _rate_words(analysis: Analysis, one: TargetResult, track: Track) -> str:
-    estimate = one.tracks[track]
+def _rate_words(analysis: Analysis, result: TargetResult, track: Track) -> str:
+    estimate = result.tracks[track]
     if not estimate.scored:
         return "nothing scored yet"
     rows, scenarios = (
@@ -154,19 +154,19 @@ def _rate_words(analysis: Analysis, one: TargetResult, track: Track) -> str:
         )
     )
     if isinstance(analysis, Overall):
-        return f"{scenarios}, {plural(analysis.counted_in(one, track), 'benchmark')}"
+        return f"{scenarios}, {plural(analysis.counted_in(result, track), 'benchmark')}"
     return f"{estimate.passed:,} of {rows}, {scenarios}"
 
 
-def _count_words(analysis: Analysis, one: TargetResult, track: Track) -> str:
-    estimate = one.tracks[track]
+def _count_words(analysis: Analysis, result: TargetResult, track: Track) -> str:
+    estimate = result.tracks[track]
     if isinstance(analysis, Overall):
-        return f"{estimate.base_scenarios:,}, {analysis.counted_in(one, track):,}"
+        return f"{estimate.base_scenarios:,}, {analysis.counted_in(result, track):,}"
     return f"{estimate.passed:,}/{estimate.scored:,}, {estimate.base_scenarios:,}"
 
 
-def _rank(one: TargetResult, track: Track) -> str:
-    place = one.ranks.get(track)
+def _rank(result: TargetResult, track: Track) -> str:
+    place = result.ranks.get(track)
     return str(place) if place is not None and place.tells else "—"
 
 

@@ -36,22 +36,22 @@ def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Shee
     ]
 
 
-def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[SheetRow]:
-    yield title(one_line(one.target), width, one_line(one.model))
+def _rates(analysis: Analysis, result: TargetResult, width: int) -> Iterator[SheetRow]:
+    yield title(one_line(result.target), width, one_line(result.model))
     head = [Piece(" " * (_LABEL + 3)), *tick_line(RATES, _bar_width(width))]
     yield SheetRow(fitted_line(head, width))
     for track in analysis.tracks:
-        estimate = one.tracks[track]
+        estimate = result.tracks[track]
         sign = TRACK_SIGNS[track]
-        behind = VerdictScope((one.target,), track=track)
+        behind = VerdictScope((result.target,), track=track)
         yield _figure(f"{sign} these {analysis.part}s", estimate, width, behind)
-        others = one.new_metrics.get(track)
+        others = result.new_metrics.get(track)
         if others is not None:
             drawn = Whiskers(others.rate, others.low, others.high, sure=False, ink=Ink.MUTED)
             said = f"{percent(others.rate):>4} {span(others.low, others.high):<9} "
             said += plural(others.base_scenarios, analysis.part)
             yield _row(f"{sign} {analysis.part}s like these", drawn, said, width, None)
-        rank = one.ranks.get(track)
+        rank = result.ranks.get(track)
         if rank is not None:
             place = f"rank {rank} of {rank.of}" if rank.tells else "rank cannot be told"
             yield SheetRow(
@@ -59,18 +59,20 @@ def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[SheetR
             )
 
 
-def _missing(one: TargetResult, width: int) -> Iterator[SheetRow]:
-    if not one.of:
+def _missing(result: TargetResult, width: int) -> Iterator[SheetRow]:
+    if not result.of:
         yield from paragraph("It has no scenario yet, and so no conversation to score.", width)
         return
-    if not one.unscored:
-        words = f"Every conversation is scored, {one.scored:,} of {one.of:,}."
+    if not result.unscored:
+        words = f"Every conversation is scored, {result.scored:,} of {result.of:,}."
         yield from paragraph(words, width, Piece("✓", Ink.GOOD), Ink.MUTED)
         return
-    yield title(f"{one.of - one.scored:,} of {one.of:,} unscored", width, "and what they could do")
-    for reason, count in one.unscored.items():
+    yield title(
+        f"{result.of - result.scored:,} of {result.of:,} unscored", width, "and what they could do"
+    )
+    for reason, count in result.unscored.items():
         yield from paragraph(f"{count:,} {reason}", width, Piece("·", Ink.WARN))
-    for track, estimate in one.tracks.items():
+    for track, estimate in result.tracks.items():
         if estimate.scored and estimate.missing:
             yield _bounds(track, estimate, width)
 
@@ -92,13 +94,13 @@ def _bounds(track: Track, estimate: Estimate, width: int) -> SheetRow:
     return SheetRow(fitted_line(line, width))
 
 
-def _samples(one: TargetResult, width: int) -> Iterator[SheetRow]:
-    if len(one.samples) < 2 or one.agreement is None:
+def _samples(result: TargetResult, width: int) -> Iterator[SheetRow]:
+    if len(result.samples) < 2 or result.agreement is None:
         return
-    agreement = one.agreement
+    agreement = result.agreement
     figures = [f"agree in {percent(agreement.percent.value)} of pairs", *coefficients(agreement)]
-    yield title(f"{len(one.samples)} samples of each scenario", width, ", ".join(figures))
-    for number, tally in one.samples.items():
+    yield title(f"{len(result.samples)} samples of each scenario", width, ", ".join(figures))
+    for number, tally in result.samples.items():
         estimate = Whiskers(tally.rate, ink=Ink.MUTED)
         said = f"{percent(tally.rate):>4} {tally.passed:,} of {tally.scored:,}"
         yield _row(f"sample {number}", estimate, said, width, None)
@@ -107,11 +109,11 @@ def _samples(one: TargetResult, width: int) -> Iterator[SheetRow]:
         yield from paragraph(words, width, Piece("!", Ink.WARN))
 
 
-def _people(one: TargetResult, width: int) -> Iterator[SheetRow]:
-    for axis, values in sorted(one.demographics.items()):
+def _people(result: TargetResult, width: int) -> Iterator[SheetRow]:
+    for axis, values in sorted(result.demographics.items()):
         yield title(one_line(axis), width, "both tracks together")
         for value, estimate in values.items():
-            behind = VerdictScope((one.target,), axis=axis, people=(value,))
+            behind = VerdictScope((result.target,), axis=axis, people=(value,))
             yield _figure(one_line(value), estimate, width, behind)
 
 

@@ -71,18 +71,20 @@ def _track(
 
 
 def _curve_row(
-    one: OnsetCurve, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
+    onset_curve: OnsetCurve, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
 ) -> SheetRow:
     ink = Ink.ACCENT if is_chosen else Ink.TEXT
     line = [Piece(" " + label, Ink.STRONG)]
     before = None
     for turn in shown:
-        share = one.passing[turn]
+        share = onset_curve.passing[turn]
         same = before is not None and percent(share) == percent(before)
         line.append(Piece(pad(percent(share), _TURN, right=True), Ink.FAINT if same else ink))
         before = share
-    line.append(Piece(f"  of {one.of:,}", Ink.MUTED))
-    return SheetRow(fitted_line(line, width), VerdictScope((one.target,), track=one.track))
+    line.append(Piece(f"  of {onset_curve.of:,}", Ink.MUTED))
+    return SheetRow(
+        fitted_line(line, width), VerdictScope((onset_curve.target,), track=onset_curve.track)
+    )
 
 
 def _curves(courses: Sequence[OnsetCurve], target: str | None) -> list[Curve]:

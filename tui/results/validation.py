@@ -51,11 +51,11 @@ def _nothing_rows(benchmark: str, width: int) -> Iterator[SheetRow]:
         yield from paragraph(text, width, ink=ink)
 
 
-def _validated(one: ValidatedBenchmark, width: int) -> Iterator[SheetRow]:
-    report = one.report
+def _validated(validated_benchmark: ValidatedBenchmark, width: int) -> Iterator[SheetRow]:
+    report = validated_benchmark.report
     if report is None:
-        yield title(one_line(one.branch.label), width)
-        yield from paragraph(one.fault or "", width, Piece("✗", Ink.BAD), Ink.BAD)
+        yield title(one_line(validated_benchmark.branch.label), width)
+        yield from paragraph(validated_benchmark.fault or "", width, Piece("✗", Ink.BAD), Ink.BAD)
         return
     note = f"{one_line(report.before)} → {one_line(report.after)}"
     role = report.swap.role.value
@@ -64,7 +64,7 @@ def _validated(one: ValidatedBenchmark, width: int) -> Iterator[SheetRow]:
         what = "another stance"
     yield title(what, width, note)
     for track in report.tracks:
-        yield from _track(one, track, width)
+        yield from _track(validated_benchmark, track, width)
         yield from _floor(report, width, track.track)
     if report.agreement is not None and report.flips is not None:
         yield from _answers(report.agreement, report.flips, report.conversations, width)
@@ -79,7 +79,9 @@ def _floor(report: ValidationReport, width: int, of: Track | None = None) -> Ite
         yield from paragraph(text, width, Piece("=", Ink.MUTED))
 
 
-def _track(one: ValidatedBenchmark, track: TrackReport, width: int) -> Iterator[SheetRow]:
+def _track(
+    validated_benchmark: ValidatedBenchmark, track: TrackReport, width: int
+) -> Iterator[SheetRow]:
     sign = TRACK_SIGNS[track.track]
     figures = [
         f"{name} {with_ends(figure.value, figure.scenarios)}"
@@ -98,13 +100,17 @@ def _track(one: ValidatedBenchmark, track: TrackReport, width: int) -> Iterator[
     known = [one_line(shift.target) for shift in shifts]
     for shift in shifts:
         label = pad_apart(one_line(shift.target), known, min(names, 24))
-        yield _shift_row(one, track, shift, label, width)
+        yield _shift_row(validated_benchmark, track, shift, label, width)
     for pair in track.changed:
         yield from paragraph(change_words(pair), width, Piece("·", Ink.WARN))
 
 
 def _shift_row(
-    one: ValidatedBenchmark, track: TrackReport, shift: RateShift, label: str, width: int
+    validated_benchmark: ValidatedBenchmark,
+    track: TrackReport,
+    shift: RateShift,
+    label: str,
+    width: int,
 ) -> SheetRow:
     known = shift.interval
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
@@ -117,14 +123,18 @@ def _shift_row(
         *change_line(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]
-    return SheetRow(fitted_line(line, width), _verdict_scope(one, track, shift))
+    return SheetRow(fitted_line(line, width), _verdict_scope(validated_benchmark, track, shift))
 
 
-def _verdict_scope(one: ValidatedBenchmark, track: TrackReport, shift: RateShift) -> VerdictScope:
-    report = one.report
-    judge = report.after if report and one.branch.swap is Role.EVALUATOR else None
+def _verdict_scope(
+    validated_benchmark: ValidatedBenchmark, track: TrackReport, shift: RateShift
+) -> VerdictScope:
+    report = validated_benchmark.report
+    judge = report.after if report and validated_benchmark.branch.swap is Role.EVALUATOR else None
     targets = () if shift.target == ALL_TARGETS else (shift.target,)
-    return VerdictScope(targets, track=track.track, benchmark=one.played, judge=judge)
+    return VerdictScope(
+        targets, track=track.track, benchmark=validated_benchmark.played, judge=judge
+    )
 
 
 def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[SheetRow]:

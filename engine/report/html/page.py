@@ -163,8 +163,8 @@ def html_report(
         comparing=comparing_words(analyses),
         together=together_words(analyses),
         views=[
-            BenchmarkView.alone(one, f"b{number}", level, evidence.get(one.benchmark, ()))
-            for number, one in enumerate(analyses, 1)
+            BenchmarkView.alone(analysis, f"b{number}", level, evidence.get(analysis.benchmark, ()))
+            for number, analysis in enumerate(analyses, 1)
         ],
     )
 
@@ -176,15 +176,17 @@ def comparing_words(analyses: Sequence[Analysis]) -> str:
 
 def together_words(analyses: Sequence[Analysis]) -> str:
     """How several benchmarks were combined; empty where they were not."""
-    return "\n".join(p for one in analyses if isinstance(one, Overall) for p in methods(one))
+    return "\n".join(
+        p for analysis in analyses if isinstance(analysis, Overall) for p in methods(analysis)
+    )
 
 
 def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
     """The number of targets and conversations, and the date."""
     # an `Overall` only repeats the counts of the others
     analyses = [analysis for analysis in analyses if not isinstance(analysis, Overall)] or analyses
-    targets = {one.target for found in analyses for one in found.targets}
-    scored = sum(one.scored for found in analyses for one in found.targets)
+    targets = {target.target for found in analyses for target in found.targets}
+    scored = sum(target.scored for found in analyses for target in found.targets)
     return (
         f"{plural(len(targets), 'target')} in {plural(scored, 'scored conversation')}, "
         f"{made:{MOMENT}}"
@@ -197,7 +199,7 @@ def scripted_words(analyses: Sequence[Analysis]) -> str:
     if not models:
         return ""
     known = f"Scripted models took part: {joined_names(models)}. They are not language models"
-    targets = {one.model for found in analyses for one in found.targets}
+    targets = {target.model for found in analyses for target in found.targets}
     real = sorted(model for model in targets if not is_script(model))
     if not real:
         return (

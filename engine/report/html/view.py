@@ -79,9 +79,9 @@ def _spread_out(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """One of each metric, target and base scenario, then a second one of each, and so on."""
     before: Counter[tuple[str, str, str]] = Counter()
     numbered = []
-    for one in outcomes:
-        cell = one.metric_id, one.key.target_id, one.base
-        numbered.append((before[cell], one))
+    for outcome in outcomes:
+        cell = outcome.metric_id, outcome.key.target_id, outcome.base
+        numbered.append((before[cell], outcome))
         before[cell] += 1
     return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
 
@@ -150,7 +150,11 @@ class PairDifference:
 
 def scale_of(differences: Iterable[PairDifference]) -> Scale:
     """A scale that contains all of them with their intervals, and 0."""
-    return scale.scale_of(end for one in differences for end in (one.size, one.low, one.high))
+    return scale.scale_of(
+        end
+        for difference in differences
+        for end in (difference.size, difference.low, difference.high)
+    )
 
 
 def signed(shift: float) -> str:
@@ -359,7 +363,7 @@ class BenchmarkView:
     def values(self, axis: str) -> Sequence[str]:
         """All values on a demographic axis, sorted."""
         targets = self.analysis.targets
-        return sorted({value for one in targets for value in one.demographics.get(axis, {})})
+        return sorted({value for target in targets for value in target.demographics.get(axis, {})})
 
     def rates_of(self, target: TargetResult, axis: str) -> Sequence[GroupRate]:
         """One for each of `values`, in that order."""
@@ -374,10 +378,10 @@ class BenchmarkView:
     def metrics_by_people(self, axis: str) -> Sequence[tuple[str, str, Sequence[Estimate | None]]]:
         """Each metric and target, with an estimate for each of `values`."""
         return [
-            (metric.id, one.target, [cells[axis].get(value) for value in self.values(axis)])
+            (metric.id, target.target, [cells[axis].get(value) for value in self.values(axis)])
             for metric in self.metrics
-            for one in self.analysis.targets
-            if axis in (cells := one.metrics_by_people.get(metric.id, {}))
+            for target in self.analysis.targets
+            if axis in (cells := target.metrics_by_people.get(metric.id, {}))
         ]
 
     def widest_gap(self, target: TargetResult, axis: str) -> PairDifference | None:
