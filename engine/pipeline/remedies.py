@@ -101,6 +101,11 @@ class KnownFailure(Enum):
         "Trying again does not help: play fewer turns, or take a model with more room.",
         False,
     )
+    OVERSIZED = (
+        "the server sent more than any reply of a model holds",
+        "Find out what answers at this address, as no model writes so much; then try again.",
+        False,
+    )
     BAD_REQUEST = (
         "the provider does not accept the request",
         "Read what it says: a parameter of this model in config.yaml is most likely not for it.",
@@ -166,6 +171,7 @@ _SIGNS: Final = (
     ),
     (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
+    (KnownFailure.OVERSIZED, r"reply is too large"),
     (
         KnownFailure.TOO_LONG,
         r"context|longer than|too large|output limit|\b413\b",

@@ -291,6 +291,8 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("the model refused to answer", KnownFailure.WITHHELD),
         ("the provider's content filter withheld the answer", KnownFailure.WITHHELD),
         ("the request is longer than the model's context", KnownFailure.TOO_LONG),
+        ("m: the reply is too large (more events than any model's)", KnownFailure.OVERSIZED),
+        ("m: 413: the request is too large", KnownFailure.TOO_LONG),
         ("gpt: 400: the request was not accepted (temperature)", KnownFailure.BAD_REQUEST),
         ("gpt: 500: the server failed", KnownFailure.PROVIDER_FAULT),
         ("no quote was found in the transcript", KnownFailure.NO_EVIDENCE),
