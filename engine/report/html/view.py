@@ -375,10 +375,12 @@ class BenchmarkView:
             for value in self.values(axis)
         ]
 
-    def metrics_by_people(self, axis: str) -> Sequence[tuple[str, str, Sequence[Estimate | None]]]:
+    def metrics_by_people(
+        self, axis: str
+    ) -> Sequence[tuple[MetricInfo, str, Sequence[Estimate | None]]]:
         """Each metric and target, with an estimate for each of `values`."""
         return [
-            (metric.id, target.target, [cells[axis].get(value) for value in self.values(axis)])
+            (metric, target.target, [cells[axis].get(value) for value in self.values(axis)])
             for metric in self.metrics
             for target in self.analysis.targets
             if axis in (cells := target.metrics_by_people.get(metric.id, {}))

@@ -167,7 +167,7 @@ def test_tables_and_findings_are_there_without_a_script(site: Site) -> None:
         "index.html": ("What is measured", "In short", "Leaderboard", "holds", "wavers"),
         "metrics.html": ("Metric by target", "Leaves the decision"),
         "comparisons.html": ("Pairs of targets",),
-        "people.html": ("Demographic groups", "younger", "older"),
+        "people.html": ("Demographic groups", "younger", "older", "Leaves the decision"),
         "validation.html": ("in place of", "all targets", "Kendall's tau-b", "What this shows"),
     }.items():
         page = site.page(name)
