@@ -146,6 +146,26 @@ def test_what_is_read_is_seen_in_the_list_beside_it(site: Site, tab: Tab) -> Non
     assert box["y"] <= read["y"] < box["y"] + box["height"]
 
 
+def test_what_a_reason_speaks_of_is_found_on_the_page(site: Site, tab: Tab) -> None:
+    name, talk = next((name, one) for name, one in site.talks().items() if one["verdicts"])
+    page = tab.read(site, f"#{name}")
+    page.wait_for_selector("#talk h2")
+    replies = sum(said["role"] != "user" for said in talk["transcript"])
+    labels = page.locator(".message.target .speaker").all_inner_texts()
+    assert labels == [f"Target · message {number}" for number in range(1, replies + 1)]
+    page.locator(".definition summary").click()
+    definitions = site.page("transcripts.html").text
+    assert page.locator(".definition .text").inner_text() in definitions
+    assert page.locator(".crumb strong").inner_text() == talk["metric_name"]
+
+
+def test_a_link_that_was_cut_off_says_that_there_is_no_such_conversation(
+    site: Site, tab: Tab
+) -> None:
+    page = tab.read(site, "#m01_s001%E2%8")
+    sync_api.expect(page.locator("#talk [role=alert]")).to_contain_text("No conversation is called")
+
+
 def test_two_conversations_stand_side_by_side(site: Site, tab: Tab) -> None:
     tab.page.set_viewport_size({"width": 1500, "height": 1000})
     name, other = "m01_s001_v01__holds", "m01_s001_v01__wavers"

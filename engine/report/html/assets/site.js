@@ -87,8 +87,16 @@ function piece(path) {
 function asked() {
   const text = location.hash.slice(1);
   // an id by itself is a link to its conversation
-  if (text && !text.includes("=")) return new URLSearchParams({ c: decodeURIComponent(text) });
+  if (text && !text.includes("=")) return new URLSearchParams({ c: decoded(text) });
   return new URLSearchParams(text);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a link that was cut off within a letter
+  }
 }
 
 function address(wanted, changes) {
@@ -134,12 +142,20 @@ function folded(title, text, kind = "") {
     make("div", { class: "text name", dir: "auto" }, text)) : null;
 }
 
-function message(said) {
+function messages(transcript) {
+  let number = 0; // of the target's messages, as judges count them
+  return transcript.map((said) => {
+    if (said.role !== "user") number += 1;
+    return { turn: said.turn, shown: message(said, number) };
+  });
+}
+
+function message(said, number) {
   const isUser = said.role === "user";
   const cut = !isUser && said.finish && said.finish !== "stop" ? ` · ${said.finish}` : "";
   const other = said.served_by ? ` · answered by ${said.served_by}` : "";
   return make("div", { class: `message ${isUser ? "user" : "target"}` },
-    make("p", { class: "speaker" }, isUser ? "User model" : "Target", cut, other),
+    make("p", { class: "speaker" }, isUser ? "User model" : `Target · message ${number}`, cut, other),
     said.landmark ? make("p", { class: "landmark" }, make("b", {}, "Landmark "), name(said.landmark)) : null,
     folded("Thoughts of the user model", said.thought, "thought"),
     folded("Reasoning of the target", said.reasoning, "thought"),
@@ -192,13 +208,18 @@ function planned(talk) {
       make("li", { value: mark.turn }, name(mark.instruction), never.has(mark.turn) ? make("span", { class: "tag" }, "never delivered") : null))) : null);
 }
 
+function definition(metric) {
+  const found = [...document.querySelectorAll("#definitions > li")].find((one) => one.dataset.metric === metric);
+  return found ? found.textContent : "";
+}
+
 function head(talk, column) {
   const people = Object.values(talk.demographic || {}).join(", ");
   const track = talk.metric_type === "positive" ? "+" : "−";
   const wanted = talk.metric_type === "positive" ? "should be present" : "should not be present";
   return make("header", {},
     make("p", { class: "crumb" }, make("span", { class: `way ${talk.metric_type}`, "aria-hidden": "true" }, track), " ",
-      name(talk.metric_name || talk.metric_id || ""), talk.metric_type ? ` · ${wanted}` : ""),
+      make("strong", { class: "name" }, talk.metric_name || talk.metric_id || ""), talk.metric_type ? ` · ${wanted}` : ""),
     make("h2", { id: `talk-${column}`, class: "id name", tabindex: "-1" }, talk.conv_id),
     make("p", {}, outcome(talk.passed), talk.unscored ? ` ${talk.unscored}` : ""),
     make("p", { class: "soft" }, name(talk.target.id), talk.target.model === talk.target.id ? "" : [" is ", name(talk.target.model)],
@@ -207,14 +228,15 @@ function head(talk, column) {
     talk.stale.length ? make("p", { class: "caution" }, `! stale, changed since: ${talk.stale.join(", ")}`) : null,
     talk.user_faults.map((fault) => make("p", { class: "caution name" }, `! user model, ${fault}`)),
     talk.scripted ? make("p", { class: "soft" }, talk.note || "") : null,
+    folded("Definition of the metric", definition(talk.metric_id), "definition"),
     planned(talk));
 }
 
 function turnsOf(talk) {
   const found = new Map();
-  for (const said of talk.transcript) {
-    if (!found.has(said.turn)) found.set(said.turn, []);
-    found.get(said.turn).push(said);
+  for (const { turn, shown } of messages(talk.transcript)) {
+    if (!found.has(turn)) found.set(turn, []);
+    found.get(turn).push(shown);
   }
   return found;
 }
@@ -232,7 +254,7 @@ function earlier(talk) {
     make("p", { class: "why" }, "Older plays of this conversation. They no longer count."),
     talk.earlier_takes.map((take) => make("details", { class: "fold" },
       make("summary", {}, `Take ${take.take}: ${take.passed === null ? "unscored" : take.passed ? "pass" : "fail"}`),
-      take.transcript.map(message),
+      messages(take.transcript).map((one) => one.shown),
       make("ul", { class: "verdicts" }, take.verdicts.map((one) => verdict(one, take, `take-${take.take}`))))));
 }
 
@@ -247,7 +269,7 @@ function conversation(talks) {
   for (let turn = 1; turn <= last; turn += 1) {
     row("turns", sides.map((side, n) => (side.has(turn)
       ? make("section", { id: turnId(n, turn), class: "turn", tabindex: "-1", "aria-label": `Turn ${turn} of ${talks[n].conv_id}` },
-          make("h3", { class: "number" }, `Turn ${turn}`), side.get(turn).map(message))
+          make("h3", { class: "number" }, `Turn ${turn}`), side.get(turn))
       : make("p", { class: "soft" }, "Already ended."))));
   }
   row("before", talks.map(earlier));
