@@ -235,6 +235,10 @@ def test_without_a_script_the_tables_are_there_and_the_rest_says_what_it_needs(
     assert tab.open(site.folder / "index.html").locator("table td").count() > 3
     page = tab.open(site.folder / "transcripts.html")
     assert "needs JavaScript" in page.locator("noscript").inner_text()
+    assert not page.locator("#filters").is_visible()
+    assert not page.locator("#said").is_visible(), "nothing is being loaded"
+    page = tab.open(site.root / "search.html")
+    assert not page.locator("#search").is_visible()
     tab.context.close()
 
 
