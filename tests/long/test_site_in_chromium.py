@@ -304,6 +304,26 @@ def test_nothing_is_wider_than_a_sheet_of_paper(site: Site, tab: Tab) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 690, path
 
 
+def test_on_paper_each_definition_stands_under_its_metric(site: Site, tab: Tab) -> None:
+    tab.page.emulate_media(media="print")
+    page = tab.open(site.folder / "index.html")
+    for one in page.locator("ul.measured > li").all():
+        assert one.locator("summary .name").is_visible()
+        assert one.locator("details > p").is_visible()
+    page = tab.read(site, f"#{site.ids()[0]}")
+    page.wait_for_selector("#talk h2")
+    assert page.locator(".definition .text").is_visible()
+    assert not page.locator(".thought .text").first.is_visible()
+
+
+def test_a_name_that_leads_to_conversations_is_underlined(site: Site, tab: Tab) -> None:
+    for name in ("metrics.html", "comparisons.html"):
+        names = tab.open(site.folder / name).locator("tbody th a .name")
+        lines = names.evaluate_all("all => all.map(at => getComputedStyle(at).textDecorationLine)")
+        assert lines
+        assert set(lines) == {"underline"}
+
+
 def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) -> None:
     tab = Tab(chromium, viewport={"width": 400, "height": 800})
     page = tab.open(site.folder / "metrics.html")
