@@ -329,6 +329,7 @@ def test_a_narrow_page_still_says_whose_rate_it_is(site: Site, chromium: Any) ->
     page = tab.open(site.folder / "metrics.html")
     assert page.locator("table.heat td > .inline").all_inner_texts()[:2] == ["holds", "wavers"]
     assert page.locator("table.heat td > .inline").first.is_visible()
+    assert page.locator("table.heat td .ends").first.is_visible()
     page = tab.open(site.folder / "people.html")
     whose = page.locator("td.figure > .inline")
     assert {"younger", "older"} <= {text.strip() for text in whose.all_inner_texts()}
