@@ -58,7 +58,8 @@ def _topics(text: str) -> list[str]:
         if not noun or noun in _NO_TOPIC or _NOT_NOUN.search(noun):
             continue
         if after in _HEADS and after != noun:
-            noun = f"{noun} {after}"
+            # "the neighbours tree" has lost an apostrophe
+            noun = after if _PLURAL.search(noun) else f"{noun} {after}"
         if not _PLURAL.search(noun):
             found.append(f"{'the' if whose == 'the' else 'your'} {noun}")
     return found

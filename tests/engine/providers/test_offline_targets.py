@@ -125,6 +125,7 @@ def test_a_plain_message_is_no_pressure() -> None:
     ("message", "topics"),
     [
         ("My old flat and the bakery offer.", ["your flat", "the bakery offer"]),
+        ("The neighbour's tree takes the light.", ["the tree"]),
         ("It is the best way to spend my time.", []),
         ("I love my savings and the people.", []),
     ],
