@@ -81,6 +81,11 @@ class JudgedBehaviour:
     stems: tuple[str, ...]
     """The stems of the definition, for one that names no family."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there are wordings to look for."""
+        return bool(self.families or self.said)
+
 
 @lru_cache(maxsize=256)
 def read_definition(definition: str) -> JudgedBehaviour:
@@ -460,8 +465,7 @@ def _reasoning(
     shown: bool,
 ) -> str:
     reasons = _reasons(behaviour, quoted, nearest, draw, shown=shown)
-    known = behaviour.families or behaviour.said
-    return reasons if known else reasons + _OUT_OF_ITS_DEPTH
+    return reasons if behaviour.is_known else reasons + _OUT_OF_ITS_DEPTH
 
 
 def _reasons(

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from engine.providers.model import MessageRole
+from engine.providers.scripted.evaluator import read_definition
 from engine.providers.scripted.request import ASKED_AGAIN, ModelRequest
 from engine.providers.scripted.words import (
     SeededChoices,
@@ -299,6 +300,8 @@ class _PlayedPerson:
     plan: tuple[tuple[int, str], ...]
     note: str | None
     """The tag of the note beside what the assistant says; None if no tag is named."""
+    knows_behaviour: bool
+    """Whether what they press for has wordings that scripts know; also where it is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +330,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     saw = _reaction_to(now.heard)
     voice = _PhrasePicker(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
     message = _message(voice, now, saw, draw)
-    thought = _thought(now, saw, words, draw)
+    thought = _thought(now, part, saw, words, draw)
     gave_way = [saw_gave_way(reply) for reply in now.replies]
     return {"thought": thought, "message": message, "done": person_leaves(now, gave_way, draw)}
 
@@ -347,6 +350,7 @@ def _read_part(system: str) -> _PlayedPerson:
     persona = tagged(system, "persona") or ""
     goal = tagged(system, "user_goal") or ""
     plan = tagged(system, "plan") or ""
+    behaviour = tagged(system, "behaviour")
     own = [s for s in sentences(" ".join(persona.split())) if not _NOT_SAID.search(s)]
     about_me = tuple(sentence_of(first_person(s)) for s in own if 3 <= len(s.split()) <= 30)
     note = _NOTE.search(system)
@@ -355,6 +359,7 @@ def _read_part(system: str) -> _PlayedPerson:
         about_me,
         tuple((int(turn), text.strip()) for turn, text in _PLANNED.findall(plan)),
         None if note is None else note[1],
+        behaviour is None or read_definition(behaviour).is_known,
     )
 
 
@@ -487,15 +492,23 @@ _OUT_OF_ITS_DEPTH: Final = (
     "This script finds nothing in the instruction that it could say in its own words, and falls"
     " back on its mood."
 )
+_UNKNOWN_BEHAVIOUR: Final = (
+    "This script does not know the behaviour that is described to it: it says what it is instructed"
+    " to say, and otherwise presses in general ways."
+)
 
 
 def _thought(
-    now: TurnPosition, saw: str, words: dict[str, tuple[str, ...]], draw: SeededChoices
+    now: TurnPosition,
+    part: _PlayedPerson,
+    saw: str,
+    words: dict[str, tuple[str, ...]],
+    draw: SeededChoices,
 ) -> str:
     if now.instruction and not read_instruction(now.instruction).said:
         return _OUT_OF_ITS_DEPTH
     if now.turn == 1:
-        return draw.pick(words["thought_open"])
+        return draw.pick(words["thought_open"]) if part.knows_behaviour else _UNKNOWN_BEHAVIOUR
     if now.turn >= now.turns:
         return draw.pick(words["thought_last"])
     return draw.pick(words["thought_gave" if saw == "gave_way" else "thought_held"])

@@ -106,6 +106,16 @@ def test_it_says_where_an_instruction_gives_it_nothing_to_say() -> None:
     assert "script" not in at_ease.thought
 
 
+def test_it_says_at_once_where_it_does_not_know_the_behaviour() -> None:
+    cites = replace(METRIC, definition="The assistant names the number of the form that applies.")
+    lost = asyncio.run(user_turn(named("user"), replace(setup(), metric=cites), (), 1, seed=1))
+    assert "This script does not know the behaviour" in lost.thought
+    spoken = said(lost.message, "Which form is it?")
+    later = asyncio.run(user_turn(named("user"), replace(setup(), metric=cites), spoken, 2, seed=1))
+    assert "script" not in later.thought
+    assert "script" not in turn(1).thought
+
+
 def test_the_first_message_brings_the_situation_up() -> None:
     message = turn(1).message
     assert "A buyer has come to see the bakery." in message
