@@ -33,8 +33,9 @@ class Branch:
 
     benchmark: str
     """The name of the original benchmark."""
-    swap: Role
-    model: str | None
+    role: Role
+    """The role that another model takes, or the same one again."""
+    name: str | None
     """The configured name of the other model; None for a replay and for another stance."""
     stance: Stance | None = None
     """The user model's stance in this branch; None where the branch changes something else."""
@@ -47,9 +48,18 @@ class Branch:
         """The part of the name that tells branches of one benchmark apart: `user-blunt`."""
         if self.stance is not None:
             return f"{STANCE}-{self.stance.value}"
-        if self.model is None:
-            return f"{_REPLAY}-{self.swap.value}"
-        return f"{self.swap.value}-{self.model}"
+        if self.name is None:
+            return f"{_REPLAY}-{self.role.value}"
+        return f"{self.role.value}-{self.name}"
+
+    @property
+    def is_replay(self) -> bool:
+        return self.name is None and self.stance is None
+
+    @property
+    def same_scenarios(self) -> bool:
+        """Whether both sides have the same scenarios, so that rows can be paired."""
+        return self.role is not Role.GENERATOR
 
     @classmethod
     def parse(cls, name: str) -> Branch | None:

@@ -17,12 +17,12 @@ from engine.analysis.validation_figures import (
     RateShift,
     ReorderedPair,
     ReplayFloor,
-    Swap,
     TrackReport,
     ValidationReport,
 )
 from engine.analysis.validation_words import says_of
 from engine.benchmark import ConversationKey, Track, base_id
+from engine.branches import Branch
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
@@ -64,7 +64,7 @@ class ValidationSide:
 
 
 def validation_report(
-    swap: Swap,
+    swap: Branch,
     before: ValidationSide,
     after: ValidationSide,
     *,
@@ -175,7 +175,7 @@ class _UnmarkedTrack:
 
 
 def _unmarked_track(
-    swap: Swap,
+    swap: Branch,
     track: Track,
     before: Sequence[SideOutcome],
     after: Sequence[SideOutcome],
@@ -238,7 +238,7 @@ def _track(draft: _UnmarkedTrack, allowed: Mapping[FamilyPart, float]) -> TrackR
 
 
 def _equivalence(
-    swap: Swap,
+    swap: Branch,
     before: Mapping[str, Sequence[SideOutcome]],
     after: Mapping[str, Sequence[SideOutcome]],
     bound: float,
@@ -279,7 +279,7 @@ def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
 
 
 def _unmarked_shift(
-    swap: Swap, target: str, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
+    swap: Branch, target: str, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
 ) -> _UnmarkedShift:
     return _UnmarkedShift(
         target,
@@ -292,7 +292,7 @@ def _unmarked_shift(
 
 
 def _rate_change(
-    swap: Swap, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
+    swap: Branch, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
 ) -> _RateChange | None:
     if swap.same_scenarios:
         found = mean_difference(

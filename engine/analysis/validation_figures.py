@@ -7,34 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.benchmark import Role, Stance, Track
+from engine.benchmark import Track
+from engine.branches import Branch
 from engine.statistics.agreement import Agreement, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 
 ALL_TARGETS: Final = "all targets"
 """Not the id of any target."""
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """The role that was swapped or replayed, and the benchmark."""
-
-    benchmark: str
-    role: Role
-    name: str | None
-    """The other model's name in the configuration; None for a replay and for another stance."""
-    stance: Stance | None = None
-    """The user model's stance on the other side, if that is what was changed."""
-
-    @property
-    def is_replay(self) -> bool:
-        return self.name is None and self.stance is None
-
-    @property
-    def same_scenarios(self) -> bool:
-        """Whether both sides have the same scenarios, so that rows can be paired."""
-        return self.role is not Role.GENERATOR
 
 
 class OrderChange(StrEnum):
@@ -148,7 +128,8 @@ class ReplayFloor:
 class ValidationReport:
     """Both sides of a validation run, compared."""
 
-    swap: Swap
+    swap: Branch
+    """What was changed, or that nothing was: a replay."""
     before: str
     """The model that had the role."""
     after: str

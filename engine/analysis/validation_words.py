@@ -12,11 +12,11 @@ from engine.analysis.validation_figures import (
     OrderChange,
     ReorderedPair,
     ReplayFloor,
-    Swap,
     TrackReport,
     ValidationReport,
 )
 from engine.benchmark import Role, Track
+from engine.branches import Branch
 from engine.display import plural
 from engine.statistics.agreement import Agreement
 from engine.statistics.distributions import Interval
@@ -112,7 +112,7 @@ def _rests_on(tracks: Sequence[TrackReport]) -> Iterator[str]:
         yield _count_words(count)
 
 
-def floor_name(swap: Swap) -> str:
+def floor_name(swap: Branch) -> str:
     """The name of a replay beside a swap."""
     return f"the same {_NAMES[swap.role]} once more"
 
@@ -150,7 +150,7 @@ def _correlation(found: Correlation | None) -> str:
     return "—" if found is None else with_ends(found.value, found.scenarios)
 
 
-def _no_floor(swap: Swap, costs: str) -> str:
+def _no_floor(swap: Branch, costs: str) -> str:
     return (
         "How much of this is chance is not known without a replay, "
         f"{floor_name(swap)}. `crosswind validate {swap.benchmark} --replay {swap.role.value}` "
@@ -164,7 +164,7 @@ NO_INTERVAL: Final = (
 )
 
 
-def _replay_words(swap: Swap) -> str:
+def _replay_words(swap: Branch) -> str:
     return " once more" if swap.is_replay else ""
 
 

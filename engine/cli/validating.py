@@ -11,7 +11,7 @@ from engine.analysis.findings import coefficient_interval, points_interval
 from engine.analysis.validation_figures import RateShift, TrackReport, ValidationReport
 from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
 from engine.benchmark import Role
-from engine.branches import STANCE
+from engine.branches import STANCE, Branch
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
 from engine.cli.pipelines import planning
@@ -112,9 +112,11 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
     workspace, config = session.workspace, session.config
     if arguments.swap == STANCE:
         stance = config.user_model.stance.other
-        return Validation(workspace, config, arguments.benchmark, Role.USER, None, stance)
-    swap = Role(arguments.swap or arguments.replay)
-    return Validation(workspace, config, arguments.benchmark, swap, arguments.model)
+        branch = Branch(arguments.benchmark, Role.USER, None, stance)
+    else:
+        role = Role(arguments.swap or arguments.replay)
+        branch = Branch(arguments.benchmark, role, arguments.model)
+    return Validation(workspace, config, branch)
 
 
 def _run_validation(
@@ -167,11 +169,11 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
 
 def _is_asked(validation: Validation, arguments: argparse.Namespace) -> bool:
     role = arguments.swap or arguments.replay
-    if role == STANCE or validation.stance is not None:
-        return validation.stance is not None and role in {None, STANCE}
-    is_of_kind = role is None or validation.is_replay is (arguments.replay is not None)
-    is_by_it = arguments.model in {None, validation.name}
-    return is_of_kind and is_by_it and role in {None, validation.swap.value}
+    if role == STANCE or validation.branch.stance is not None:
+        return validation.branch.stance is not None and role in {None, STANCE}
+    is_of_kind = role is None or validation.branch.is_replay is (arguments.replay is not None)
+    is_by_it = arguments.model in {None, validation.branch.name}
+    return is_of_kind and is_by_it and role in {None, validation.branch.role.value}
 
 
 def _reports(
@@ -201,8 +203,8 @@ def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json
 
 def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iterator[str]:
     plan = priced.plan
-    once_more = " once more" if asked.is_replay else ""
-    yield f"{asked.played_benchmark}: {asked.labels[1]} as {asked.swap.value}{once_more}"
+    once_more = " once more" if asked.branch.is_replay else ""
+    yield f"{asked.played_benchmark}: {asked.labels[1]} as {asked.branch.role.value}{once_more}"
     yield from (f"  {sentence}" for sentence in plan.assumed)
     yield from stage_lines(priced)
     if not plan.calls:

@@ -602,10 +602,10 @@ def config_of(config: Config, benchmark: str) -> Config:
     branch = Branch.parse(benchmark)
     if branch is not None and branch.stance is not None:
         return config.model_copy(update={"user_model": config.user_model.in_stance(branch.stance)})
-    if branch is None or branch.model is None:
+    if branch is None or branch.name is None:
         return config
-    model = config.model_named(branch.model)
-    match branch.swap:
+    model = config.model_named(branch.name)
+    match branch.role:
         case Role.USER:
             # the generator stays the same, even where the user model was the generator
             return config.model_copy(

@@ -13,8 +13,8 @@ from typing import Any, Final
 import yaml
 
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
-from engine.analysis.validation_figures import Swap, ValidationReport
-from engine.benchmark import Role, Stage, Stance, When
+from engine.analysis.validation_figures import ValidationReport
+from engine.benchmark import Role, Stage, When
 from engine.branches import VALIDATION, Branch, folder_of
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, config_of
@@ -55,34 +55,26 @@ _HEADER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A benchmark, the role concerned, and the other model or stance; or a replay."""
+    """What is played or judged again, under a configuration."""
 
     workspace: Workspace
     config: Config
-    benchmark: str
-    swap: Role
-    name: str | None
-    """The configured name of the other model; None for a replay and for another stance."""
-    stance: Stance | None = None
-    """The user model's stance; None where something else is changed."""
+    branch: Branch
 
     @property
-    def is_replay(self) -> bool:
-        return self.name is None and self.stance is None
+    def benchmark(self) -> str:
+        """The original."""
+        return self.branch.benchmark
 
     @property
     def replay(self) -> Validation:
         """The replay that it is compared with."""
-        return replace(self, name=None, stance=None)
-
-    @property
-    def branch(self) -> Branch:
-        return Branch(self.benchmark, self.swap, self.name, self.stance)
+        return replace(self, branch=replace(self.branch, name=None, stance=None))
 
     @property
     def played_benchmark(self) -> str:
         """The benchmark that receives its rows: the original for a judge, else the branch."""
-        return self.benchmark if self.swap is Role.EVALUATOR else str(self.branch)
+        return self.benchmark if self.branch.role is Role.EVALUATOR else str(self.branch)
 
     @property
     def folder(self) -> Path:
@@ -92,20 +84,22 @@ class Validation:
     def replacement(self) -> ModelSpec:
         """The model that takes the role; in a replay, the first that has it. Raises
         `InputError`."""
-        return self.current_models[0] if self.name is None else self.config.model_named(self.name)
+        name = self.branch.name
+        return self.current_models[0] if name is None else self.config.model_named(name)
 
     @property
     def labels(self) -> tuple[str, str]:
         """The labels for the role before and after the change. Raises `InputError`."""
         present = " and ".join(spec.label for spec in self.current_models)
-        if self.stance is not None:
-            return f"{present} ({self.config.user_model.stance})", f"{present} ({self.stance})"
-        return present, present if self.is_replay else self.replacement.label
+        now, other = self.config.user_model.stance, self.branch.stance
+        if other is not None:
+            return f"{present} ({now})", f"{present} ({other})"
+        return present, present if self.branch.is_replay else self.replacement.label
 
     @property
     def current_models(self) -> tuple[ModelSpec, ...]:
         """The models that have the role now."""
-        match self.swap:
+        match self.branch.role:
             case Role.EVALUATOR:
                 return self.config.judges
             case Role.USER:
@@ -118,14 +112,14 @@ class Validation:
         return load_definition(self.workspace.definition_path(self.benchmark))
 
     def order(self, *, stale: bool = False) -> Order:
-        match self.swap:
+        match self.branch.role:
             case Role.EVALUATOR:
                 return Order(
                     (self.benchmark,),
                     stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}),
                     stale=stale,
-                    evaluator=self.name,
-                    replay=self.is_replay,
+                    evaluator=self.branch.name,
+                    replay=self.branch.is_replay,
                 )
             case Role.USER:
                 stages = frozenset({Stage.SIMULATE, Stage.EVALUATE, Stage.AGGREGATE})
@@ -151,21 +145,21 @@ def check_validation(asked: Validation, reader: Reader) -> None:
 
 
 def _same_model(asked: Validation) -> Iterator[Problem]:
-    if asked.is_replay:
+    if asked.branch.is_replay:
         return
-    if asked.stance is not None:
-        if asked.stance is asked.config.user_model.stance:
-            what = f"the user model is {asked.stance} already"
+    if asked.branch.stance is not None:
+        if asked.branch.stance is asked.config.user_model.stance:
+            what = f"the user model is {asked.branch.stance} already"
             yield Problem(what, path=asked.config.path, key="user_model.stance")
         return
-    other = asked.replacement
-    if asked.swap is Role.EVALUATOR:
+    other, role = asked.replacement, asked.branch.role
+    if role is Role.EVALUATOR:
         same = other.label in asked.config.jury.judges
     else:
         same = model_digest(other) == model_digest(asked.current_models[0])
     if same:
         yield Problem(
-            f"`{asked.name}` is {other.label}, which is the {asked.swap.value} already",
+            f"`{asked.branch.name}` is {other.label}, which is the {role.value} already",
             path=asked.config.path,
             hint="a validation run needs another model; write one under `models:`",
         )
@@ -212,13 +206,13 @@ def place_branch(asked: Validation) -> None:
 
     Raises `InputError`. Nothing of the original is changed.
     """
-    if asked.swap is Role.EVALUATOR:
+    if asked.branch.role is Role.EVALUATOR:
         return
     original = asked.definition()
     asked.workspace.definition_path(
         asked.played_benchmark
     )  # raises for a path outside of the workspace
-    if asked.swap is Role.USER:
+    if asked.branch.role is Role.USER:
         scenarios = original.path.with_name(SCENARIOS_FILE)
         if not scenarios.exists():
             hint = f"`crosswind mirror {asked.benchmark}` writes it"
@@ -309,7 +303,7 @@ def stated_bound(asked: Validation) -> float | None:
 
 def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> PricedPlan:
     """Plan and price it from the store and the files; writes nothing."""
-    is_judge = asked.swap is Role.EVALUATOR and not asked.is_replay
+    is_judge = asked.branch.role is Role.EVALUATOR and not asked.branch.is_replay
     evaluator = asked.replacement if is_judge else None
     plan = _plan(asked, planner, evaluator, stale=stale)
     return price_plan(plan, planner.estimator(asked.replacement))
@@ -331,7 +325,7 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
     config, definition = config_of(asked.config, asked.played_benchmark), asked.definition()
     calls: list[StageCalls] = []
     assumed: list[str] = []
-    if asked.swap is Role.GENERATOR:
+    if asked.branch.role is Role.GENERATOR:
         metrics = max(1, len(definition.metrics))
         each = config.generation.scenarios_per_metric
         variants = metrics * each * len(combinations(config.demographics))
@@ -403,7 +397,7 @@ def _verdicts(stored: StoredConversations, wanted: WantedConversation) -> list[V
 
 def report_of(asked: Validation, reader: Reader) -> ValidationReport:
     """Compare both sides in their current state, and with the replay. Raises `InputError`."""
-    if asked.is_replay:
+    if asked.branch.is_replay:
         return _report(asked, reader)
     replay = _replay_of(asked, reader)
     return _report(asked, reader, replay, "" if replay else _costs(asked.replay, reader))
@@ -417,7 +411,7 @@ def _report(
 ) -> ValidationReport:
     before, after = asked.labels
     return validation_report(
-        Swap(asked.benchmark, asked.swap, asked.name, asked.stance),
+        asked.branch,
         ValidationSide(before, _results_now(asked, reader)),
         ValidationSide(after, _results_after(asked, reader)),
         bound=stated_bound(asked),
@@ -448,9 +442,9 @@ def _costs(asked: Validation, reader: Reader) -> str:
 def _results_after(asked: Validation, reader: Reader) -> list[SideOutcome]:
     """The outcomes of the other side. Raises `InputError`."""
     config = asked.config
-    if asked.swap is Role.EVALUATOR:
+    if asked.branch.role is Role.EVALUATOR:
         others = Jury((asked.replacement.label,), config.jury.passes)
-        jury = config.jury.replayed if asked.is_replay else others
+        jury = config.jury.replayed if asked.branch.is_replay else others
         return list(results_of(asked.definition(), config, reader, jury, only=True))
     branch = load_definition(asked.workspace.definition_path(asked.played_benchmark))
     return list(results_of(branch, config, reader, config.jury))
@@ -459,7 +453,7 @@ def _results_after(asked: Validation, reader: Reader) -> list[SideOutcome]:
 def _results_now(asked: Validation, reader: Reader) -> list[SideOutcome]:
     """The outcomes of the original. When judges are compared, only the configured judges' verdicts
     are considered, not people's or the other judge's."""
-    only = asked.swap is Role.EVALUATOR
+    only = asked.branch.role is Role.EVALUATOR
     config = asked.config
     return list(results_of(asked.definition(), config, reader, config.jury, only=only))
 
@@ -488,8 +482,4 @@ def validations(workspace: Workspace, config: Config, benchmark: str) -> list[Va
     folder = workspace.root / folder_of(benchmark) / VALIDATION
     found = sorted(path for path in folder.glob("*") if path.is_dir())
     branches = [Branch.parse(f"{benchmark}@{path.name}") for path in found]
-    return [
-        Validation(workspace, config, benchmark, branch.swap, branch.model, branch.stance)
-        for branch in branches
-        if branch is not None
-    ]
+    return [Validation(workspace, config, branch) for branch in branches if branch is not None]

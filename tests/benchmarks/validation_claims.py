@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
-from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Track
+from engine.branches import Branch
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import (
     ERROR_RATE,
@@ -123,7 +123,7 @@ def _by_program(tracks: Sequence[tuple[Array, Array]]) -> Iterator[bool]:
         )
         for side, name in enumerate(("one", "other"))
     ]
-    report = validation_report(Swap("drawn", Role.EVALUATOR, "other"), *sides)
+    report = validation_report(Branch("drawn", Role.EVALUATOR, "other"), *sides)
     for track in report.tracks:
         yield track.together.sure
         of_target = {shift.target: shift.sure for shift in track.shifts}

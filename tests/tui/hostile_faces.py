@@ -18,7 +18,7 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
-from engine.analysis.validation_figures import Swap, ValidationReport
+from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, Track
 from engine.branches import Branch
 from engine.cli import status, validating
@@ -176,7 +176,7 @@ def validation() -> ValidationReport:
             ],
         )
 
-    return validation_report(Swap(BENCHMARK, Role.EVALUATOR, HOSTILE), side(2), side(3))
+    return validation_report(Branch(BENCHMARK, Role.EVALUATOR, HOSTILE), side(2), side(3))
 
 
 # What is printed

@@ -20,7 +20,6 @@ from engine.analysis.onset import OnsetCurve, OnsetObservation, onset_curves, si
 from engine.analysis.overall import ALL, overall
 from engine.analysis.provenance import Staleness
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
-from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
 from engine.config.schema import load_config
@@ -87,7 +86,7 @@ def a_validation() -> ValidatedBenchmark:
         ]
         return ValidationSide(model, rows)
 
-    swap = Swap(BENCHMARK, Role.EVALUATOR, "strict")
+    swap = Branch(BENCHMARK, Role.EVALUATOR, "strict")
     before = side("offline:evaluator", {HELD: [4, 3] * 5, CAVED: [1, 0] * 5})
     after = side("offline:evaluator-strict", {HELD: [1, 0] * 5, CAVED: [3, 2] * 5})
     branch = Branch(BENCHMARK, Role.EVALUATOR, "strict")

@@ -130,7 +130,7 @@ def _verdict_scope(
     validated_benchmark: ValidatedBenchmark, track: TrackReport, shift: RateShift
 ) -> VerdictScope:
     report = validated_benchmark.report
-    judge = report.after if report and validated_benchmark.branch.swap is Role.EVALUATOR else None
+    judge = report.after if report and validated_benchmark.branch.role is Role.EVALUATOR else None
     targets = () if shift.target == ALL_TARGETS else (shift.target,)
     return VerdictScope(
         targets, track=track.track, benchmark=validated_benchmark.played, judge=judge

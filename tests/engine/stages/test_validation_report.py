@@ -12,19 +12,19 @@ from engine.analysis.validation_figures import (
     ALL_TARGETS,
     OrderChange,
     ReorderedPair,
-    Swap,
     ValidationReport,
 )
 from engine.analysis.validation_words import NO_INTERVAL, NOT_STATED, floor_words
 from engine.benchmark import ConversationKey, Role, Track
+from engine.branches import Branch
 from engine.statistics.clusters import Cluster
 from engine.statistics.rates import benchmark_rate
 
 Passing = Mapping[str, Sequence[int]]
 """target -> of each base scenario, how many of its 4 rows pass"""
 
-JUDGES = Swap("own-view", Role.EVALUATOR, "other")
-WRITERS = Swap("own-view", Role.GENERATOR, "other")
+JUDGES = Branch("own-view", Role.EVALUATOR, "other")
+WRITERS = Branch("own-view", Role.GENERATOR, "other")
 
 
 def side(passing: Passing, model: str = "m", track: Track = Track.POSITIVE) -> ValidationSide:
@@ -45,7 +45,7 @@ def side(passing: Passing, model: str = "m", track: Track = Track.POSITIVE) -> V
 
 
 def report(
-    before: Passing, after: Passing, swap: Swap = JUDGES, *, bound: float | None = 0.1
+    before: Passing, after: Passing, swap: Branch = JUDGES, *, bound: float | None = 0.1
 ) -> ValidationReport:
     return validation_report(swap, side(before, "old"), side(after, "new"), bound=bound)
 
@@ -269,7 +269,9 @@ def test_a_bound_is_held_to_by_runs_that_share_no_scenario_as_well() -> None:
 def test_a_swap_is_told_beside_what_a_replay_gives() -> None:
     before, after = side({"a": HIGH, "b": LOW}, "old"), side({"a": LOW, "b": LOW}, "new")
     once_more = side({"a": HIGH, "b": MIDDLE}, "old")
-    replay = validation_report(Swap("own-view", Role.EVALUATOR, None), before, once_more, bound=0.1)
+    replay = validation_report(
+        Branch("own-view", Role.EVALUATOR, None), before, once_more, bound=0.1
+    )
     found = validation_report(JUDGES, before, after, replay=replay, replay_costs="unused")
     assert found.floor is not None
     assert found.floor.agreement == replay.agreement
@@ -314,7 +316,7 @@ def test_a_hundred_targets_are_compared() -> None:
 
 
 def test_several_judges_are_spoken_of_as_several() -> None:
-    swap, rows = Swap("own-view", Role.EVALUATOR, None), {"a": [4, 3] * MANY, "b": [3, 2] * MANY}
+    swap, rows = Branch("own-view", Role.EVALUATOR, None), {"a": [4, 3] * MANY, "b": [3, 2] * MANY}
     lower = {"a": [2, 1] * MANY, "b": [1, 0] * MANY}
     found = validation_report(swap, side(rows, "x and y"), side(lower, "x and y"))
     assert "no two targets change order when x and y judge once more" in found.says[0]
