@@ -14,7 +14,7 @@ from engine.cli.console import out, out_json, tell
 from engine.cli.pipelines import planning, writing
 from engine.cli.pricing import answered
 from engine.cli.session import Session, open_session
-from engine.config.benchmark_file import KEY, Definition, definition_of
+from engine.config.benchmark_file import Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import read_regular
@@ -171,7 +171,7 @@ def _in_metrics(
         *plain,
         *_not_found_by_rules(plain, [finding for finding in read if finding.id in number]),
     ]:
-        line = document.key_place((KEY, number[finding.id], *finding.key)).line
+        line = document.key_place(("metrics", number[finding.id], *finding.key)).line
         yield _LocatedFinding(definition.name, finding, path, line, _reason(definition, finding))
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
-from engine.benchmark import Metric, Track, When, name_fault
+from engine.benchmark import Metric, Track, When
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
 from engine.config.values import Listed, Name, Section, Shape, Words
 from engine.config.wording import nearest_word, quotable, slip_of
-from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
+from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
-from engine.files import read_regular, replace_file
 from engine.lint import Rule
 
-KEY: Final = "metrics"
 WHEN_IN_WORDS: Final = "`anywhere`, `at_the_end`, `under_pressure` or `every_reply`"
 OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}
 
@@ -214,121 +211,3 @@ def _ids(document: YamlDocument) -> Iterator[tuple[KeyPath, object]]:
 def _metric_list(document: YamlDocument) -> list[Any]:
     metrics = document.data.get("metrics")
     return metrics if isinstance(metrics, list) else []
-
-
-def write_metrics(path: Path, metrics: Sequence[Metric]) -> None:
-    """Write `metrics` into the file at `path`, and leave all else in it as it is. Only the engine
-    that holds the workspace may do this.
-
-    Raises `InputError`, and then nothing has changed. A link is followed only within the
-    workspace, the folder two levels above the benchmark's own.
-    """
-    metrics = [_writable(metric) for metric in metrics]
-    if problems := list(_unfit(path, metrics)):
-        raise InputError(problems)
-    real = _inside_workspace(path)
-    before = load_definition(real)
-    raw = read_regular(real)
-    content = _with_metrics(raw, before, metrics)
-    if content == raw:
-        return
-    try:
-        if read_regular(real) != raw:
-            raise InputError(Problem("this file was changed meanwhile; nothing was written", path))
-        replace_file(real, content, is_only_writer=True)
-    except OSError as error:
-        reason = error.strerror or "unknown reason"
-        what = f"the metrics cannot be written, so nothing was changed: {reason}"
-        raise InputError(Problem(what, path)) from None
-
-
-def _inside_workspace(path: Path) -> Path:
-    folders = path.absolute().parents
-    root = folders[min(2, len(folders) - 1)].resolve()
-    try:
-        real = path.resolve(strict=True)
-    except (OSError, RuntimeError):
-        raise InputError(Problem("there is no such file", path)) from None
-    if not real.is_relative_to(root):
-        what = f"this leads out of the workspace, to {real}; nothing was written"
-        raise InputError(Problem(what, path, hint="put the file itself there"))
-    return real
-
-
-def _with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metric]) -> bytes:
-    """The new content, after checking that it has these metrics and no other change."""
-    # 16 ms to load a second YAML library: every command reads this file, and few write it
-    from engine.config.write_back import text_with_metrics
-
-    mark = "\ufeff" if raw.startswith(codecs.BOM_UTF8) else ""
-    text = raw.decode("utf-8-sig")
-    try:
-        new = text_with_metrics(text, before.metrics, metrics)
-    except ValueError:
-        new = ""
-    if not _differ_in_metrics_only(text, new, metrics, before.path):
-        what = "the metrics cannot be written without changing more than them; nothing was written"
-        hint = "write every key of this file on a line of its own"
-        raise InputError(Problem(what, before.path, hint=hint))
-    return f"{mark}{new}".encode()
-
-
-def _differ_in_metrics_only(old: str, new: str, metrics: Sequence[Metric], path: Path) -> bool:
-    try:
-        document = parse_yaml(new, path)
-        found = definition_of(document).metrics
-    except InputError:
-        return False
-    was = parse_yaml(old, path).data | {KEY: None}
-    now = document.data | {KEY: None}
-    expected = [_comparable(astuple(metric)) for metric in metrics]
-    return (
-        [_comparable(astuple(metric)) for metric in found] == expected
-        and list(was) == [key for key in now if key in was]
-        and _comparable(was) == _comparable(now)
-    )
-
-
-def _comparable(value: Any) -> Any:
-    """Values without trailing line ends, as writing may add one at the end of the file."""
-    match value:
-        case str():
-            return value.rstrip("\n")
-        case dict():
-            return {key: _comparable(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_comparable(member) for member in value]
-        case _:
-            return value
-
-
-def _unfit(path: Path, metrics: Sequence[Metric]) -> Iterator[Problem]:
-    """Problems that would keep the file from being read again."""
-    seen: set[str] = set()
-    for number, metric in enumerate(metrics):
-        faults = {"id": name_fault(metric.id)}
-        if metric.id.casefold() in seen:
-            faults["id"] = "two of the metrics to be written have this id"
-        faults |= {
-            key: "this is empty, so the metric cannot be written"
-            for key, text in (("name", metric.name), ("definition", metric.definition))
-            if not text.strip()
-        }
-        seen.add(metric.id.casefold())
-        for key, fault in faults.items():
-            if fault is not None:
-                yield Problem(fault, path, key=f"{KEY}[{number}].{key}")
-
-
-def _writable(metric: Metric) -> Metric:
-    """The metric without lone surrogates, which a model's answer may hold and a file cannot."""
-    return replace(
-        metric,
-        name=_join_surrogates(metric.name),
-        definition=_join_surrogates(metric.definition),
-        examples=tuple(_join_surrogates(example) for example in metric.examples if example.strip()),
-    )
-
-
-def _join_surrogates(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

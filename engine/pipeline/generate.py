@@ -18,7 +18,7 @@ from engine.benchmark import (
     scenario_id,
     variant_id,
 )
-from engine.config.benchmark_file import write_metrics
+from engine.config.write_back import write_metrics
 from engine.errors import StopRequested
 from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext

@@ -10,7 +10,8 @@ import pytest
 
 from engine.benchmark import Role
 from engine.cli.main import main
-from engine.config.benchmark_file import load_definition, write_metrics
+from engine.config.benchmark_file import load_definition
+from engine.config.write_back import write_metrics
 from engine.errors import ModelError
 from engine.lint import LintFinding, Rule
 from tests.engine.small_workspace import Place, small_workspace

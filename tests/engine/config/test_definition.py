@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Metric, Track, When
-from engine.config.benchmark_file import load_definition, write_metrics
+from engine.config.benchmark_file import load_definition
+from engine.config.write_back import write_metrics
 from engine.config.yaml_text import parse_yaml
 from engine.errors import InputError
 
