@@ -1,4 +1,4 @@
-"""The commands that control or follow the engine at work: pause, resume, stop, watch."""
+"""The commands that control the engine at work: pause, resume, stop."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Final
 
 from engine.cli.console import tell
 from engine.cli.engine_handle import NOBODY, EngineHandle, RefusedError, accepted, handle_of
-from engine.cli.lines import FailureNews, LinePrinter
 from engine.link import Command, Request
 from engine.store.process import send
-from engine.watch import Watch
 
 POLL_SECONDS: Final = 0.1
 
@@ -66,36 +64,3 @@ def _signal(handle: EngineHandle, why: str, *, now: bool) -> None:
             raise RefusedError(f"{why}; {holder} is not this user's on this machine: stop it there")
     asked = "to stop at once" if now else "to finish what is being spoken and stop"
     tell(f"{why}: process {holder.pid} was asked by a signal {asked}")
-
-
-def watch(arguments: argparse.Namespace) -> int:
-    """Print progress while an engine is at work; on a terminal the app does this instead."""
-    # 0.13 s to read the configuration, which the other commands of this module do not need
-    from engine.cli.session import open_session
-
-    session = open_session(arguments)
-    session.handle.require_holder()
-    infos = session.watched()
-    with (
-        closing(session.link()) as link,
-        closing(Watch.open(session.store_path, infos, link)) as watched,
-    ):
-        printer, news = LinePrinter(), FailureNews()
-        try:
-            while session.holder() is not None:
-                _tell_failures(watched, news)
-                printer.show(watched)
-                time.sleep(POLL_SECONDS)
-        except KeyboardInterrupt:  # leaving is no failure
-            tell("the run goes on; `crosswind watch` shows it again")
-            return 0
-        _tell_failures(watched, news)
-        printer.show(watched, last=True)
-    return 0
-
-
-def _tell_failures(watched: Watch, news: FailureNews) -> None:
-    for fact in watched.poll():
-        failed = news.hear(fact)
-        if failed is not None:
-            tell(failed)

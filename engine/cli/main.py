@@ -93,7 +93,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "datasette-metadata": ("exporting", "datasette_metadata"),
     "export": ("exporting", "export"),
     "repair": ("repairing", "run_repair"),
-    "watch": ("controlling", "watch"),
+    "watch": ("watching", "watch"),
     "status": ("status", "status"),
     "pause": ("controlling", "pause"),
     "resume": ("controlling", "resume"),
