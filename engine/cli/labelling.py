@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from engine.analysis.calibration_words import calibration_lines, comparison_line
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
 from engine.cli.person_labels import PersonDisputes, PersonSample, definition_of
-from engine.cli.reporting import page_path, unpublished_words, write_page
+from engine.cli.reporting import html_page
 from engine.cli.session import Session, open_session, open_to_read
 from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
@@ -308,9 +307,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.width < 1:
         raise InputError(Problem("--width: expected a share above 0 and below 1, such as 0.1"))
     definition = definition_of(session, arguments.benchmark)
-    page = None if arguments.html is None else page_path(arguments.html, _PAGE)
+    page = html_page(arguments, _PAGE, session)
     with session.reader() as reader:
-        hidden = {} if page is None else unpublished_words(session, reader, [definition.name])
         labelled = LabelledJudges.of(definition, session.config, reader)
     if labelled is None:
         hint = f"`crosswind label {definition.name}` draws a sample"
@@ -321,21 +319,12 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     compared = list(_compared_lines(labelled, *arguments.compare)) if arguments.compare else []
     found = [labelled.calibration(one, arguments.width) for one in arguments.compare or judges]
     if page is not None:
-        write_page(page, _page(labelled, found, compared), hidden)
+        page.write_calibration(labelled, found, [*compared, *labelled.notes()])
     elif arguments.json:
         out_json([_calibration_as_json(calibration, labelled) for calibration in found])
     else:
         _print_calibrations(labelled, found)
     return DONE
-
-
-def _page(labelled: LabelledJudges, found: Sequence[Calibration], compared: Sequence[str]) -> str:
-    # 22 ms for the templates, which lines do without
-    from engine.report.html.page import calibration_page
-
-    notes = [*compared, *labelled.notes()]
-    now = datetime.now(UTC)
-    return calibration_page(labelled.title, found, notes, now, scripted=labelled.scripted)
 
 
 def _print_calibrations(labelled: LabelledJudges, found: Sequence[Calibration]) -> None:

@@ -6,11 +6,9 @@ import argparse
 import csv
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.analysis.figures import Analysis, Estimate, Overall
 from engine.analysis.methods import methods
@@ -24,23 +22,22 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import one_line
 from engine.errors import InputError, Problem
-from engine.files import open_regular, replace_file
 from engine.pipeline.results import CountedResults, counted_of
-from engine.report.html.view import GENERATOR, Evidence, evidence_of
+from engine.report.html.view import Evidence, evidence_of
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
 
+if TYPE_CHECKING:
+    from engine.cli.pages import HtmlPage
+
 _PAGE: Final = "results.html"
-_PAGE_ENDS: Final = (".html", ".htm")
-_LOOKED_AT: Final = 2_000
-"""Bytes at the beginning of a page in which its generator is looked for."""
 
 
 def results(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
     names = session.benchmarks(arguments.benchmarks)
     gates = parse_gates(arguments.fail_under)
-    page = None if arguments.html is None else page_path(arguments.html, _PAGE)
+    page = html_page(arguments, _PAGE, session)
     targets = _targets(session, arguments.target)
     with session.reader() as reader:
         found: dict[str, Analysis] = {}
@@ -52,7 +49,6 @@ def results(arguments: argparse.Namespace) -> int:
             if page is not None:
                 judged = one.stored.counting
                 evidence[name] = evidence_of(one.outcomes, judged, session.config.jury)
-        hidden = {} if page is None else unpublished_words(session, reader, names)
     every = list(found.values())
     together = overall(every, exploratory=arguments.exploratory)
     shown: list[Analysis] = [together] if arguments.overall else every
@@ -60,7 +56,7 @@ def results(arguments: argparse.Namespace) -> int:
     if page is not None:
         # one benchmark alone has nothing to be put together with
         whole = shown if arguments.overall or len(every) < 2 else [together, *every]
-        _write_page(page, whole, evidence, hidden)
+        page.write_results(names, whole, evidence)
     elif arguments.json:
         out_json(
             as_object(together)
@@ -143,69 +139,15 @@ def _print_methods(analyses: Iterable[Analysis]) -> None:
             out()
 
 
-# A page
+def html_page(arguments: argparse.Namespace, default: str, session: Session) -> HtmlPage | None:
+    """The page of `--html`, called `default` where it is not named; None without the option. Raises
+    `InputError`."""
+    if arguments.html is None:
+        return None
+    # 0.1 s for the templates and what knows models and keys, which a table does not need
+    from engine.cli.pages import HtmlPage
 
-
-def page_path(word: str, default: str) -> Path:
-    """The path of the page to write. Raises `InputError` for one that is no `.html` file, has no
-    folder, or is a file that Crosswind did not write."""
-    path = Path(word or default)
-    if path.suffix.lower() not in _PAGE_ENDS:
-        raise InputError(
-            Problem(
-                f"{word!r} is no page, expected a file that ends with .html",
-                key="--html",
-                hint="names of benchmarks stand before it: NAME --html FILE",
-            )
-        )
-    if not path.parent.is_dir():
-        hint = f"make it first: mkdir -p {path.parent}"
-        raise InputError(Problem("there is no such folder", path=path.parent, hint=hint))
-    if path.is_dir():
-        raise InputError(Problem("is a folder, expected a file", path=path, key="--html"))
-    if path.exists() and not _is_ours(path):
-        hint = "name another file, or move this one away"
-        raise InputError(Problem("is there, and Crosswind did not write it", path=path, hint=hint))
-    return path
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        with open_regular(path) as file:
-            start = file.read(_LOOKED_AT).decode("utf-8", "replace")
-    except OSError as error:
-        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
-    return not start or f'content="{GENERATOR}"' in start
-
-
-def unpublished_words(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
-    # 77 ms to load what knows models and keys, which a table does not need
-    from engine.cli.publishing import names_to_hide
-
-    return names_to_hide(session, reader, names)
-
-
-def _write_page(
-    path: Path,
-    analyses: Sequence[Analysis],
-    evidence: Mapping[str, Sequence[Evidence]],
-    hidden: Mapping[str, str],
-) -> None:
-    # 22 ms to load the templates, which a table does not need
-    from engine.report.html.page import html_report
-
-    write_page(path, html_report(analyses, datetime.now(UTC), evidence), hidden)
-
-
-def write_page(path: Path, content: str, hidden: Mapping[str, str]) -> None:
-    """Write `content` with each text in `hidden` replaced by its value. Raises `InputError`."""
-    for text, shown in hidden.items():
-        content = content.replace(text, shown)
-    try:
-        replace_file(path, content.encode())
-    except OSError as error:
-        raise InputError(Problem(f"cannot be written: {error.strerror}", path=path)) from error
-    out(str(path))
+    return HtmlPage.of(arguments.html or default, session)
 
 
 # For a spreadsheet

@@ -1,0 +1,151 @@
+"""The HTML pages of `results` and `calibrate`; and the texts, such as keys, that no published page
+may contain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path, PurePath
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from engine.analysis.calibration import Calibration
+from engine.analysis.figures import Analysis
+from engine.cli.console import out
+from engine.cli.session import Session
+from engine.config.secrets import VARIABLE, Environment
+from engine.config.values import texts_with_variables
+from engine.doctor.models import ModelInUse, models_in_use
+from engine.errors import InputError, Problem
+from engine.files import open_regular, replace_file
+from engine.pipeline.calibrations import LabelledJudges
+from engine.report.html.page import calibration_page, html_report
+from engine.report.html.view import GENERATOR, Evidence
+from engine.report.site.transcripts import as_json
+from engine.store.reader import Reader
+
+_ENDS: Final = (".html", ".htm")
+_LOOKED_AT: Final = 2_000
+"""Bytes at the beginning of a page in which its generator is looked for."""
+_SHORTEST: Final = 12
+"""Characters: shorter keys are not searched for, as `ollama` or `EMPTY` may be plain words."""
+_HIDDEN: Final = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlPage:
+    """A page to write, whose path was checked before anything is read for it."""
+
+    path: Path
+    session: Session
+
+    @classmethod
+    def of(cls, word: str, session: Session) -> HtmlPage:
+        """Raises `InputError` for a path that cannot be written to."""
+        return cls(_checked_path(word), session)
+
+    def write_results(
+        self,
+        names: Sequence[str],
+        analyses: Sequence[Analysis],
+        evidence: Mapping[str, Sequence[Evidence]],
+    ) -> None:
+        """Write the results of the named benchmarks. Raises `InputError`."""
+        self._write(html_report(analyses, datetime.now(UTC), evidence), names)
+
+    def write_calibration(
+        self, labelled: LabelledJudges, found: Sequence[Calibration], notes: Sequence[str]
+    ) -> None:
+        """Write how well judges agree with people. Raises `InputError`."""
+        now, scripted = datetime.now(UTC), labelled.scripted
+        content = calibration_page(labelled.title, found, notes, now, scripted=scripted)
+        self._write(content, [labelled.benchmark])
+
+    def _write(self, content: str, names: Iterable[str]) -> None:
+        with self.session.reader() as reader:
+            hidden = names_to_hide(self.session, reader, names)
+        for text, shown in hidden.items():
+            content = content.replace(text, shown)
+        try:
+            replace_file(self.path, content.encode())
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise InputError(Problem(what, path=self.path)) from error
+        out(str(self.path))
+
+
+def _checked_path(word: str) -> Path:
+    """Raises `InputError` for a path that is no `.html` file, has no folder, or is a file that
+    Crosswind did not write."""
+    path = Path(word)
+    if path.suffix.lower() not in _ENDS:
+        raise InputError(
+            Problem(
+                f"{word!r} is no page, expected a file that ends with .html",
+                key="--html",
+                hint="names of benchmarks stand before it: NAME --html FILE",
+            )
+        )
+    if not path.parent.is_dir():
+        hint = f"make it first: mkdir -p {path.parent}"
+        raise InputError(Problem("there is no such folder", path=path.parent, hint=hint))
+    if path.is_dir():
+        raise InputError(Problem("is a folder, expected a file", path=path, key="--html"))
+    if path.exists() and not _is_ours(path):
+        hint = "name another file, or move this one away"
+        raise InputError(Problem("is there, and Crosswind did not write it", path=path, hint=hint))
+    return path
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with open_regular(path) as file:
+            start = file.read(_LOOKED_AT).decode("utf-8", "replace")
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    return not start or f'content="{GENERATOR}"' in start
+
+
+def names_to_hide(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
+    """The texts to replace in a published page: keys, and file paths that name models, each with
+    its replacement, the longest first."""
+    environment = Environment(session.workspace.root)
+    models = models_in_use(session.config, environment)
+    labels = {model.spec.label for model in models}
+    for name in names:
+        for (_, label), served in reader.served_names(name).items():
+            labels |= {label, *served}
+    shown = {path: PurePath(path).name for path in labels if _is_path(path)}
+    for secret in {key for model in models for key in _keys_of(model, environment)}:
+        if len(secret) >= _SHORTEST:
+            # as it is spelled in a page, in a script and in a link
+            spellings = {secret, as_json(secret)[1:-1], _as_html(secret), quote(secret, safe="")}
+            shown |= dict.fromkeys(spellings, _HIDDEN)
+    # a text that contains another one is replaced first
+    return dict(sorted(shown.items(), key=lambda one: -len(one[0])))
+
+
+def _as_html(text: str) -> str:
+    """Escaped as the templates do it."""
+    return escape(text, quote=False).replace('"', "&#34;").replace("'", "&#39;")
+
+
+def _is_path(label: str) -> bool:
+    return label.startswith(("/", "~/", "./", "../")) and bool(PurePath(label).name)
+
+
+def _keys_of(model: ModelInUse, environment: Environment) -> Iterator[str]:
+    """All secrets of this model: passwords, keys, headers, and variables in its configuration."""
+    if model.endpoint is not None:
+        yield urlsplit(model.endpoint.base_url).password or ""
+        with suppress(InputError):  # a variable that is not set holds no key
+            yield model.endpoint.key()
+        with suppress(InputError):
+            yield from model.endpoint.headers().values()
+    written = [*texts_with_variables(model.spec.extra_body), model.spec.base_url or ""]
+    for name in {name for text in written for name in VARIABLE.findall(text)}:
+        if environment.holds(name):
+            yield environment.resolve(f"${{{name}}}", where="site")
