@@ -26,7 +26,7 @@ def _command(arguments: argparse.Namespace) -> int:
     if opens_app(arguments):
         if arguments.command == "demo":  # its workspace is made before there is a first frame
             tell(DEMO)
-        return _from("tui.launch", "open_app")(arguments)
+        return _from(*PREPARED.get(arguments.command, ("tui.launch", "open_app")))(arguments)
     why = why_no_app(arguments)
     if why is None:
         return dispatch(arguments)
@@ -49,6 +49,13 @@ COMMANDS: Final = {
     "themes": ("tui.own_themes", "print_themes"),
 }
 """Commands besides the engine's, which import no screen; these two are about screens."""
+PREPARED: Final = {
+    "demo": ("tui.prepared", "run"),
+    "run": ("tui.prepared", "run"),
+    "label": ("tui.prepared", "label"),
+    "adjudicate": ("tui.prepared", "adjudicate"),
+}
+"""Commands that open the app after loading what takes longer to load than the app."""
 
 
 def _from(module: str, function: str) -> Callable[[argparse.Namespace], int]:

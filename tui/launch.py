@@ -16,6 +16,7 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, handle_of, names_at_work
 from engine.cli.lines import failure_lines, price_stop, what_next
+from engine.cli.lost_store import offer_repair
 from engine.config.workspace import Workspace
 from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, InputError
@@ -36,11 +37,11 @@ from tui.themes import NO_OWN_THEMES, OwnThemes
 
 # Late imports are of modules that take 2.6 times as long to load as all of the above (0.9 s of
 # processor time against 0.35 s, for the pipeline and the configuration). Users who only look never
-# wait for them.
+# wait for them; the configuration is read once the first frame is shown.
 
 if TYPE_CHECKING:
     from engine.cli.session import Session
-    from tui.orders import AppRun, Orders
+    from tui.orders import Orders
 
 
 MOST: Final = 6
@@ -94,10 +95,6 @@ def collect_seldom() -> None:
     gc.set_threshold(*THRESHOLDS)
 
 
-# What a run needs takes too long to load before the first frame, so it is loaded when there is a
-# run. So does the configuration, which is read once the first frame is shown.
-
-
 class DisplayOptions(NamedTuple):
     """Options for how the app is displayed."""
 
@@ -105,61 +102,22 @@ class DisplayOptions(NamedTuple):
     mouse: bool
 
 
-def open_app(arguments: argparse.Namespace) -> int:
-    """Open the app for a command. Returns the exit code."""
-    face = DisplayOptions(
-        slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
-    )
-    if arguments.command in {"label", "adjudicate"}:
-        return _label(arguments, face=face)
-    if arguments.command not in {"demo", "run"}:
-        return _open_app(arguments, face=face)
-    from tui.orders import prepare
-
-    run = prepare(arguments)
-    return STOPPED if run is None else _run_and_watch(run, face=face)
+def display_options(arguments: argparse.Namespace) -> DisplayOptions:
+    """The options of the command that opens the app."""
+    slow, no_mouse = getattr(arguments, "slow", False), getattr(arguments, "no_mouse", False)
+    return DisplayOptions(slow=slow, mouse=not no_mouse)
 
 
-def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
-    # opened before the app, so that errors are printed on the terminal and no other screen is seen
-    from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
-
-    if arguments.command == "adjudicate":
-        found = opened_disputes(arguments)
-        return _open_app(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
-    sample = opened_sample(arguments)
-    code = _open_app(arguments, face=face, first=OpenedScreen("label", (sample,)))
-    for line in progress_lines(sample.progress()):
-        tell(line)
-    return code
-
-
-def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
-    """Start a run and open the app on it. The engine outlives the app."""
-    session, started = run.session, run.start()
-    with closing(_watch(session)) as watch:
-        _run_app(
-            session.workspace, lambda: session, watch, place="Live", face=face, started=started
-        )
-        watch.poll()
-        code = _goodbye(session.handle, watch, run.next_steps)
-        over = watch.progress.run_state is NoteKind.RUN_ENDED
-        return code or (run.exit_code() if over else DONE)
-
-
-def _open_app(
-    arguments: argparse.Namespace, *, face: DisplayOptions, first: OpenedScreen | None = None
-) -> int:
-    """Open the app on the store, and on a running engine if there is one. Returns 0 however the run
-    stands: looking cannot fail."""
+def open_app(arguments: argparse.Namespace, first: OpenedScreen | None = None) -> int:
+    """Open the app on the store, and on a running engine if there is one; with `first`, on that
+    screen. Returns 0 however the run stands: looking cannot fail."""
+    face = display_options(arguments)
     workspace = handle_of(arguments).workspace
     handle = EngineHandle(
         workspace, workspace.written_store_path(config_path_of(arguments, workspace))
     )
     unread = unread_results(workspace.benchmarks_dir, handle.store_path)
     if unread and handle.holder() is None:
-        from engine.cli.making import offer_repair
-
         offer_repair(unread_words(unread, handle.store_path), arguments)
     at_work, stored = handle.holder() is not None, handle.store_path.exists()
 
@@ -181,10 +139,10 @@ def _open_app(
             return infos, watch.link or handle.link()
 
         place = _last_screen(handle, at_work=at_work)
-        _run_app(workspace, session, watch, place=place, face=face, first=first, describe=describe)
+        run_app(workspace, session, watch, place=place, face=face, first=first, describe=describe)
         watch.poll()
         if first is None and watch.progress.run_state is not None:
-            _goodbye(handle, watch)
+            goodbye(handle, watch)
     return 0
 
 
@@ -194,12 +152,12 @@ def _watch_of_names(handle: EngineHandle, reader: Reader, *, at_work: bool) -> W
     return Watch(reader, named_only(names), handle.link() if at_work else None, described=False)
 
 
-def _watch(session: Session) -> Watch:
+def watch_of(session: Session) -> Watch:
     infos = session.watched()
     return Watch.open(session.store_path, infos, session.link())
 
 
-def _run_app(
+def run_app(
     workspace: Workspace,
     session: Callable[[], Session],
     watch: Watch,
@@ -301,7 +259,7 @@ def _workspace_option(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
-def _goodbye(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
+def goodbye(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
     """Print what stays on the terminal after the app closes. Returns the exit code; a run that
     continues is not a failure."""
     for line in farewell(watch):

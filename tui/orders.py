@@ -1,23 +1,22 @@
 """Work for the app that needs code slow to load: planning, pricing and analysis.
 
 This code takes 2.6 times as long to load as what the first frame needs (0.9 s of processor time
-against 0.35 s), so it is loaded when a run is prepared or when it is first needed.
+against 0.35 s), so it is loaded when it is first needed.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.analysis.overall import ALL
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
-from engine.cli.pricing import checked, confirm_order
+from engine.cli.pricing import checked
 from engine.cli.reviewing import ReviewDesk, ahead_of
-from engine.cli.running import PreparedRun, held_to, prepare_demo, prepare_run, start, tell_next
+from engine.cli.running import start
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
@@ -29,47 +28,6 @@ from engine.pipeline.provenance import stale_takes
 from engine.pipeline.report import Report, build_overall_report, build_report
 from engine.store.open_reader import open_reader
 from engine.watch import BenchmarkInfo
-
-
-def prepare(arguments: argparse.Namespace) -> AppRun | None:
-    """Check and price what `demo` or `run` asks for; None if the user rejects the price. Raises
-    `CrosswindError`."""
-    if arguments.command == "demo":
-        prepared = prepare_demo(arguments)
-        prepared.session.require_free()
-        checked(prepared.session, prepared.order)
-        return AppRun(prepared)
-    prepared = prepare_run(arguments)
-    prepared.session.require_free()
-    order = confirm_order(prepared.session, prepared.order, arguments)
-    return None if order is None else AppRun(replace(prepared, order=order))
-
-
-@dataclass(frozen=True, slots=True)
-class AppRun:
-    """A run to open the app on."""
-
-    prepared: PreparedRun
-
-    @property
-    def session(self) -> Session:
-        return self.prepared.session
-
-    def start(self) -> int:
-        """Start the engine. Returns its process id. Raises `EngineStartError`."""
-        return start(self.session, self.prepared.order)
-
-    def exit_code(self) -> int:
-        """The exit code by the gates; only for a run that is over."""
-        return held_to(self.session, self.prepared.order, self.prepared.gates)
-
-    @property
-    def next_steps(self) -> Callable[[], None] | None:
-        """Prints the next steps; None unless `--until` stops the run before its results."""
-        prepared, until = self.prepared, self.prepared.until
-        if until is None:
-            return None
-        return lambda: tell_next(prepared.session, prepared.order, until, is_over=True)
 
 
 @dataclass(frozen=True, slots=True)

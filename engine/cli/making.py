@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from engine.cli.console import out, tell
 from engine.cli.pipelines import planning, writing
-from engine.cli.repairing import run_repair
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.templates import init_workspace, new_benchmark
@@ -102,50 +98,3 @@ def place_samples(folder: Path) -> None:
         why = error.strerror or type(error).__name__
         hint = "name another place with --dir"
         raise InputError(Problem(f"cannot be written: {why}", path=folder, hint=hint)) from error
-
-
-def session_with_store(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
-    """The session to continue with. If the store is gone and files hold earlier results, a person
-    on the terminal chooses to rebuild it from them or to start over; with `looks` there is only a
-    note.
-
-    Raises `InputError` where nobody can be asked, or neither is chosen.
-    """
-    words = session.unread()
-    if words is None:
-        return session
-    if looks:
-        tell(f"note: {words}")
-        return session
-    # neither choice can be undone, so only a person makes it
-    if not sys.stdin.isatty():
-        session.refuse_unread()
-    tell(words)
-    match _read_choice():
-        case "r":
-            repair_now(arguments)
-        case "a":
-            return replace(session, anew=True)
-        case _:
-            session.refuse_unread()
-    return session
-
-
-def _read_choice() -> str:
-    tell("r rebuilds it from them and goes on · a asks everything again · Enter stops [r/a/-]")
-    return sys.stdin.readline().strip().lower()[:1]
-
-
-def repair_now(arguments: argparse.Namespace) -> None:
-    """Do what `crosswind repair --yes` does, with all output on stderr."""
-    # its output is not the result of the command that was typed
-    with redirect_stdout(sys.stderr):
-        run_repair(argparse.Namespace(**{**vars(arguments), "yes": True, "json": False}))
-
-
-def offer_repair(words: str, arguments: argparse.Namespace) -> None:
-    """Offer to repair the store before the app opens."""
-    tell(words)
-    tell("r rebuilds it from them · Enter opens the app without it [r/-]")
-    if sys.stdin.readline().strip().lower()[:1] == "r":
-        repair_now(arguments)

@@ -17,7 +17,8 @@ from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
 from engine.cli.lines import count_of, failure_lines, failures_json, tell_failures
-from engine.cli.making import place_samples, session_with_store
+from engine.cli.lost_store import session_with_store
+from engine.cli.making import place_samples
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     checked,

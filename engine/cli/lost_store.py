@@ -1,0 +1,64 @@
+"""Asks what to do where the store is gone and files hold what it held. Imports little, as the app
+asks before its first frame."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.cli.console import tell
+from engine.cli.main import dispatch
+
+if TYPE_CHECKING:
+    from engine.cli.session import Session
+
+
+def session_with_store(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
+    """The session to continue with. If the store is gone and files hold earlier results, a person
+    on the terminal chooses to rebuild it from them or to start over; with `looks` there is only a
+    note.
+
+    Raises `InputError` where nobody can be asked, or neither is chosen.
+    """
+    words = session.unread()
+    if words is None:
+        return session
+    if looks:
+        tell(f"note: {words}")
+        return session
+    # neither choice can be undone, so only a person makes it
+    if not sys.stdin.isatty():
+        session.refuse_unread()
+    tell(words)
+    match _read_choice():
+        case "r":
+            repair_now(arguments)
+        case "a":
+            return replace(session, anew=True)
+        case _:
+            session.refuse_unread()
+    return session
+
+
+def _read_choice() -> str:
+    tell("r rebuilds it from them and goes on · a asks everything again · Enter stops [r/a/-]")
+    return sys.stdin.readline().strip().lower()[:1]
+
+
+def repair_now(arguments: argparse.Namespace) -> None:
+    """Do what `crosswind repair --yes` does, with all output on stderr."""
+    repairing = {"command": "repair", "yes": True, "json": False}
+    # its output is not the result of the command that was typed
+    with redirect_stdout(sys.stderr):
+        dispatch(argparse.Namespace(**{**vars(arguments), **repairing}))
+
+
+def offer_repair(words: str, arguments: argparse.Namespace) -> None:
+    """Offer to repair the store before the app opens."""
+    tell(words)
+    tell("r rebuilds it from them · Enter opens the app without it [r/-]")
+    if sys.stdin.readline().strip().lower()[:1] == "r":
+        repair_now(arguments)

@@ -1,0 +1,69 @@
+"""The commands that prepare something before they open the app: demo, run, label, adjudicate."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+from engine.cli.console import tell
+from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
+from engine.cli.pricing import checked, confirm_order
+from engine.cli.running import PreparedRun, held_to, prepare_demo, prepare_run, start, tell_next
+from engine.errors import DONE, STOPPED
+from engine.facts import NoteKind
+from tui.launch import display_options, goodbye, open_app, run_app, watch_of
+from tui.navigation import OpenedScreen
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start a run and open the app on it. The engine outlives the app."""
+    prepared = _checked_run(arguments)
+    if prepared is None:
+        return STOPPED
+    session, face = prepared.session, display_options(arguments)
+    pid = start(session, prepared.order)
+    with closing(watch_of(session)) as watch:
+        run_app(session.workspace, lambda: session, watch, place="Live", face=face, started=pid)
+        watch.poll()
+        code = goodbye(session.handle, watch, _next_steps(prepared))
+        over = watch.progress.run_state is NoteKind.RUN_ENDED
+        return code or (held_to(session, prepared.order, prepared.gates) if over else DONE)
+
+
+def _checked_run(arguments: argparse.Namespace) -> PreparedRun | None:
+    """Check and price what `demo` or `run` asks for; None if the user rejects the price. Raises
+    `CrosswindError`."""
+    demo = arguments.command == "demo"
+    prepared = prepare_demo(arguments) if demo else prepare_run(arguments)
+    prepared.session.require_free()
+    if demo:  # costs nothing, so there is no price to agree to
+        checked(prepared.session, prepared.order)
+        return prepared
+    order = confirm_order(prepared.session, prepared.order, arguments)
+    return None if order is None else replace(prepared, order=order)
+
+
+def _next_steps(prepared: PreparedRun) -> Callable[[], None] | None:
+    """Prints the next steps; None unless `--until` stops the run before its results."""
+    until = prepared.until
+    if until is None:
+        return None
+    return lambda: tell_next(prepared.session, prepared.order, until, is_over=True)
+
+
+# The sample and the disputes are opened before the app, so that errors are printed on the terminal
+# and no other screen is seen.
+
+
+def label(arguments: argparse.Namespace) -> int:
+    sample = opened_sample(arguments)
+    code = open_app(arguments, OpenedScreen("label", (sample,)))
+    for line in progress_lines(sample.progress()):
+        tell(line)
+    return code
+
+
+def adjudicate(arguments: argparse.Namespace) -> int:
+    return open_app(arguments, OpenedScreen("adjudicate", (opened_disputes(arguments),)))
