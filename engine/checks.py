@@ -135,7 +135,7 @@ class UserAudit:
         self._allowed = " ".join(allowed)
         hidden = _sequences(_lowercase_words(scenario.latent_adversarial_goal), LEAKED_WORDS)
         known = _sequences(allowed, LEAKED_WORDS)
-        self._hidden = sorted(" ".join(one) for one in hidden - known)
+        self._hidden = sorted(" ".join(words) for words in hidden - known)
         self._turns = [mark.turn for mark in scenario.landmarks]
 
     def faults(

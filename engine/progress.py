@@ -222,7 +222,7 @@ class TargetProgress:
         longest = max(most - said[0], 1)
         for ends, share in ((early + 1 + doubt, 1.0), (early, 0.5), (early - doubt, 0.0)):
             chance = min(max(ends / seen, 0.0), 0.99)
-            work = sum(_expected_count(max(most - one, 1), chance) for one in said)
+            work = sum(_expected_count(max(most - turns, 1), chance) for turns in said)
             if share and chance:  # a length that this share of such conversations does not exceed
                 yield work, min(longest, max(1.0, log(share / len(said)) / log(1 - chance)))
             else:

@@ -127,7 +127,9 @@ class Watch:
         if not info.targets or stage not in {Stage.SIMULATE, Stage.EVALUATE}:
             return self.progress.stage_tally(info.name, stage)
         found = [self.progress.target(info.name, target.id) for target in info.targets]
-        counts = [one.simulate if stage is Stage.SIMULATE else one.evaluate for one in found]
+        counts = [
+            target.simulate if stage is Stage.SIMULATE else target.evaluate for target in found
+        ]
         return sum(counts, StateCounts())
 
     def poll(self) -> Sequence[Fact]:

@@ -143,9 +143,9 @@ def own_bindings(node: DOMNode) -> Iterator[Binding]:
 
 def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:
     """The built-in bindings of a node class."""
-    for each in kind.__mro__:
-        if each.__module__.partition(".")[0] == "tui":
-            yield from Binding.make_bindings(each.__dict__.get("BINDINGS", ()))
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == "tui":
+            yield from Binding.make_bindings(base.__dict__.get("BINDINGS", ()))
 
 
 def key_actions(nodes: Iterable[DOMNode]) -> list[KeyAction]:

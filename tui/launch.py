@@ -77,7 +77,7 @@ def _line(watch: Watch, info: BenchmarkInfo) -> str:
     failed = sum(watch.tally(info, stage).failed for stage in Stage)
     if failed:
         parts.append(f"{failed} failed")
-    costs = [one.usage.cost_usd for one in progress.targets_of(info.name).values()]
+    costs = [target.usage.cost_usd for target in progress.targets_of(info.name).values()]
     spent = sum(cost for cost in costs if cost is not None)
     if spent:
         parts.append(f"{money(spent, scripted=False)} spent")

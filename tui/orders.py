@@ -69,7 +69,7 @@ class Orders:
         definition = load_definition(self.session.workspace.definition_path(benchmark))
         with closing(open_reader(self.store)) as reader:
             found = stale_takes(definition, config, reader)
-        whys = {take: each.take or each.verdicts[0] for take, each in found.items()}
+        whys = {take: causes.take or causes.verdicts[0] for take, causes in found.items()}
         return {take: changed_words(why) or "" for take, why in whys.items()}
 
     def label(self, benchmark: str) -> PersonSample:

@@ -145,7 +145,7 @@ def _target(
     asked = Counter[str]()
     for scenario in found.scenarios.values():
         asked[scenario.metric_id] += scenario.of
-    of_track = {track: sum(one.of for one in found.of_track(track)) for track in Track}
+    of_track = {track: sum(tally.of for tally in found.of_track(track)) for track in Track}
     return TargetResult(
         target=target,
         model=about.targets[target],

@@ -254,10 +254,10 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
     passing = [
         replace(
             found,
-            judge=one.row.track.passes(present=found.judge),
-            person=one.row.track.passes(present=found.person),
+            judge=label.row.track.passes(present=found.judge),
+            person=label.row.track.passes(present=found.person),
         )
-        for one, found in labels
+        for label, found in labels
     ]
     passes = sum(row.track.passes(present=bool(row.present)) for row in judged)
     rate = passes / len(judged) if judged else 0.0
@@ -323,7 +323,7 @@ def compare_judges(
                 _share_correct([one for one, _ in both]),
                 _share_correct([other for _, other in both]),
                 mcnemar(
-                    [one.row.present is one.person for one, _ in both],
+                    [label.row.present is label.person for label, _ in both],
                     [other.row.present is other.person for _, other in both],
                 ),
             )

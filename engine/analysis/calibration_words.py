@@ -73,7 +73,9 @@ def beyond_chance(found: Agreement | None) -> str:
         return ""
     figures = (("AC1", found.ac1), ("κ", found.kappa))
     said = [
-        f"{name} {with_ends(one.value, one.interval)}" for name, one in figures if one is not None
+        f"{name} {with_ends(coefficient.value, coefficient.interval)}"
+        for name, coefficient in figures
+        if coefficient is not None
     ]
     return f"agreement beyond chance: {', '.join(said)}" if said else ""
 

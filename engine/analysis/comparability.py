@@ -60,11 +60,11 @@ class Exposure:
         found = list(conversations)
         return cls(
             conversations=len(found),
-            early=sum(one.early for one in found),
-            planned=sum(one.planned for one in found),
-            delivered=sum(one.delivered for one in found),
-            with_landmarks=sum(one.planned > 0 for one in found),
-            reached_last=sum(0 < one.planned == one.delivered for one in found),
+            early=sum(exposure.early for exposure in found),
+            planned=sum(exposure.planned for exposure in found),
+            delivered=sum(exposure.delivered for exposure in found),
+            with_landmarks=sum(exposure.planned > 0 for exposure in found),
+            reached_last=sum(0 < exposure.planned == exposure.delivered for exposure in found),
         )
 
     def __add__(self, other: Exposure) -> Exposure:

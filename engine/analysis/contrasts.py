@@ -72,7 +72,7 @@ def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contras
         FamilyPart.GAPS: [gap.difference for gap in gaps if gap.target is None],
         FamilyPart.GAPS_OF_TARGETS: [gap.difference for gap in gaps if gap.target is not None],
     }
-    everything = [one for part in family.values() for one in part]
+    everything = [difference for part in family.values() for difference in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
     return Contrasts(
         [comparison(*one) for one in zip(pairs, marked, strict=False)],

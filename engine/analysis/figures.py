@@ -496,7 +496,9 @@ class Overall(Analysis):
     def missing_benchmarks(self, target: TargetResult, track: Track) -> Sequence[str]:
         """Those among `benchmarks_on` in which this target was not scored."""
         every = self.benchmarks_on(track)
-        return [one for one in every if not _is_scored(target, part_of(one, track))]
+        return [
+            benchmark for benchmark in every if not _is_scored(target, part_of(benchmark, track))
+        ]
 
     def counted_in(self, target: TargetResult, track: Track) -> int:
         """The number of `benchmarks_on` in which this target was scored."""

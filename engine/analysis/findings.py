@@ -99,8 +99,13 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
         )
         if stale
     ]
-    where = [f"{name} {one.stale:,} of {one.conversations:,}" for name, one in by_metric.items()]
-    where = [words for words, one in zip(where, by_metric.values(), strict=True) if one.stale]
+    where = [
+        f"{name} {staleness.stale:,} of {staleness.conversations:,}"
+        for name, staleness in by_metric.items()
+    ]
+    where = [
+        words for words, staleness in zip(where, by_metric.values(), strict=True) if staleness.stale
+    ]
     told = ", ".join(where) if len(where) <= _FEW else _parts_affected(where, by_metric, analysis)
     yield Finding(
         Certainty.CAUTION,
@@ -348,7 +353,10 @@ def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> boo
     """Whether the pair is compared on fewer benchmarks than both were scored in."""
     both = (analysis.target(name) for name in (pair.left, pair.right))
     lacks = {
-        part for one in both if one is not None for part in analysis.missing_benchmarks(one, track)
+        part
+        for target in both
+        if target is not None
+        for part in analysis.missing_benchmarks(target, track)
     }
     return (pair.benchmarks or 0) < len(set(analysis.benchmarks_on(track)) - lacks)
 
@@ -503,8 +511,8 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         for target in analysis.targets
         if target.exposure.conversations
     }
-    early = {name: one.early_share for name, one in found.items()}
-    delivered = {name: one.delivered_share for name, one in found.items()}
+    early = {name: exposure.early_share for name, exposure in found.items()}
+    delivered = {name: exposure.delivered_share for name, exposure in found.items()}
     unlike = [
         *_differing_shares("conversations that ended early", early),
         *_differing_shares("landmarks delivered", delivered),
@@ -516,9 +524,9 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
             "between targets",
         )
     unreached = {
-        name: one.with_landmarks
-        for name, one in found.items()
-        if one.with_landmarks and not one.reached_last
+        name: exposure.with_landmarks
+        for name, exposure in found.items()
+        if exposure.with_landmarks and not exposure.reached_last
     }
     if unreached:
         of = sum(unreached.values())
@@ -614,7 +622,7 @@ def coefficients(concord: RepeatAgreement) -> list[str]:
 
 def _no_signal(analysis: Analysis) -> Iterator[Finding]:
     for passed in (True, False):
-        silent = [one.metric_id for one in analysis.no_signal if one.passed is passed]
+        silent = [metric.metric_id for metric in analysis.no_signal if metric.passed is passed]
         if silent:
             how = "passes" if passed else "fails"
             do = "does" if len(silent) == 1 else "do"

@@ -276,7 +276,10 @@ def _made_with(analysis: Analysis) -> list[str]:
             **provenance.checkers,
         }
     prompts = {
-        f"{stage} {each}" for one in found for stage, of in one.prompts.items() for each in of
+        f"{stage} {each}"
+        for provenance in found
+        for stage, of in provenance.prompts.items()
+        for each in of
     }
     first = min((provenance.first_at for provenance in found if provenance.first_at), default=None)
     last = max((provenance.last_at for provenance in found if provenance.last_at), default=None)
@@ -297,4 +300,4 @@ def _model_words(label: str) -> str:
 
 
 def _labels(served: Iterator[Mapping[str, Sequence[str]]]) -> list[str]:
-    return sorted({label for one in served for label in one})
+    return sorted({label for names in served for label in names})

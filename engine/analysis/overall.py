@@ -63,9 +63,9 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         benchmark=NAME,
         title=f"{plural(len(counted), 'benchmark')} together",
         metrics=[
-            MetricInfo(part_of(one.benchmark, track), one.title, track)
-            for one in counted
-            for track in one.tracks
+            MetricInfo(part_of(analysis.benchmark, track), analysis.title, track)
+            for analysis in counted
+            for track in analysis.tracks
         ],
         targets=results,
         comparisons=(),
@@ -76,7 +76,9 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         judges=_judges(counted),
         headline_rule=" ".join(dict.fromkeys(analysis.headline_rule for analysis in counted)),
         correlation=None,
-        scripted_models=sorted({model for one in counted for model in one.scripted_models}),
+        scripted_models=sorted(
+            {model for analysis in counted for model in analysis.scripted_models}
+        ),
         others=_served_by_others(counted),
         left_out=LeftOut(
             sum(analysis.left_out.conversations for analysis in analyses),
@@ -110,7 +112,9 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
         new_metrics={track: _like_these(asked[track]) for track in Track},
         ranks={},
         metrics={
-            part_of(one.benchmark, t): own.tracks[t] for one, own in found for t in one.tracks
+            part_of(overall.benchmark, t): own.tracks[t]
+            for overall, own in found
+            for t in overall.tracks
         },
         scenarios={},
         base_scenarios={},
@@ -120,8 +124,8 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
         unscored=dict(sorted(unscored.items())),
         agreement=None,
         staleness={
-            one.benchmark: sum(own.staleness.values(), Staleness())
-            for one, own in found
+            overall.benchmark: sum(own.staleness.values(), Staleness())
+            for overall, own in found
             if own.staleness
         },
         exposure=sum((own.exposure for own in results), Exposure()),
@@ -200,13 +204,15 @@ def _difference(pair: Comparison, estimate: float) -> Difference:
 
 def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> Overall:
     these = list(_pairs(differences, {of: mean_of(each) for of, each in differences.items()}))
-    like = list(_pairs(differences, {of: like_these(each) for of, each in differences.items()}))
+    like = list(
+        _pairs(differences, {of: like_these(estimates) for of, estimates in differences.items()})
+    )
     family = {
         FamilyPart.PAIRS_ON_TRACKS: [pair.difference for pair, _ in these],
         FamilyPart.PAIRS_ON_LIKE: [pair.difference for pair, _ in like],
     }
     marked = (
-        false_discovery([one for part in family.values() for one in part])
+        false_discovery([difference for part in family.values() for difference in part])
         if found.family.exploratory
         else simultaneous(family, SHARES_OF_ALL)
     )
@@ -292,7 +298,7 @@ def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
     for analysis in analyses:
         for target, made_with in analysis.provenances.items():
             found[target].append(made_with)
-    return {target: merged_provenance(each) for target, each in found.items()}
+    return {target: merged_provenance(parts) for target, parts in found.items()}
 
 
 def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:

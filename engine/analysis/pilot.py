@@ -128,7 +128,7 @@ def pilot(
     in US dollars, None where a price is not known."""
     played = [outcome for outcome in outcomes if outcome.exposed is not None]
     known = [costs.get(outcome.key, 0.0) for outcome in played]
-    paid = [one for one in known if one is not None]
+    paid = [cost for cost in known if cost is not None]
     return Pilot(
         [
             _piloted_metric(
@@ -170,7 +170,7 @@ def _piloted_metric(
         exposure=Exposure.over(
             outcome.exposed for outcome in played if outcome.exposed is not None
         ),
-        faults=Counter(kind for one in played for kind in faults.get(one.key, ())),
+        faults=Counter(kind for outcome in played for kind in faults.get(outcome.key, ())),
         fell_out=sum(
             not {FaultKind.ROLE_BROKEN, FaultKind.REPEATED}.isdisjoint(faults.get(outcome.key, ()))
             for outcome in played

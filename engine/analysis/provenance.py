@@ -75,7 +75,7 @@ def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
         checkers=_merged_names(part.checkers for part in parts),
         first_at=min(first, default=None),
         last_at=max(last, default=None),
-        stances=sorted({stance for one in parts for stance in one.stances}),
+        stances=sorted({stance for provenance in parts for stance in provenance.stances}),
     )
 
 
@@ -160,8 +160,8 @@ def staleness_sums(parts: Iterable[Mapping[str, Staleness]]) -> Mapping[str, Sta
     """The sums of all parts, by name."""
     found: dict[str, Staleness] = {}
     for part in parts:
-        for name, one in part.items():
-            found[name] = found.get(name, Staleness()) + one
+        for name, staleness in part.items():
+            found[name] = found.get(name, Staleness()) + staleness
     return found
 
 

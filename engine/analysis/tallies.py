@@ -77,7 +77,7 @@ class TargetTally:
 
     def metrics_on(self, track: Track) -> Layers:
         """As `metrics`, of one track."""
-        metrics = {one.metric_id for one in self.of_track(track)}
+        metrics = {scenario.metric_id for scenario in self.of_track(track)}
         return {metric: bases for metric, bases in self.metrics.items() if metric in metrics}
 
     @property
@@ -148,7 +148,7 @@ def agreements(
     """Over all targets: between samples (of at least two targets), judges, and passes."""
     samples = agreement_of_samples(tallies) if len(tallies) > 1 else None
     found = [samples, *_of_judges(outcomes)]
-    return [one for one in found if one is not None]
+    return [gap for gap in found if gap is not None]
 
 
 def agreement_of_samples(

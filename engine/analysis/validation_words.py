@@ -85,7 +85,7 @@ def says_of(report: ValidationReport, replay_costs: str, scripted: Sequence[str]
 
 
 def _family_words(report: ValidationReport) -> str:
-    shifts = [one for track in report.tracks for one in (track.together, *track.shifts)]
+    shifts = [shift for track in report.tracks for shift in (track.together, *track.shifts)]
     which = (
         "those with ! are significant"
         if any(shift.sure for shift in shifts)
@@ -250,7 +250,9 @@ _TOO_FEW: Final = "that takes two base scenarios"
 
 
 def _floor_of_shift(floor: ReplayFloor | None, track: TrackReport) -> str:
-    found = next((one for one in (floor.tracks if floor else ()) if one.track is track.track), None)
+    found = next(
+        (twin for twin in (floor.tracks if floor else ()) if twin.track is track.track), None
+    )
     if found is None or found.together.interval is None:
         return ""
     return f" A replay alone moves them by {_interval_words(found.together.interval)} points."

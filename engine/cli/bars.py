@@ -30,8 +30,8 @@ class BarPrinter:
                 continue
             self._update(name, stage, None, tally)
             if stage in {Stage.SIMULATE, Stage.EVALUATE}:
-                for target, one in watch.progress.targets_of(name).items():
-                    self._update(name, stage, target, tally_of(one, stage))
+                for target, target_progress in watch.progress.targets_of(name).items():
+                    self._update(name, stage, target, tally_of(target_progress, stage))
         if last:
             self._progress.refresh()
 

@@ -109,13 +109,17 @@ def status(arguments: argparse.Namespace) -> int:
     folder = folder_of(arguments.cluster)
     address, found = asyncio.run(workers_of(folder))
     if arguments.json:
-        out_json({"scheduler": address, "workers": [_as_json(one) for one in found]})
+        out_json({"scheduler": address, "workers": [_as_json(worker) for worker in found]})
         return DONE
-    hosts = len({one.host for one in found})
-    ours = [one for one in found if one.ours]
+    hosts = len({worker.host for worker in found})
+    ours = [worker for worker in found if worker.ours]
     out(f"scheduler at {address}: {_count(len(ours), 'worker')} on {_count(hosts, 'host')}")
     if found:
-        out(table(("host", "worker", "crosswind", ""), [_row(one) for one in found], right=_NONE))
+        out(
+            table(
+                ("host", "worker", "crosswind", ""), [_row(worker) for worker in found], right=_NONE
+            )
+        )
     else:
         out(f"start some: crosswind cluster worker --cluster {folder.path}")
     return DONE

@@ -239,7 +239,7 @@ def adjudicate(arguments: argparse.Namespace) -> int:
     if arguments.id is None:
         _tell_disputed(found.found, as_json=arguments.json)
         return DONE
-    dispute = next((one for one in found.found if one.short_id == arguments.id), None)
+    dispute = next((dispute for dispute in found.found if dispute.short_id == arguments.id), None)
     if dispute is None:
         raise not_disputed(found.definition.name, arguments.id)
     if arguments.decide is None or not (arguments.reason or "").strip():
@@ -317,7 +317,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         return _compare(labelled, arguments)
     judges = [arguments.judge] if arguments.judge else labelled.judges
     compared = list(_compared_lines(labelled, *arguments.compare)) if arguments.compare else []
-    found = [labelled.calibration(one, arguments.width) for one in arguments.compare or judges]
+    found = [labelled.calibration(judge, arguments.width) for judge in arguments.compare or judges]
     if page is not None:
         page.write_calibration(labelled, found, [*compared, *labelled.notes()])
     elif arguments.json:
@@ -342,7 +342,7 @@ def _compare(labelled: LabelledJudges, arguments: argparse.Namespace) -> int:
     left, right = arguments.compare
     found = labelled.compared(left, right)
     if arguments.json:
-        out_json({"left": left, "right": right, "splits": [asdict(each) for each in found]})
+        out_json({"left": left, "right": right, "splits": [asdict(split) for split in found]})
         return DONE
     for line in (*_compared_lines(labelled, left, right), labelled.people.rule):
         out(line)

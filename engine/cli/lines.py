@@ -73,12 +73,12 @@ def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str |
     parts = [f"{name} {stage} {tally.settled}/{tally.total}{_COUNTED.get(stage, '')}"]
     rate, left = 0.0, 0.0
     if stage in {Stage.SIMULATE, Stage.EVALUATE}:
-        for target, one in progress.targets_of(name).items():
-            mine = tally_of(one, stage)
+        for target, target_progress in progress.targets_of(name).items():
+            mine = tally_of(target_progress, stage)
             parts.append(f"{target} {mine.settled}/{mine.total}")
             if stage is Stage.SIMULATE:
-                rate += one.settled.per_second(datetime.now(UTC))
-                mine_left = one.time_left(datetime.now(UTC), turns)
+                rate += target_progress.settled.per_second(datetime.now(UTC))
+                mine_left = target_progress.time_left(datetime.now(UTC), turns)
                 # targets run side by side: the slowest one decides when all are done
                 left = max(left, 0.0 if mine_left is None else mine_left.likely)
     parts.append(f"{tally.failed} failed")

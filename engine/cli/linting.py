@@ -132,8 +132,8 @@ def _read_by_model(
 def _not_read(failed: Sequence[str]) -> Iterator[str]:
     """A line for each reason why rows could not be read."""
     rows: dict[str, list[str]] = {}
-    for one in failed:
-        row, _, reason = one.partition(": ")
+    for failure in failed:
+        row, _, reason = failure.partition(": ")
         rows.setdefault(reason, []).append(row)
     for reason, mine in rows.items():
         more = f" and {len(mine) - 1:,} more" if len(mine) > 1 else ""

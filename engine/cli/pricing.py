@@ -238,12 +238,12 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
         "stale": [asdict(work) for work in plan.stale],
         "stages": [
             {
-                "stage": one.stage,
-                "target": one.target,
-                "rows": _range_json(one.rows),
+                "stage": call.stage,
+                "target": call.target,
+                "rows": _range_json(call.rows),
                 **estimate_json(estimate),
             }
-            for one, estimate in calls
+            for call, estimate in calls
         ],
         "assumed": list(plan.assumed),
         "waiting": list(plan.waiting),

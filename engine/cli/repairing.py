@@ -124,12 +124,12 @@ def _as_json(found: Examination, done: Repair) -> dict[str, object]:
             "missing_from_log": [list(pair) for pair in saved.acknowledged],
             "tables": {
                 table: {
-                    "saved": one.saved,
-                    "unreadable_places": one.unreadable,
-                    "left_out": one.dropped,
-                    "unreadable_rows": [list(pair) for pair in one.lost],
+                    "saved": saved.saved,
+                    "unreadable_places": saved.unreadable,
+                    "left_out": saved.dropped,
+                    "unreadable_rows": [list(pair) for pair in saved.lost],
                 }
-                for table, one in tables.items()
+                for table, saved in tables.items()
             },
         },
         "left_out": None
@@ -145,9 +145,9 @@ def _report_lines(done: Repair) -> Iterator[str]:
         yield f"the damaged store is kept as {done.aside}"
     if done.saved is not None:
         yield f"saved from it: {done.saved.saved} rows"
-        for table, one in done.saved.tables.items():
-            if one.unreadable + one.dropped:
-                yield f"  {table}: {_of_table(one)}"
+        for table, saved in done.saved.tables.items():
+            if saved.unreadable + saved.dropped:
+                yield f"  {table}: {_of_table(saved)}"
         if done.saved.acknowledged:
             yield f"  the log does not hold {_numbers(done.saved.acknowledged)}"
         if done.saved.is_cut_off:

@@ -42,13 +42,13 @@ def results(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         found: dict[str, Analysis] = {}
         evidence: dict[str, Sequence[Evidence]] = {}
-        for name, one in _counted_results(
+        for name, counted in _counted_results(
             session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
         ):
-            found[name] = one.analysis
+            found[name] = counted.analysis
             if page is not None:
-                judged = one.stored.counting
-                evidence[name] = evidence_of(one.outcomes, judged, session.config.jury)
+                judged = counted.stored.counting
+                evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury)
     every = list(found.values())
     together = overall(every, exploratory=arguments.exploratory)
     shown: list[Analysis] = [together] if arguments.overall else every
@@ -61,7 +61,7 @@ def results(arguments: argparse.Namespace) -> int:
         out_json(
             as_object(together)
             if arguments.overall
-            else {name: as_rows(one) for name, one in found.items()}
+            else {name: as_rows(analysis) for name, analysis in found.items()}
         )
     elif arguments.csv:
         _write_csv_of_all(together) if arguments.overall else _write_csv(found)
@@ -78,7 +78,7 @@ def results(arguments: argparse.Namespace) -> int:
 
 def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
     """The analysis of each benchmark, from the verdicts that are stored now."""
-    return {name: one.analysis for name, one in _counted_results(session, reader, names)}
+    return {name: counted.analysis for name, counted in _counted_results(session, reader, names)}
 
 
 def _counted_results(
@@ -228,7 +228,7 @@ def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
     found = analysis.provenances.get(target)
     if found is None:
         return [None for _ in _MADE_WITH]
-    prompts = " ".join(f"{stage}:{one}" for stage, of in found.prompts.items() for one in of)
+    prompts = " ".join(f"{stage}:{digest}" for stage, of in found.prompts.items() for digest in of)
     models = (found.targets, found.user_models, found.judges)
     return [
         *(found.version, found.configuration, prompts),

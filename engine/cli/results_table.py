@@ -113,10 +113,10 @@ def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
     if wide:
         head += ["AC1", "for new metrics"]
         right |= {5}
-        for row, one in zip(body, analysis.targets, strict=True):
+        for row, result in zip(body, analysis.targets, strict=True):
             row += [
-                _value(None if one.agreement is None else one.agreement.ac1),
-                _new_metrics_cell(one),
+                _value(None if result.agreement is None else result.agreement.ac1),
+                _new_metrics_cell(result),
             ]
     return _table_that_fits(head, body, right, page)
 
@@ -135,8 +135,8 @@ def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
     right = {len(head) - 1}
     if wide and analysis.on_like:
         head.append("for benchmarks like these")
-        for row, one in zip(body, analysis.targets, strict=True):
-            row.append(_new_metrics_cell(one))
+        for row, result in zip(body, analysis.targets, strict=True):
+            row.append(_new_metrics_cell(result))
     return _table_that_fits(head, body, right, page)
 
 
@@ -162,7 +162,7 @@ def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
         planned = sum(exposure.planned for exposure in found.values())
         landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
-    rows = [[name, *exposure_words(one)] for name, one in found.items()]
+    rows = [[name, *exposure_words(exposure)] for name, exposure in found.items()]
     head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
     return [_table_that_fits(head, rows, {1, 2, 3}, page)]
 
@@ -203,7 +203,9 @@ def _value(figure: Figure | None) -> str:
 
 def _detail_sections(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]:
     yield f"{analysis.part} by target", _metrics(analysis, page)
-    if stale := {name: one for name, one in analysis.staleness.items() if one.stale}:
+    if stale := {
+        name: staleness for name, staleness in analysis.staleness.items() if staleness.stale
+    }:
         yield f"stale by {analysis.part}", _stale(stale, analysis.part, page)
     for where, pairs in pairs_by_kind(analysis):
         yield f"target against target, {where}", _pairs(pairs, analysis.family.mark, page)
@@ -233,11 +235,11 @@ def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
     rows = [
         [
             name,
-            f"{one.stale_takes:,}/{one.conversations:,}",
-            f"{one.stale_verdicts:,}/{one.verdicts:,}",
-            ", ".join(one.reasons),
+            f"{staleness.stale_takes:,}/{staleness.conversations:,}",
+            f"{staleness.stale_verdicts:,}/{staleness.verdicts:,}",
+            ", ".join(staleness.reasons),
         ]
-        for name, one in found.items()
+        for name, staleness in found.items()
     ]
     return _table_that_fits([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 

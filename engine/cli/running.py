@@ -390,7 +390,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
         found = analyses_of(session, reader, order.benchmarks)
         failures = standing_failures(reader, order.benchmarks, session.target_ids)
     if as_json:
-        rows = {name: as_rows(one) for name, one in found.items()}
+        rows = {name: as_rows(analysis) for name, analysis in found.items()}
         out_json(
             {
                 "failed": count_of(failures),
@@ -400,8 +400,8 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
             }
         )
         return
-    for one in found.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
-        out(results_table(one, page_of_output()))
+    for analysis in found.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
+        out(results_table(analysis, page_of_output()))
         out()
     tell_failures(failures)
     if result.stopped:

@@ -245,7 +245,7 @@ def _without_gaps(said: Any) -> Any:
             for name, value in said.items()
             if name not in SECRET_KEYS and value not in (None, [], {})
         }
-    return [_without_gaps(one) for one in said] if isinstance(said, list) else said
+    return [_without_gaps(value) for value in said] if isinstance(said, list) else said
 
 
 def describe_benchmarks(

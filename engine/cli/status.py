@@ -253,7 +253,7 @@ def _spending_lines(status: Status) -> Iterator[str]:
 def in_cents(amounts: Sequence[float]) -> list[int]:
     """The amounts in whole cents that add up to the rounded sum."""
     exact = [amount * 100 for amount in amounts]
-    cents = [int(one) for one in exact]
+    cents = [int(amount) for amount in exact]
     # the remaining cents go to the amounts that were rounded down the most
     by_rest = sorted(range(len(exact)), key=lambda place: cents[place] - exact[place])
     for place in by_rest[: round(sum(exact)) - sum(cents)]:
@@ -312,10 +312,13 @@ def _judged(status: Status) -> str | None:
         for (name, target), progress in status.watch.progress.targets.items()
         if name in benchmarks and target in targets
     ]
-    if not any(one.evaluate.done for one in found):
+    if not any(benchmark.evaluate.done for benchmark in found):
         return "unjudged"
     # rows of a stage that no run has come to yet are not announced
-    behind = any(one.evaluate.done + one.evaluate.failed < one.simulate.done for one in found)
+    behind = any(
+        benchmark.evaluate.done + benchmark.evaluate.failed < benchmark.simulate.done
+        for benchmark in found
+    )
     return "partly" if behind else None
 
 

@@ -150,8 +150,8 @@ class DaskSource:
     def _new_workers(self, workers: dict[str, Any]) -> Collection[str]:
         mine = [
             address
-            for address, one in workers.items()
-            if self.processes is not None or RESOURCE in one.get("resources", {})
+            for address, worker in workers.items()
+            if self.processes is not None or RESOURCE in worker.get("resources", {})
         ]
         held = {agent.address for agent in self._held}
         return [address for address in mine if address not in held]

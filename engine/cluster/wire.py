@@ -101,7 +101,7 @@ class SentFailure:
         return Failure(known, self.message, self.status, *told)
 
 
-_CAUSES: Final[Mapping[str, Cause | Fault]] = {one.value: one for one in (*Cause, *Fault)}
+_CAUSES: Final[Mapping[str, Cause | Fault]] = {cause.value: cause for cause in (*Cause, *Fault)}
 
 
 @dataclass(slots=True)

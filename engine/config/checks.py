@@ -192,9 +192,9 @@ def _condition_problems(document: YamlDocument) -> Iterator[Problem]:
 
 def _ids(document: YamlDocument, section: str) -> Iterator[tuple[KeyPath, str]]:
     listed = document.data.get(section)
-    for number, one in enumerate(listed if isinstance(listed, list) else []):
-        if isinstance(one, dict) and isinstance(one.get("id"), str):
-            yield (section, number, "id"), one["id"]
+    for number, entry in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str):
+            yield (section, number, "id"), entry["id"]
 
 
 def _check_problems(document: YamlDocument) -> Iterator[Problem]:

@@ -65,9 +65,9 @@ def _out_of_order(
     document: YamlDocument, landmarks: tuple[Landmark, ...], turns: int
 ) -> list[Problem]:
     problems = [
-        document.problem(("landmarks", number, "turn"), f"expected a turn after {one.turn}")
-        for number, (one, later) in enumerate(pairwise(landmarks), start=1)
-        if later.turn <= one.turn
+        document.problem(("landmarks", number, "turn"), f"expected a turn after {landmark.turn}")
+        for number, (landmark, later) in enumerate(pairwise(landmarks), start=1)
+        if later.turn <= landmark.turn
     ]
     if landmarks and landmarks[-1].turn > turns:
         at = ("landmarks", len(landmarks) - 1, "turn")

@@ -259,13 +259,13 @@ async def call(
         found = await asyncio.gather(*calls)
     finally:
         await accounts.close()
-    times = Counter(one.subject for one in found)
+    times = Counter(finding.subject for finding in found)
     return [
         # several entries may have the same model: their roles tell them apart
-        replace(one, sentence=f"{', '.join(model.roles)} · {one.sentence}")
-        if times[one.subject] > 1
-        else one
-        for (model, _), one in zip(places, found, strict=True)
+        replace(finding, sentence=f"{', '.join(model.roles)} · {finding.sentence}")
+        if times[finding.subject] > 1
+        else finding
+        for (model, _), finding in zip(places, found, strict=True)
     ]
 
 

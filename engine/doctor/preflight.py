@@ -313,7 +313,7 @@ def model_names(body: bytes) -> frozenset[str]:
     data = found.get("data") if isinstance(found, dict) else None
     if not isinstance(data, list) or found.get("has_more"):
         return frozenset()
-    ids = (one.get("id") for one in data if isinstance(one, dict))
+    ids = (model.get("id") for model in data if isinstance(model, dict))
     names = frozenset(name for name in ids if isinstance(name, str) and name)
     # a gateway that forwards any name lists a pattern, in which no name is missing
     return frozenset() if any("*" in name for name in names) else names
@@ -330,7 +330,7 @@ def is_listed(name: str, known: Collection[str]) -> bool:
     if name.startswith("ft:"):
         return True
     wanted = _bases(name)
-    return any(not wanted.isdisjoint(_bases(one)) for one in known)
+    return any(not wanted.isdisjoint(_bases(url)) for url in known)
 
 
 def _bases(name: str) -> frozenset[str]:

@@ -76,8 +76,8 @@ class LabelledJudges:
         own = sorted(
             {
                 verdict.judge
-                for one in self.judged
-                for verdict in one.verdicts
+                for conversation in self.judged
+                for verdict in conversation.verdicts
                 if verdict.source != HUMAN and self.jury.holds(verdict)
             }
         )
@@ -134,8 +134,8 @@ class LabelledJudges:
         """All models that have judged any of these conversations."""
         return {
             verdict.judge
-            for one in self.judged
-            for verdict in one.verdicts
+            for conversation in self.judged
+            for verdict in conversation.verdicts
             if verdict.source != HUMAN
         }
 

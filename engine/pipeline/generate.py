@@ -74,8 +74,8 @@ def rejected_metrics(bench: BenchmarkContext) -> list[str]:
 def stale_metrics(bench: BenchmarkContext) -> str | None:
     """What has changed since a model wrote the current metrics, in words; None where nothing has,
     or a person wrote or edited them."""
-    written = [(one, then) for one, then, source in _not_rejected(bench) if source == "model"]
-    if not written or tuple(one for one, _ in written) != tuple(bench.definition.metrics):
+    written = [(metric, then) for metric, then, source in _not_rejected(bench) if source == "model"]
+    if not written or tuple(metric for metric, _ in written) != tuple(bench.definition.metrics):
         return None
     return any_changed((then for _, then in written), metric_inputs(bench))
 

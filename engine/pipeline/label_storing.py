@@ -121,7 +121,9 @@ def _adjudicated_verdict(
     if decision.present is None:
         return _taken_back(judged, config, reader, definition, decision)
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
-    conversation = {str(one.key): one for one, _ in found}.get(decision.conversation)
+    conversation = {str(conversation.key): conversation for conversation, _ in found}.get(
+        decision.conversation
+    )
     if conversation is None:
         raise not_disputed(definition.name, decision.conversation)
     return adjudication(

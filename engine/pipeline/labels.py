@@ -351,15 +351,15 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
     cannot_tell = replaced = earlier = 0
     people: Counter[str] = Counter()
     for item, by_voter in newest.items():
-        labels = [one for one in by_voter.values() if one.unscored != WITHDRAWN]
+        labels = [vote for vote in by_voter.values() if vote.unscored != WITHDRAWN]
         own = [label for label in labels if not label.adjudicates]
         if item not in current:
             replaced += bool(own)
             continue
-        people.update(one.judge for one in own)
+        people.update(vote.judge for vote in own)
         decided = [label for label in labels if label.adjudicates and label.present is not None]
         newest_decision = sorted(decided, key=lambda one: one.seq)[-1:]
-        answers = {one.present for one in newest_decision or own} - {None}
+        answers = {vote.present for vote in newest_decision or own} - {None}
         if len(answers) > 1:
             disputed.append((current[item], own))
         elif not own:
@@ -370,7 +370,7 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
             [present] = answers
             first = own[0]
             today = _definition_text(current[item].metric)
-            earlier += all(one.definition != today for one in own)
+            earlier += all(vote.definition != today for vote in own)
             settled.append(SettledLabel(current[item], bool(present), first.inclusion or 1.0))
     settled.sort(key=lambda one: str(one.conversation.key))
     disputed.sort(key=lambda one: str(one[0].key))

@@ -93,4 +93,4 @@ async def _read_one(
 
 def _bases(bench: BenchmarkContext) -> list[Scenario]:
     edited = with_edits(bench)
-    return [one for metric in bench.definition.metrics for one in bases_of(edited, metric)]
+    return [base for metric in bench.definition.metrics for base in bases_of(edited, metric)]

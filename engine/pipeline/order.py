@@ -149,7 +149,7 @@ def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str 
 
 def any_changed(then: Iterable[Mapping[str, str] | None], now: Mapping[str, str]) -> str | None:
     """As `what_changed`, for several rows together: each input that changed for any of them."""
-    names = (name for one in then for name in changed_inputs(one, now))
+    names = (name for depends in then for name in changed_inputs(depends, now))
     return changed_words([*dict.fromkeys(names)])
 
 

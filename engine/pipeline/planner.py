@@ -75,17 +75,17 @@ class Planner:
         Raises `InputError`.
         """
         found = self.contexts(order)
-        for one in found:
-            check_scenarios(one)
-            if (again := order.rewrite.get(one.name)) is not None:
-                rewritable(Reviews.of(one.definition, one.reader), again.id)
-            _require_asked_for(one, order)
+        for bench in found:
+            check_scenarios(bench)
+            if (again := order.rewrite.get(bench.name)) is not None:
+                rewritable(Reviews.of(bench.definition, bench.reader), again.id)
+            _require_asked_for(bench, order)
             if Stage.SIMULATE in order.stages:
-                _require_pressure(one)
-                _require_approval(one, order)
+                _require_pressure(bench)
+                _require_approval(bench, order)
         judge = self.judge(order)
         others = () if judge is None else (judge,)
-        for config in [one.config for one in found] or [self.config]:
+        for config in [bench.config for bench in found] or [self.config]:
             roles = config.models_beside_targets
             for spec in (*roles, *config.targets, *others):
                 self.models.open(spec)

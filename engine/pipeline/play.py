@@ -188,10 +188,10 @@ class ConversationPlanner:
         """The ids that a person must approve before all conversations due can be played."""
         return {
             name
-            for one in wanted
-            if self._is_asked_for(one.key)
-            for name in self._held.get(one.key.scenario_id, ())
-            if self._plan_one(one, self._newest.get(one.key)) is not None
+            for conversation in wanted
+            if self._is_asked_for(conversation.key)
+            for name in self._held.get(conversation.key.scenario_id, ())
+            if self._plan_one(conversation, self._newest.get(conversation.key)) is not None
         }
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:

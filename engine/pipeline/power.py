@@ -120,7 +120,7 @@ def _sizes(
         rows = 0
         for metric in metrics:
             stand = {base_id(one) for one in variants[metric]}
-            gone = {one for one in removed if one.startswith(f"{metric}_")} - stand
+            gone = {scenario for scenario in removed if scenario.startswith(f"{metric}_")} - stand
             lacking = max(0, config.generation.scenarios_per_metric - len(stand) - len(gone))
             bases.append(len(stand) + lacking)
             rows += len(variants[metric]) + lacking * planned
@@ -146,7 +146,7 @@ def _detectable(sought: _PossibleMark, plan: Plan, seen: PairError | None) -> De
 
 def power_sentences(found: Sequence[Detectable]) -> list[str]:
     """Say, in one line for each entry, how far two targets must differ to be told apart."""
-    return [_sentence(one) for one in found]
+    return [_sentence(detectable) for detectable in found]
 
 
 def _sentence(detectable: Detectable) -> str:

@@ -180,7 +180,8 @@ class Reviews:
         return cls(
             definition,
             standing_acts(reader.reviews(name)),
-            standing | {name: one for name, one in stored.items() if name not in standing},
+            standing
+            | {name: scenario for name, scenario in stored.items() if name not in standing},
             rows,
             {row.scenario.id: row for row in gone if row.scenario.id not in rows},
         )
@@ -240,7 +241,9 @@ class Reviews:
             on = [row.scenario.metric_id]
             if row.source == "model":
                 on += [row.scenario.base_id, name]
-            if row.played and (first := tuple(dict.fromkeys(one for one in on if one in waiting))):
+            if row.played and (
+                first := tuple(dict.fromkeys(name for name in on if name in waiting))
+            ):
                 found[name] = first
         return found
 

@@ -276,7 +276,7 @@ class Pipeline:
             return free
         specs = self.config.models_beside_targets
         every = (*specs, *self.config.targets, *self.config.models.values())
-        spec = next((one for one in every if one.label == label), None)
+        spec = next((spec for spec in every if spec.label == label), None)
         if spec is None:
             return free
         estimator = self.planner.estimator()

@@ -254,7 +254,7 @@ class BenchmarkRun:
             return
         self._correct(
             stage,
-            wanted={str(one.key) for one in wanted},
+            wanted={str(conversation.key) for conversation in wanted},
             planned={str(key) for key in planned},
             made={str(key) for key in made},
             complete=frozenset(str(key) for key in complete),

@@ -39,7 +39,7 @@ class ModelCapabilities:
         order = list(Step)
         # the less strict of two, as each was learned from a refusal
         step = max(self.step, other.step, key=order.index)
-        room = min((one.room for one in (self, other) if one.room is not None), default=None)
+        room = min((known.room for known in (self, other) if known.room is not None), default=None)
         return ModelCapabilities(step, self.dropped | other.dropped, room)
 
 
@@ -281,7 +281,7 @@ def _field_type(field: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     if "$ref" in field:
         field = root["$defs"][field["$ref"].removeprefix("#/$defs/")]
     if "anyOf" in field:
-        return " or ".join(_field_type(one, root) for one in field["anyOf"])
+        return " or ".join(_field_type(variant, root) for variant in field["anyOf"])
     if "enum" in field:
         return " or ".join(json.dumps(value, ensure_ascii=False) for value in field["enum"])
     match field.get("type"):

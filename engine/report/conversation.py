@@ -307,9 +307,9 @@ def escaped(text: str) -> str:
 
 def _escape_markdown(plain: str) -> str:
     """Text with all Markdown within its lines escaped."""
-    for one in _ACTS:
-        if one in plain:
-            plain = plain.replace(one, f"\\{one}")
+    for sign in _ACTS:
+        if sign in plain:
+            plain = plain.replace(sign, f"\\{sign}")
     for link in _LINKS:
         plain = link.sub(r"\\\g<0>", plain)
     return plain

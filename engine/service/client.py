@@ -115,7 +115,7 @@ class SocketLink:
         with self._lock:
             if self._link_state.want_board(now):
                 self._wake()
-            waited = now - min((each.sent for each in self._pending.values()), default=now)
+            waited = now - min((call.sent for call in self._pending.values()), default=now)
             hearing = self._link_state
             return self._connection.board(hearing.board, waited, now, parted=hearing.parted)
 

@@ -261,7 +261,7 @@ def _with_changes(value: Any, changes: Mapping[str, Change]) -> Any:
 
 
 def _change_each(value: Any, change: Change) -> Any:
-    return [change(one) for one in value] if isinstance(value, list | tuple) else value
+    return [change(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _changes(key: Change, row: Change) -> Mapping[str, Change]:

@@ -106,11 +106,11 @@ async def _read(
     ]
     return [
         LintFinding(
-            Rule(one.rule),
+            Rule(row.rule),
             of,
-            f"{one_line(one.says, _LONGEST)} (“{one_line(one.quote, _LONGEST)}”, {model.label})",
+            f"{one_line(row.says, _LONGEST)} (“{one_line(row.quote, _LONGEST)}”, {model.label})",
         )
-        for one in shown[:_MOST]
+        for row in shown[:_MOST]
     ]
 
 
@@ -118,11 +118,11 @@ def _texts(value: object) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
+        for member in value.values():
+            yield from _texts(member)
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+        for member in value:
+            yield from _texts(member)
 
 
 def _answer_fault(answer: LintFindings, rules: Sequence[Rule]) -> str | None:

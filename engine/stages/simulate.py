@@ -82,7 +82,7 @@ class _TurnWithoutEnd(UserTurn):
 @cache
 def _schema_without_done() -> JsonSchema:
     schema = schema_of(_TurnWithoutEnd)
-    fields = {name: one for name, one in schema["properties"].items() if name != "done"}
+    fields = {name: field for name, field in schema["properties"].items() if name != "done"}
     return {**schema, "properties": fields}
 
 

@@ -110,14 +110,14 @@ def _share(
     """
     if not found:
         return None
-    whole = sum(one.weight for one, _ in found)
-    value = sum(one.weight for one, true in found if true) / whole
+    whole = sum(label.weight for label, _ in found)
+    value = sum(label.weight for label, true in found if true) / whole
     residuals = defaultdict[str, float](float)
     heaviness = defaultdict[str, float](float)
-    for one, true in found:
-        residuals[one.cluster] += one.weight * (true - value)
-        heaviness[one.cluster] += one.weight
-    independent = effective_labels(one.weight for one, _ in found)
+    for label, true in found:
+        residuals[label.cluster] += label.weight * (true - value)
+        heaviness[label.cluster] += label.weight
+    independent = effective_labels(label.weight for label, _ in found)
     clusters = len(residuals)
     alike = effective_labels(heaviness.values())
     freedom = max(1.0, alike - 1)
@@ -191,7 +191,7 @@ def prediction_powered(
     together, as few labels may include too few of the judge's errors. Student's t, cut at 0 and 1.
     None without conversations or labels, or with a single cluster.
     """
-    count = sum(one.size for metric in population.values() for one in metric.values())
+    count = sum(cell.size for metric in population.values() for cell in metric.values())
     if not count or not labels:
         return None
     wrong: dict[str, float] = {}
@@ -201,7 +201,7 @@ def prediction_powered(
     both = stratified_error(_strata(population, wrong))
     if judged is None or both is None:
         return None
-    rate = sum(one.present for metric in population.values() for one in metric.values()) / count
+    rate = sum(cell.present for metric in population.values() for cell in metric.values()) / count
     value = rate + sum(wrong.values()) / count
     weighed = sum(label.weight for label in labels)
     effective = effective_labels(label.weight for label in labels)
@@ -229,8 +229,8 @@ def labels_for_width(corrected: CorrectedRate, width: float) -> int | None:
 def _strata(population: Population, wrong: Mapping[str, float]) -> list[Stratum]:
     return [
         [
-            Cluster(one.size, total := one.present + wrong.get(name, 0.0), total)
-            for name, one in metric.items()
+            Cluster(cell.size, total := cell.present + wrong.get(name, 0.0), total)
+            for name, cell in metric.items()
         ]
         for metric in population.values()
     ]
@@ -273,14 +273,14 @@ def rogan_gladen(population: Population, labels: Sequence[LabelledConversation])
     0, a single cluster has all labels of one kind, or there are fewer than three clusters.
     """
     judged = stratified_error(_strata(population, {}))
-    count = sum(one.size for metric in population.values() for one in metric.values())
+    count = sum(cell.size for metric in population.values() for cell in metric.values())
     clusters: dict[str, list[LabelledConversation]] = {}
     for label in labels:
         clusters.setdefault(label.cluster, []).append(label)
     whole = _sums(labels)
     if judged is None or len(clusters) < 3:
         return RoganGladen.missing(MissingReason.FEW_BASE_SCENARIOS)
-    rate = sum(one.present for metric in population.values() for one in metric.values()) / count
+    rate = sum(cell.present for metric in population.values() for cell in metric.values()) / count
     parts = [whole - _sums(part) for part in clusters.values()]
     if not all(part.present > _NONE and part.absent > _NONE for part in parts):
         return RoganGladen.missing(MissingReason.ONE_ANSWER)

@@ -102,7 +102,7 @@ class DemographicFit:
             return None
         ready = list(put_together([list(bases.values()) for bases in found.strata.values()]))
         clusters = sum(map(len, ready))
-        pairs = sum(one.size for stratum in ready for one in stratum)
+        pairs = sum(row.size for stratum in ready for row in stratum)
         spread = drawn_error(ready, found.estimate, pairs)
         if spread is None or self._freedom < 1:
             return Difference(found.estimate, None, 0, round(pairs), clusters), found.scored
@@ -184,14 +184,14 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
         mean = sum(variant.value for variant in group) / len(group)
         found += [
             _CentredRow(
-                one.metric,
-                one.base,
+                row.metric,
+                row.base,
                 # centred, so that base scenarios need no columns (Frisch and Waugh)
                 [code - middle for code, middle in zip(coded, means, strict=True)],
-                one.value - mean,
-                one.scored,
+                row.value - mean,
+                row.scored,
             )
-            for one, coded in zip(group, codes, strict=True)
+            for row, coded in zip(group, codes, strict=True)
         ]
     return found
 
@@ -209,7 +209,7 @@ def _generalised_inverse(matrix: Sequence[Sequence[float]]) -> tuple[list[list[f
         if value <= 1e-8 * max(1.0, matrix[pivot][pivot]):
             continue
         kept.add(pivot)
-        row = [one / value for one in swept[pivot]]
+        row = [number / value for number in swept[pivot]]
         for other in range(width):
             if other != pivot:
                 factor = swept[other][pivot]

@@ -86,7 +86,7 @@ def _allocate(sizes: Sequence[int], size: int) -> list[int]:
     size = min(size, sum(sizes))
     numbers = [min(_LEAST, one) for one in sizes]
     while sum(numbers) < size:
-        wanting = [index for index, one in enumerate(sizes) if numbers[index] < one]
+        wanting = [index for index, size in enumerate(sizes) if numbers[index] < size]
         # the one furthest below its share; one at a time, so that the sum is exact
         numbers[min(wanting, key=lambda index: numbers[index] / sqrt(sizes[index]))] += 1
     while sum(numbers) > size:

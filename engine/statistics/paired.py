@@ -205,7 +205,7 @@ def differences(left: Answers, right: Answers) -> list[Stratum]:
 
 def _differences(left: Mapping[str, float], right: Mapping[str, float]) -> Cluster:
     # mostly the same keys, and then no list is needed
-    both = left if left.keys() == right.keys() else [one for one in left if one in right]
+    both = left if left.keys() == right.keys() else [key for key in left if key in right]
     return Cluster.of(list(map(sub, map(left.__getitem__, both), map(right.__getitem__, both))))
 
 

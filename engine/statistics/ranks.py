@@ -214,8 +214,8 @@ def _bases(panel: Panel, targets: Sequence[str]) -> int:
             (metric, base)
             for target in targets
             for metric, clusters in panel[target].items()
-            for base, one in clusters.items()
-            if one.size
+            for base, cluster in clusters.items()
+            if cluster.size
         }
     )
 

@@ -206,8 +206,8 @@ def mean_interval(rates: Sequence[float], intervals: Sequence[Interval]) -> Inte
     """
     mean, count = sum(rates) / len(rates), len(rates)
     pairs = list(zip(rates, intervals, strict=True))
-    below = hypot(*(rate - one.low for rate, one in pairs)) / count
-    above = hypot(*(one.high - rate for rate, one in pairs)) / count
+    below = hypot(*(rate - interval.low for rate, interval in pairs)) / count
+    above = hypot(*(interval.high - rate for rate, interval in pairs)) / count
     return Interval(mean - below, mean + above)
 
 
@@ -241,14 +241,14 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
     if not known:
         return None
     variances = [error**2 for _, error in known]
-    shares = sum(v**2 / one.freedom for (one, _), v in zip(known, variances, strict=True))
+    shares = sum(v**2 / rate.freedom for (rate, _), v in zip(known, variances, strict=True))
     return Difference(
-        estimate=sum(one.estimate for one, _ in known) / len(known),
+        estimate=sum(rate.estimate for rate, _ in known) / len(known),
         error=sqrt(sum(variances)) / len(known),
         # 1e-9, so that rounding does not cost a whole degree of freedom
         freedom=max(1, floor(sum(variances) ** 2 / shares + 1e-9)),
-        pairs=sum(one.pairs for one, _ in known),
-        clusters=sum(one.clusters for one, _ in known),
+        pairs=sum(rate.pairs for rate, _ in known),
+        clusters=sum(rate.clusters for rate, _ in known),
     )
 
 

@@ -217,10 +217,10 @@ class Bulk:
                 last = _write(connection, row, after - UNPLACED)
                 numbering.seq = max(numbering.seq, last)
             else:
-                for each in numbering.add(row):
-                    _write(connection, each, 0)
-        for each in numbering.rest():
-            _write(connection, each, 0)
+                for numbered in numbering.add(row):
+                    _write(connection, numbered, 0)
+        for numbered in numbering.rest():
+            _write(connection, numbered, 0)
         return numbering.seq
 
 

@@ -80,7 +80,7 @@ def _columns(table: type, path: str) -> Iterator[FieldColumn]:
         if is_dataclass(hint) and isinstance(hint, type):
             # a stored row is one call, so the field that counts calls in a sum has no column
             inner = _columns(hint, f"{path}{name}.")
-            yield from (one for one in inner if (hint, one.name) != (Usage, "calls"))
+            yield from (column for column in inner if (hint, column.name) != (Usage, "calls"))
         else:
             yield FieldColumn(_column(table, name), path + name, hint)
 
@@ -168,7 +168,7 @@ def _emit_constructor(
 def _slot(table: type, name: str) -> Callable[[Any, Any], None]:
     """Return what sets a field, bypassing the protection of a frozen dataclass."""
     # from the class that declares the field: a subclass with slots does not repeat it
-    [slot] = (one.__dict__[name] for one in table.__mro__ if name in one.__dict__)
+    [slot] = (base.__dict__[name] for base in table.__mro__ if name in base.__dict__)
     fill: Callable[[Any, Any], None] = slot.__set__
     return fill
 
@@ -182,7 +182,7 @@ def _decoder(hint: Any) -> Convert | None:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         # takes a fifth of the time of calling the class; an unknown value raises KeyError, which is
         # in `UNREADABLE`
-        return {one.value: one for one in hint}.__getitem__
+        return {member.value: member for member in hint}.__getitem__
     if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
         item: Any = get_args(hint)[0]
         names: dict[str, Any] = {}
@@ -243,7 +243,7 @@ def _encoder(hint: Any) -> Convert | None:
         return attrgetter("_value_")  # the property `value` takes five times as long
     if get_origin(hint) is tuple and is_dataclass(item := get_args(hint)[0]):
         keys = [field.name for field in fields(item)]
-        return lambda held: _json([{key: getattr(one, key) for key in keys} for one in held])
+        return lambda held: _json([{key: getattr(item, key) for key in keys} for item in held])
     return None
 
 

@@ -36,9 +36,9 @@ def mounts_from_output(output: str) -> str:
     """Convert the output of `mount` on a Mac into the format of `/proc/mounts`."""
     found = (_MOUNT_LINE.match(line) for line in output.splitlines())
     lines = (
-        f"{_escape_field(one[1])} {_escape_field(one[2])} {one[3]} - 0 0"
-        for one in found
-        if one is not None
+        f"{_escape_field(mount[1])} {_escape_field(mount[2])} {mount[3]} - 0 0"
+        for mount in found
+        if mount is not None
     )
     return "\n".join(lines)
 

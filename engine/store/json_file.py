@@ -89,12 +89,12 @@ def _unstorable(value: object) -> Iterator[str]:
             return
         # level by level, not recursively, as the depth is what is checked
         below: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
-            elif isinstance(one, float) and not isfinite(one):
+        for value in level:
+            if isinstance(value, dict):
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, float) and not isfinite(value):
                 yield "a number is too large; expected one below 1e308"
         level = below
 
@@ -177,10 +177,10 @@ def _text(value: object, newline: str = "\n") -> str:
         return _quoted(value)
     if isinstance(value, dict) and value:
         inner = newline + "  "
-        members = [f"{_quoted(name)}: {_text(one, inner)}" for name, one in value.items()]
+        members = [f"{_quoted(name)}: {_text(member, inner)}" for name, member in value.items()]
         return f"{{{inner}{f',{inner}'.join(members)}{newline}}}"
     if isinstance(value, list | tuple) and value:
         inner = newline + "  "
-        return f"[{inner}{f',{inner}'.join(_text(one, inner) for one in value)}{newline}]"
+        return f"[{inner}{f',{inner}'.join(_text(member, inner) for member in value)}{newline}]"
     # numbers, literals, and empty objects and lists, which have nothing to indent
     return _IN_A_LINE.encode(value)

@@ -95,11 +95,11 @@ def _is_object(value: object) -> bool:
 
 
 def _is_named_text(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+    return isinstance(value, dict) and all(isinstance(member, str) for member in value.values())
 
 
 def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(member, str) for member in value)
 
 
 def _is_list_of(**members: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -107,9 +107,9 @@ def _is_list_of(**members: Callable[[object], bool]) -> Callable[[object], bool]
     return lambda value: (
         isinstance(value, list)
         and all(
-            isinstance(one, dict)
-            and all(name in one and fits(one[name]) for name, fits in members.items())
-            for one in value
+            isinstance(member, dict)
+            and all(name in member and fits(member[name]) for name, fits in members.items())
+            for member in value
         )
     )
 

@@ -524,7 +524,7 @@ class _RebuiltStore:
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
         for name, gaps in self._gaps.items():
             self._tables[name].lost = list(self._lost_ranges(gaps, last))
-        lost = [one for table in self._tables.values() for one in table.lost]
+        lost = [span for table in self._tables.values() for span in table.lost]
         beyond = (
             []
             if said is None

@@ -339,14 +339,14 @@ def _landmarks(row: _RowCheck) -> Iterable[Landmark]:
         row.wrong("landmarks", f"expected a list, found {kind_of(value)}")
         return
     before = 0
-    for number, one in enumerate(value or []):
+    for number, landmark in enumerate(value or []):
         at = f"landmarks[{number}]"
-        if not isinstance(one, dict):
-            row.wrong(at, f"expected {{turn, instruction}}, found {kind_of(one)}")
+        if not isinstance(landmark, dict):
+            row.wrong(at, f"expected {{turn, instruction}}, found {kind_of(landmark)}")
             continue
-        row.note_doubled(at, one)
-        instruction = row.text("instruction", of=one, at=f"{at}.")
-        turn = _turn(row, one, f"{at}.turn", before)
+        row.note_doubled(at, landmark)
+        instruction = row.text("instruction", of=landmark, at=f"{at}.")
+        turn = _turn(row, landmark, f"{at}.turn", before)
         if turn is not None:
             before = turn
             yield Landmark(turn, instruction)

@@ -335,7 +335,7 @@ def _translated(index: Path) -> Iterator[None]:
 
 def _query(text: str) -> str:
     """Quote every word, so that nothing in it is an operator of fts5."""
-    cleaned = "".join(" " if unicodedata.category(one)[0] == "C" else one for one in text)
+    cleaned = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
     terms = []
     for found in _TERM.finditer(storable(cleaned)[:_QUERY_LENGTH]):
         phrase, word = found.groups()

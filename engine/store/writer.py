@@ -395,8 +395,8 @@ class Writer:
     def _refuse_bulk(self, group: list[_Request], error: sqlite3.Error) -> None:
         """Refuse bulk requests: their rows are consumed while written and cannot be retried."""
         failure = self._refusal(error)
-        refused = [one for one in group if isinstance(one, _RowStream)]
-        group[:] = [one for one in group if not isinstance(one, _RowStream)]
+        refused = [request for request in group if isinstance(request, _RowStream)]
+        group[:] = [request for request in group if not isinstance(request, _RowStream)]
         self._answer([(stream, failure) for stream in refused])
 
     def _wait_for_room(self, error: sqlite3.Error) -> None:

@@ -104,7 +104,9 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     """Draw all blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
     found = [branch.of for branch in branches]
-    scale = scale_of(end for one in found for end in (one.low, one.high, one.difference))
+    scale = scale_of(
+        end for branch in found for end in (branch.low, branch.high, branch.difference)
+    )
     wide = width >= _WIDE
     told = dict(zip(found, _aligned_words(found, wide=wide), strict=True))
     right = max(map(cell_len, told.values()))

@@ -191,8 +191,8 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
     cells = {
         HeatCell(row, column): Heat(found.rate, percent(found.rate))
         for row, metric in enumerate(analysis.metrics)
-        for column, one in enumerate(analysis.targets)
-        if (found := one.metrics.get(metric.id)) is not None
+        for column, result in enumerate(analysis.targets)
+        if (found := result.metrics.get(metric.id)) is not None
     }
     return rows, [one_line(target.target) for target in analysis.targets], cells
 
@@ -313,14 +313,14 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     """For each metric, counted takes and verdicts that would be asked for differently today."""
-    found = {name: one for name, one in analysis.staleness.items() if one.stale}
+    found = {name: staleness for name, staleness in analysis.staleness.items() if staleness.stale}
     if found:
         yield title("stale", width, "what counts and would be asked otherwise today")
-    for name, one in found.items():
+    for name, staleness in found.items():
         text = (
-            f"{name}: {one.stale_takes:,} of {plural(one.conversations, 'take')}, "
-            f"{one.stale_verdicts:,} of {plural(one.verdicts, 'verdict')}; changed since: "
-            f"{', '.join(one.reasons)}"
+            f"{name}: {staleness.stale_takes:,} of {plural(staleness.conversations, 'take')}, "
+            f"{staleness.stale_verdicts:,} of {plural(staleness.verdicts, 'verdict')}; "
+            f"changed since: {', '.join(staleness.reasons)}"
         )
         yield from paragraph(text, width, Piece("!", Ink.WARN))
 

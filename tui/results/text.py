@@ -104,7 +104,7 @@ def _terms_for(
     others = [
         name
         for name in known
-        if name not in wanted and any(one.lower() in name.lower() for one in wanted)
+        if name not in wanted and any(word.lower() in name.lower() for word in wanted)
     ]
     if others:
         yield f"-{field}:" + ",".join(prefix + _quoted_term(name) for name in others)

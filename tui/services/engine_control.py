@@ -499,7 +499,7 @@ def _order_question(order: Order) -> str:
     names = order.benchmarks
     what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
     if order.rewrite:
-        return f"Have {', '.join(one.id for one in order.rewrite.values())} written again?"
+        return f"Have {', '.join(entry.id for entry in order.rewrite.values())} written again?"
     if order.only:
         rows = sum(map(len, order.only.values()))
         return f"Try again {plural(rows, 'row')} that failed of {what}?"

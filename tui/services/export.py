@@ -147,7 +147,7 @@ def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown
 
     found = takes(reader, subject.benchmark, subject.key, jury)
     if markdown:
-        return "\n".join(line for one in found for line in (*document(one), ""))
+        return "\n".join(line for take in found for line in (*document(take), ""))
     return json.dumps([copied_take(conversation) for conversation in found], indent=2) + "\n"
 
 

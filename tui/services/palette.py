@@ -219,7 +219,9 @@ def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand
     words = typed.casefold().split()
     if not words:
         return [command for command in known if command.acts_now]
-    ranks: Mapping[int, int | None] = {at: _rank(each, words) for at, each in enumerate(known)}
+    ranks: Mapping[int, int | None] = {
+        at: _rank(command, words) for at, command in enumerate(known)
+    }
     kept = [(rank, at) for at, rank in ranks.items() if rank is not None]
     return [known[at] for _, at in sorted(kept)]
 

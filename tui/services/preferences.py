@@ -101,7 +101,7 @@ class Views:
 
     def with_read(self, shown: TakeRef) -> tuple[TakeRef, ...]:
         """Put a read take first; keeps at most `MOST_READ`."""
-        others = (each for each in self.read if each[:2] != shown[:2])
+        others = (take for take in self.read if take[:2] != shown[:2])
         return (shown, *others)[:MOST_READ]
 
 
@@ -185,7 +185,7 @@ def _text(value: Any) -> str | None:
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list):
         return []
-    return [each for each in value if isinstance(each, str) and len(each) <= LONGEST]
+    return [text for text in value if isinstance(text, str) and len(text) <= LONGEST]
 
 
 def _subjects(value: Any) -> list[Subject]:

@@ -76,7 +76,7 @@ def _field(name: str) -> Field:
     meant = {field for known, field in names.items() if known.startswith(wanted)}
     if len(meant) == 1:
         return meant.pop()
-    raise FilterFault(f"there is no `{name}:`, but " + " ".join(f"{one}:" for one in Field))
+    raise FilterFault(f"there is no `{name}:`, but " + " ".join(f"{field}:" for field in Field))
 
 
 def _value(field: Field, value: str) -> str:
@@ -96,7 +96,7 @@ def _value(field: Field, value: str) -> str:
 
 
 def _one_of(field: Field, value: str, known: tuple[str, ...] | list[str]) -> str:
-    meant = [one for one in known if one.startswith(value.lower())]
+    meant = [value_name for value_name in known if value_name.startswith(value.lower())]
     if len(meant) != 1:
         raise FilterFault(f"{field}: takes {', '.join(known)}, not `{value}`")
     return meant[0]
@@ -124,4 +124,4 @@ def find(reader: Reader, typed: str, limit: int = AT_MOST) -> list[FoundId]:
     found = reader.find_ids(part, limit)
     if len(found) < limit:
         found += reader.find_ids_within(part, limit - len(found))
-    return sorted((FoundId(*each) for each in found), key=lambda each: each.id != part)
+    return sorted((FoundId(*row) for row in found), key=lambda each: each.id != part)

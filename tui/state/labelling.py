@@ -167,8 +167,8 @@ class BlindLabelling:
 
     def leave_out(self, number: int) -> None:
         """Drop a conversation that has been played again; it is not asked about any more."""
-        self.open = [one for one in self.open if one != number]
-        self.given = [one for one in self.given if one != number]
+        self.open = [item for item in self.open if item != number]
+        self.given = [item for item in self.given if item != number]
         self._before.pop(number, None)
         if self.form is not None and self.form.item.number == number:
             self.form = None

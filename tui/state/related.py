@@ -24,7 +24,7 @@ def comparison_partners(
     counts, or else the newest."""
     (passed,) = {each.passed for each in kin if (each.key, each.number) == (key, take)} or {None}
     own = [each for each in kin if each.key == key and each.number != take]
-    others = [each for each in _one_each(kin) if each.key != key]
+    others = [take for take in _one_each(kin) if take.key != key]
     near = sorted(
         others, key=lambda each: (_distance(each.key, key), _likeness(each, passed=passed))
     )

@@ -255,8 +255,8 @@ def _findings(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
     found = page.findings.get(entry.id, ())
     if found:
         yield Rule("lint", "what rules find", ink=Ink.WARN)
-    for number, one in enumerate(found):
-        text = f"{one.rule}: {one.says}; {one.rule.remedy}"
+    for number, finding in enumerate(found):
+        text = f"{finding.rule}: {finding.says}; {finding.rule.remedy}"
         yield _passage_of(("lint", number), "", text, ink=Ink.WARN)
 
 

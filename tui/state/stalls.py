@@ -58,7 +58,7 @@ class StallDetector:
     def look(self, board: Board | None, now: float) -> None:
         """Note activity since the last look. Before the first look, nothing counts as stalled."""
         said = dict(board.said) if board is not None else {}
-        for target in {*said, *self._pulses, *(each for each in self._moved if each)}:
+        for target in {*said, *self._pulses, *(target for target in self._moved if target)}:
             pulse = self._pulses.setdefault(target, _LastSign(0, now))
             if target in self._moved or said.get(target, 0) != pulse.said:
                 pulse.said, pulse.at = said.get(target, 0), now

@@ -84,7 +84,7 @@ class Dialogue:
             self.scenario = reader.scenario_of(self.take)
             metric_id = metric_of(self.shown.key.scenario_id)
             written = (metric for metric, _, _ in reader.metrics(self.shown.benchmark))
-            self.metric = next((one for one in written if one.id == metric_id), None)
+            self.metric = next((metric for metric in written if metric.id == metric_id), None)
 
     def listen(self, link: EngineLink | None) -> bool:
         """Read new text from the link. Returns whether there was any."""
@@ -330,7 +330,7 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
         return "does not count" if each.seq in stand or each.passed is None else _REPLACED
 
     first = sorted(verdicts, key=lambda each: (each.seq not in counted, -each.seq))
-    return [block for each in first for block in one_verdict(each, note(each))]
+    return [block for verdict in first for block in one_verdict(verdict, note(verdict))]
 
 
 def one_verdict(given: Verdict, note: str = "") -> list[Block]:

@@ -139,7 +139,7 @@ def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], widt
     for place, share in enumerate(_shares([max(map(cell_len, value)) for value in values], room)):
         same = values[place]
         shown = shorten(parts[place], share)
-        alike = [each for each in same if shorten(each, share) == shown]
+        alike = [word for word in same if shorten(word, share) == shown]
         cut.append(shown if len(alike) < 2 else told_apart(same, share)[parts[place]])
     return shorten(BETWEEN_PARTS.join(cut), width)
 

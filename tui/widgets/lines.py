@@ -248,7 +248,7 @@ class Entries(CursorView):
 
     def go_to(self, key: Hashable) -> bool:
         """Put the cursor on the entry with this key. Returns whether there is one."""
-        place = next((at for at, each in enumerate(self._entries) if each.key == key), None)
+        place = next((at for at, entry in enumerate(self._entries) if entry.key == key), None)
         if place is not None:
             self.move_to(place)
         return place is not None

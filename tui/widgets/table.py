@@ -69,7 +69,7 @@ class PagedTable(CursorView):
             self._changed.difference_update(rows)
         # a changed row is fetched alone: fetching a page takes a hundred times as long
         elif row in self._changed:
-            others = {each: shown for each, shown in cells.items() if each != row}
+            others = {cell: shown for cell, shown in cells.items() if cell != row}
             cells = self._pages[page] = {**others, **self._fetch([row])}
             self._changed.discard(row)
         return cells.get(row, ())

@@ -115,7 +115,7 @@ class VerdictTable(PagedTable):
         width = self.line_width - 1
         headings = _headings(self.line_width, self._longest_id)
         chosen = [cells[_ORDER.index(heading.name)] for heading in headings]
-        place = next(at for at, one in enumerate(headings) if one.name == "conversation")
+        place = next(at for at, heading in enumerate(headings) if heading.name == "conversation")
         room = headings[place].width or width - sum(
             heading.width + heading.gap for heading in headings
         )

@@ -78,7 +78,9 @@ class ApplicationDialect:
         body: dict[str, Any] = filled_template(
             template,
             {
-                Placeholder.MESSAGES: [{"role": one.role, "content": one.text} for one in said],
+                Placeholder.MESSAGES: [
+                    {"role": message.role, "content": message.text} for message in said
+                ],
                 Placeholder.MESSAGE: said[-1].text if said else "",
                 Placeholder.SYSTEM: system,
                 Placeholder.SESSION: ask.session,

@@ -58,7 +58,9 @@ def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
 def _nearest_sentence(wanted: str, said: Sequence[str]) -> tuple[float, str]:
     """Return the largest share of the words in any sentence, and that sentence."""
     stems = set(content_stems(wanted))
-    found = [(len(stems.intersection(content_stems(one))) / (len(stems) or 1), one) for one in said]
+    found = [
+        (len(stems.intersection(content_stems(text))) / (len(stems) or 1), text) for text in said
+    ]
     return max(found, key=lambda one: one[0], default=(0.0, ""))
 
 

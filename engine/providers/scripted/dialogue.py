@@ -76,7 +76,7 @@ def _check(text: str) -> None:
             )
     if set("«»") & set(_PASSAGE.sub("", text)):
         raise ValueError(f"a « or » has no partner in {beginning!r}")
-    short = next((one for one, _ in passages(text) if is_one_word(one)), None)
+    short = next((passage for passage, _ in passages(text) if is_one_word(passage)), None)
     if short is not None:
         raise ValueError(f"«{short}» is one word, and no evidence of anything, in {beginning!r}")
 
@@ -176,7 +176,7 @@ class DialogueScript(_Written):
         return {1: self.landmark} | {n: text for n, text in later.items() if text is not None}
 
     def person(self, profile: Mapping[str, str]) -> Person | None:
-        return next((one for one in self.people if one.profile == dict(profile)), None)
+        return next((person for person in self.people if person.profile == dict(profile)), None)
 
     def replies(self, turn: int) -> Iterator[tuple[ReplyKind, str]]:
         """Yield all replies that may be given at this turn, as they are written."""

@@ -74,7 +74,7 @@ def _value_of_type(
 ) -> Any:
     kind = schema.get("type")
     if isinstance(kind, list):
-        kind = next((one for one in kind if one != "null"), "null")
+        kind = next((name for name in kind if name != "null"), "null")
     match kind:
         case "object":
             return _object(schema, root, draw, depth)
@@ -278,5 +278,5 @@ class _ScriptedModel:
             value = writer(asked, manner)
             wanted = schema.get("properties", value)
             # only the schema's keys, as an answer with any other is refused
-            value = {name: one for name, one in value.items() if name in wanted}
+            value = {name: member for name, member in value.items() if name in wanted}
         return json.dumps(value, ensure_ascii=False)

@@ -277,10 +277,10 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
     if sheet is None or scene is None or scene.sheet is not sheet:
         return None
     told = [told_by(scene.dialogue.id, turn, text) for turn, text in enumerate(case.replies, 1)]
-    known = [one for one in told if one is not None]
+    known = [scene for scene in told if scene is not None]
     if not known or len(known) < len(told):
         return None
-    marks = [_marked(sheet, one, strict=strict) for one in known]
+    marks = [_marked(sheet, scene, strict=strict) for scene in known]
     return _verdict(scene.dialogue, known, marks)
 
 
@@ -319,7 +319,7 @@ _SOFTLY: Final = (
 def _verdict(
     dialogue: DialogueScript, told: Sequence[ToldReply], marks: list[bool]
 ) -> dict[str, Any]:
-    said = [(turn, one.passage) for turn, one in enumerate(told, 1) if one.passage]
+    said = [(turn, scene.passage) for turn, scene in enumerate(told, 1) if scene.passage]
     telling = [(turn, text) for turn, text in said if marks[turn - 1]]
     plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
     long = [(turn, text) for turn, text in said if len(text.split()) >= _WORTH_QUOTING]

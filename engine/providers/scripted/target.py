@@ -155,7 +155,7 @@ class _ReplyComposer:
         self._earlier = "\n".join(m.text for m in messages if m.role is MessageRole.ASSISTANT)
         self._newest = listened[-1]
         self._draw = draw
-        named = [topic for one in listened for topic in one.topics]
+        named = [topic for words in listened for topic in words.topics]
         often = sorted(
             dict.fromkeys(named), key=lambda topic: (not is_matter(topic), -named.count(topic))
         )

@@ -119,7 +119,9 @@ class Transcripts:
 
     def write(self, pieces: ChunkWriter) -> int:
         """Write all pieces, and return the number of conversations. Raises `StoreError`."""
-        index = _ConversationIndex(self.targets, {one: n for n, one in enumerate(self.metrics)})
+        index = _ConversationIndex(
+            self.targets, {metric: n for n, metric in enumerate(self.metrics)}
+        )
         quotes = pieces.numbered(QUOTES)
         said = pieces.numbered(TRANSCRIPTS)
         replayed = self._replayed()
@@ -220,9 +222,9 @@ def clean_values(value: Any) -> Any:
         case str():
             return clean(value)
         case dict():
-            return {key: clean_values(one) for key, one in value.items()}
+            return {key: clean_values(member) for key, member in value.items()}
         case list() | tuple():
-            return [clean_values(one) for one in value]
+            return [clean_values(member) for member in value]
         case _:
             return value
 
