@@ -103,6 +103,12 @@ def wants_ascii(environ: Mapping[str, str]) -> bool:
     return "utf8" not in locale.lower().replace("-", "")
 
 
+def joined_names(names: Sequence[str]) -> str:
+    """`a, b and c`; at least one name."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def plural(number: int, one: str, many: str | None = None) -> str:
     """`1 row`, `2 rows`, `1,200 tries`; `many` defaults to `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

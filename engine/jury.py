@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
+from engine.display import joined_names
+
 HUMAN: Final = "human"
 """The source of a person's verdict."""
 TIED: Final = "judges are tied"
@@ -105,17 +107,12 @@ class Jury:
             case (judge,) if self.passes == 1:
                 counts = f"the newest verdict of {judge}"
             case judges:
-                counts = f"the majority of the newest verdicts of {_joined_names(judges)}{asked}"
+                counts = f"the majority of the newest verdicts of {joined_names(judges)}{asked}"
         return (
             f"What counts for a conversation is {counts}; instead of an unusable one, the one "
             "before it counts if it was given under the same definition; a tie is unscored; where "
             "none of these judges has given a verdict, those of other judges count."
         )
-
-
-def _joined_names(names: tuple[str, ...]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def headline(votes: Iterable[bool | None]) -> bool | None:

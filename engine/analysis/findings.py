@@ -24,7 +24,7 @@ from engine.analysis.figures import (
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.checks import FaultKind, UserAuditMode
-from engine.display import percent, plural, span
+from engine.display import joined_names, percent, plural, span
 from engine.statistics.distributions import Interval
 from engine.statistics.paired import ERROR_RATE
 from engine.statistics.ranks import RankRange
@@ -169,11 +169,6 @@ def p_value_words(p: float | None) -> str:
         return "p < .001"
     digits = next(n for n in range(3, 20) if (round(p, n) < ERROR_RATE) is (p < ERROR_RATE))
     return f"p = {p:.{digits}f}".replace("0.", ".", 1)
-
-
-def joined_names(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def marks_mean(family: ComparisonFamily) -> str:

@@ -12,11 +12,11 @@ from typing import Final
 
 from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
-from engine.analysis.findings import coefficient, joined_names
+from engine.analysis.findings import coefficient
 from engine.analysis.provenance import served_words
 from engine.benchmark import UNKNOWN, Stance, Track
 from engine.checks import FaultKind
-from engine.display import percent, plural, span
+from engine.display import joined_names, percent, plural, span
 from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 

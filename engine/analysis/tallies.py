@@ -148,7 +148,7 @@ def agreements(
     """Over all targets: between samples (of at least two targets), judges, and passes."""
     samples = agreement_of_samples(tallies) if len(tallies) > 1 else None
     found = [samples, *_of_judges(outcomes)]
-    return [gap for gap in found if gap is not None]
+    return [repeated for repeated in found if repeated is not None]
 
 
 def agreement_of_samples(

@@ -26,7 +26,6 @@ from engine.analysis.findings import (
     agreement_subject,
     coefficient,
     findings,
-    joined_names,
     marks_mean,
     p_value_words,
     pairs_by_kind,
@@ -37,7 +36,7 @@ from engine.analysis.findings import (
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.cli.console import table
-from engine.display import percent, span
+from engine.display import joined_names, percent, span
 
 NARROW: Final = 80
 WIDE: Final = 120

@@ -9,6 +9,7 @@ from itertools import count, repeat
 from math import sqrt
 from typing import Final
 
+from engine.statistics.clusters import jackknife_error
 from engine.statistics.distributions import Interval, critical, wilson
 
 _ROUNDING: Final = 1e-9
@@ -243,12 +244,12 @@ def _share(
     formula: Callable[[_Sums], float], whole: _Sums, left_out: Sequence[_Sums]
 ) -> Coefficient:
     """Wilson's interval over the effective number of things that has the error of the jackknife
-    over clusters (B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), eq.
-    3.13). Where that error is 0, each cluster counts as one observation."""
+    over clusters (`jackknife_error`). Where that error is 0, each cluster counts as one
+    observation."""
     value = formula(whole)
     if len(left_out) < 2:
         return Coefficient(value, None)
-    error = _jackknife([formula(sums) for sums in left_out])
+    error = jackknife_error([formula(sums) for sums in left_out])
     effective = value * (1 - value) / error**2 if error > _ROUNDING else 0.0
     freedom = len(left_out) - 1
     return Coefficient(value, wilson(value, effective or len(left_out), critical(freedom)))
@@ -278,15 +279,10 @@ def _chance_corrected(
     most = limit.most * (whole.worth_of_pairs(value) if limit.by_pairs else 1)
     effective = most * whole.things * (1 - by_chance) * 2 * share / max(0.5, whole.percent())
     values = [found for sums in left_out if (found := formula(sums)) is not None]
-    error = _jackknife(values) / 2 if len(values) == len(left_out) else 0.0
+    # halved, as the interval is that of (1 + c) / 2
+    error = jackknife_error(values) / 2 if len(values) == len(left_out) else 0.0
     if error > _ROUNDING:
         effective = min(effective, share * (1 - share) / error**2)
     shares = wilson(share, effective, critical(limit.freedom * (len(left_out) - 1)))
     # back from 0..1 to -1..1
     return Coefficient(value, Interval(2 * shares.low - 1, 2 * shares.high - 1))
-
-
-def _jackknife(values: Sequence[float]) -> float:
-    n = len(values)
-    mean = sum(values) / n
-    return sqrt((n - 1) / n * sum((value - mean) ** 2 for value in values))

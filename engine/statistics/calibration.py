@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import ceil, comb, sqrt
 from typing import Final, Self
 
-from engine.statistics.clusters import Cluster, Stratum, stratified_error
+from engine.statistics.clusters import Cluster, Stratum, jackknife_error, stratified_error
 from engine.statistics.distributions import Z95, Interval, clopper_pearson, critical, wilson
 
 _EXPECTED_FREEDOM: Final = 4
@@ -115,6 +115,7 @@ def _share(
     residuals = defaultdict[str, float](float)
     heaviness = defaultdict[str, float](float)
     for label, true in found:
+        # the cluster's part in the linearised error of the share, times the sum of all weights
         residuals[label.cluster] += label.weight * (true - value)
         heaviness[label.cluster] += label.weight
     independent = effective_labels(label.weight for label, _ in found)
@@ -122,6 +123,7 @@ def _share(
     alike = effective_labels(heaviness.values())
     freedom = max(1.0, alike - 1)
     effective = independent
+    # at 0 and 1 no cluster differs from another, which says nothing about how far they may
     if 0 < value < 1 and clusters > 1:
         spread = (
             clusters
@@ -133,8 +135,11 @@ def _share(
         moderated = (freedom * spread + _EXPECTED_FREEDOM * expected) / (
             freedom + _EXPECTED_FREEDOM
         )
+        # moderation only adds variance that few clusters may hide; a larger one of theirs stands
         effective = value * (1 - value) / max(spread, moderated)
     if could_be_wrong:
+        # the variance of that many independent errors, each standing for as many conversations as
+        # these labels do on average
         heavy = sum(conversation.weight for conversation in could_be_wrong) / len(could_be_wrong)
         errors = sum(not true for _, true in found) + _IMAGINED
         drawn = whole * value / (whole + _IMAGINED * heavy)
@@ -145,6 +150,7 @@ def _share(
     trues = sum(true for _, true in found)
     rarer = min(trues, len(found) - trues)
     if rarer and (rarer < _FEW or alike < _FEW_CLUSTERS):
+        # the exact interval has no quantile to widen, so it is given fewer labels instead
         less = 1.0 if rarer < _FEW else Z95 / critical(freedom)
         exact = clopper_pearson(value, effective * less**2)
         interval = Interval(min(interval.low, exact.low), max(interval.high, exact.high))
@@ -203,6 +209,8 @@ def prediction_powered(
         return None
     rate = sum(cell.present for metric in population.values() for cell in metric.values()) / count
     value = rate + sum(wrong.values()) / count
+    # as in `_share`: the judge's errors among independent labels, with imagined ones added on both
+    # sides, so that no error among a few does not make its variance 0
     weighed = sum(label.weight for label in labels)
     effective = effective_labels(label.weight for label in labels)
     errors = sum(label.weight for label in labels if label.person != label.judge) / weighed
@@ -281,16 +289,18 @@ def rogan_gladen(population: Population, labels: Sequence[LabelledConversation])
     if judged is None or len(clusters) < 3:
         return RoganGladen.missing(MissingReason.FEW_BASE_SCENARIOS)
     rate = sum(cell.present for metric in population.values() for cell in metric.values()) / count
+    # by subtraction: adding up all clusters but one, for each of them, would be quadratic
     parts = [whole - _sums(part) for part in clusters.values()]
     if not all(part.present > _NONE and part.absent > _NONE for part in parts):
         return RoganGladen.missing(MissingReason.ONE_ANSWER)
     youden = whole.youden
     t = critical(len(clusters) - 1)
-    half = t * _jackknife([part.youden for part in parts])
+    half = t * jackknife_error([part.youden for part in parts])
+    # dividing by something that may be 0 has no interval of any width
     if youden <= half or any(part.youden <= 0 for part in parts):
         return RoganGladen.missing(MissingReason.CHANCE)
     value = whole.corrected(rate)
-    spread = _jackknife([part.corrected(rate) for part in parts]) ** 2
+    spread = jackknife_error([part.corrected(rate) for part in parts]) ** 2
     error = sqrt(spread + (judged.error / youden) ** 2)
     middle = min(1.0, max(0.0, value))
     interval = Interval(
@@ -300,6 +310,7 @@ def rogan_gladen(population: Population, labels: Sequence[LabelledConversation])
 
 
 _NONE: Final = 1e-9
+"""What subtracting weights may leave of nothing, by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,12 +351,6 @@ def _sums(labels: Iterable[LabelledConversation]) -> _Sums:
             absent += label.weight
             passed_over += label.weight * (not label.judge)
     return _Sums(present, absent, found, passed_over)
-
-
-def _jackknife(values: Sequence[float]) -> float:
-    n = len(values)
-    mean = sum(values) / n
-    return sqrt((n - 1) / n * sum((value - mean) ** 2 for value in values))
 
 
 @dataclass(frozen=True, slots=True)

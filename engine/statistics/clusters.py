@@ -182,6 +182,14 @@ def stratified_error(strata: Sequence[Stratum]) -> StandardError | None:
     return StandardError(sqrt(variance), freedom)
 
 
+def jackknife_error(values: Sequence[float]) -> float:
+    """The standard error of a figure, from its values with each cluster left out in turn: B. Efron,
+    The Jackknife, the Bootstrap and Other Resampling Plans (1982), eq. 3.13."""
+    n = len(values)
+    mean = sum(values) / n
+    return sqrt((n - 1) / n * sum((value - mean) ** 2 for value in values))
+
+
 def _spread(clusters: Stratum) -> float:
     mean = sum(cluster.total for cluster in clusters) / sum(cluster.size for cluster in clusters)
     residuals = sum((cluster.total - mean * cluster.size) ** 2 for cluster in clusters)

@@ -21,6 +21,7 @@ from engine.statistics.paired import (
 
 _NOTHING: Final = 1e-9
 _ROUNDING: Final = 1e-6
+"""Differences that are only rounding: of a variance, and of sums over all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class DemographicFit:
             return None
         ready = list(put_together([list(bases.values()) for bases in found.strata.values()]))
         clusters = sum(map(len, ready))
-        pairs = sum(row.size for stratum in ready for row in stratum)
+        pairs = sum(cluster.size for stratum in ready for cluster in stratum)
         spread = drawn_error(ready, found.estimate, pairs)
         if spread is None or self._freedom < 1:
             return Difference(found.estimate, None, 0, round(pairs), clusters), found.scored
@@ -110,6 +111,8 @@ class DemographicFit:
         variance = 2 * _dot(self._residuals, self._residuals) / self._freedom
         expected = expected_variance((variance + found.estimate**2) * pairs, pairs, found.estimate)
         if variance > _NOTHING:
+            # the design effect as observed; only half of what it exceeds 1 by is expected again, as
+            # `paired` expects of the intra-class correlation
             alike = max(1.0, spread.error**2 * pairs / variance)
             expected *= (1 + alike) / 2
         else:
@@ -131,6 +134,8 @@ class DemographicFit:
             float((axis, left) == column) - float((axis, right) == column)
             for column in self._columns
         ]
+        # the difference can be estimated if it is in the row space of the data: then solving for it
+        # and multiplying back returns it
         weights = [_dot(row, wanted) for row in self._inverse]
         reached = [_dot(row, weights) for row in self._gram]
         information = _dot(wanted, weights)
@@ -138,10 +143,11 @@ class DemographicFit:
             return None
         estimate = _dot(wanted, self._effects)
         sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
-        for one, residual in zip(self._rows, self._residuals, strict=True):
-            x = _dot(one.columns, weights) / information
-            found = sums[one.metric, one.base]
-            found[0] += one.scored
+        for row, residual in zip(self._rows, self._residuals, strict=True):
+            x = _dot(row.columns, weights) / information
+            found = sums[row.metric, row.base]
+            found[0] += row.scored
+            # doubled, so that two rows that differ only in this value are one pair
             found[1] += 2 * x * x
             found[2] += 2 * x * residual
         strata: dict[str, dict[str, ScenarioContribution]] = defaultdict(dict)
@@ -278,6 +284,7 @@ def _is_crossed(variants: Sequence[Variant]) -> bool:
     that occur in it."""
     people: dict[tuple[str, str], set[frozenset[tuple[str, str]]]] = defaultdict(set)
     for variant in variants:
+        # also unscored ones: a failed conversation does not make the design uncrossed
         people[variant.metric, variant.base].add(frozenset(variant.demographic.items()))
     return all(
         len(found) == prod(Counter(axis for axis, _ in frozenset().union(*found)).values())

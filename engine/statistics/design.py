@@ -43,6 +43,7 @@ def stratified_sample(
     proportion to the root of a stratum's size: M. D. Bankier, The American Statistician 42 (1988)
     174-177, power 1/2, a compromise between the whole and each stratum.
     """
+    # a generator of its own, so that nothing else that draws changes the sample
     chance = Random(seed)
     merged = _merge_strata(strata, max(1, size // _LEAST))
     drawn: list[SampledItem[_Thing]] = []
@@ -75,8 +76,8 @@ def _merge_strata(
 
 def _shared_prefix(left: StratumKey, right: StratumKey) -> int:
     """How many leading parts two strata share."""
-    for index, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
+    for index, (own, other) in enumerate(zip(left, right, strict=False)):
+        if own != other:
             return index
     return min(len(left), len(right))
 
@@ -84,11 +85,12 @@ def _shared_prefix(left: StratumKey, right: StratumKey) -> int:
 def _allocate(sizes: Sequence[int], size: int) -> list[int]:
     """How many to draw from each: the root of its size, at least two, never more than there are."""
     size = min(size, sum(sizes))
-    numbers = [min(_LEAST, one) for one in sizes]
+    numbers = [min(_LEAST, things) for things in sizes]
     while sum(numbers) < size:
-        wanting = [index for index, size in enumerate(sizes) if numbers[index] < size]
+        wanting = [index for index, things in enumerate(sizes) if numbers[index] < things]
         # the one furthest below its share; one at a time, so that the sum is exact
         numbers[min(wanting, key=lambda index: numbers[index] / sqrt(sizes[index]))] += 1
+    # two from each may be more than asked for: the largest strata give theirs back
     while sum(numbers) > size:
         numbers[numbers.index(max(numbers))] -= 1
     return numbers

@@ -104,6 +104,7 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     effective = _effective_within(ready, rate, 1.0 if correlation is None else correlation)
     spread = stratified_error(ready)
     if spread is None:
+        # a single cluster: only the expected variance is known
         return _rate(clusters, effective, 0)
     own, expected = spread.freedom, rate * (1 - rate) / effective
     weight = _EXPECTED_FREEDOM * len(ready)
@@ -130,6 +131,7 @@ def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Ra
     if spread is None or within is None:
         return None
     rate = within.rate
+    # half the variance of the scenarios, as in the docstring
     effective = 2 * within.effective
     if 0 < rate < 1:
         variance = spread.error**2 + _ASTRAY_METRIC * ((rate - 0.5) / len(metrics)) ** 2
@@ -150,8 +152,10 @@ def _effective_within(strata: Sequence[Stratum], rate: float, correlation: float
     for stratum in strata:
         rows = sum(cluster.size for cluster in stratum)
         worth = rows / design_effect([cluster.size for cluster in stratum], correlation)
+        # towards the overall rate by one effective row
         drawn = (worth * _mean(stratum) + rate) / (worth + 1)
         left += rows / count * drawn * (1 - drawn)
+    # rounding may leave more variance within the metrics than there is in all
     return effective / min(1.0, left / (rate * (1 - rate)))
 
 
@@ -241,14 +245,16 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
     if not known:
         return None
     variances = [error**2 for _, error in known]
-    shares = sum(v**2 / rate.freedom for (rate, _), v in zip(known, variances, strict=True))
+    shares = sum(
+        v**2 / difference.freedom for (difference, _), v in zip(known, variances, strict=True)
+    )
     return Difference(
-        estimate=sum(rate.estimate for rate, _ in known) / len(known),
+        estimate=sum(difference.estimate for difference, _ in known) / len(known),
         error=sqrt(sum(variances)) / len(known),
         # 1e-9, so that rounding does not cost a whole degree of freedom
         freedom=max(1, floor(sum(variances) ** 2 / shares + 1e-9)),
-        pairs=sum(rate.pairs for rate, _ in known),
-        clusters=sum(rate.clusters for rate, _ in known),
+        pairs=sum(difference.pairs for difference, _ in known),
+        clusters=sum(difference.clusters for difference, _ in known),
     )
 
 

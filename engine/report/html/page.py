@@ -31,7 +31,6 @@ from engine.analysis.findings import (
     agreement_subject,
     coefficient,
     coefficient_interval,
-    joined_names,
     marks_mean,
     p_value_words,
     points,
@@ -40,7 +39,7 @@ from engine.analysis.findings import (
 from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.analysis.validation_words import agreement_words, floor_words, order_words
-from engine.display import clean, percent, plural, span
+from engine.display import clean, joined_names, percent, plural, span
 from engine.report.html.view import (
     GENERATOR,
     MOMENT,

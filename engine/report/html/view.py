@@ -19,17 +19,10 @@ from engine.analysis.figures import (
     RepeatAgreement,
     TargetResult,
 )
-from engine.analysis.findings import (
-    Finding,
-    findings,
-    joined_names,
-    pairs_by_kind,
-    points_interval,
-    rests_on,
-)
+from engine.analysis.findings import Finding, findings, pairs_by_kind, points_interval, rests_on
 from engine.analysis.provenance import Staleness
 from engine.benchmark import ConversationKey, Track
-from engine.display import one_line, percent, plural
+from engine.display import joined_names, one_line, percent, plural
 from engine.jury import Jury, verdict_to_show
 from engine.report import scale
 from engine.report.scale import Scale
