@@ -28,10 +28,12 @@ def lines(folder: Path) -> Iterator[str]:
     command = _installed(folder / "venv")
     label = f"LiteLLM {_version(command)}"
     with ProtocolServer(Settings(lenient=True)) as upstream:
-        for source in ("openai", "anthropic"):
-            behind = upstream.openai_url if source == "openai" else upstream.anthropic_url
-            config = folder / f"{source}.yaml"
-            config.write_text(yaml.safe_dump(_config(behind, source)), "utf-8")
+        for source, behind in (*((each, each) for each in _SOURCES), ("anthropic", "openai")):
+            place = folder / f"{source}-before-{behind}"
+            place.mkdir()
+            config = place / "config.yaml"
+            url = upstream.openai_url if behind == "openai" else upstream.anthropic_url
+            config.write_text(yaml.safe_dump(_config(url, behind)), "utf-8")
             port = free_port()
             at = f"http://127.0.0.1:{port}"
             words: list[str | Path] = [
@@ -44,21 +46,28 @@ def lines(folder: Path) -> Iterator[str]:
             ]
             health = f"{at}/health/liveliness"
             own = {"LITELLM_MASTER_KEY": KEY}
-            with server([command, *words], health, folder / f"{source}.log", own):
+            with server([command, *words], health, place / "log", own):
                 url = at if source == "anthropic" else f"{at}/v1"
-                cases = [(*case, _ROLES) for case in _CASES]
-                if source == "openai":
-                    cases.append(("forms dropped", "steadfast", {}, {**_ROLES, **_DROPPED}))
-                for number, (name, target, more, roles) in enumerate(cases):
+                for number, (name, target, more, roles) in enumerate(_cases(source, behind)):
                     case = Case(name, source, url, target, more, roles)
-                    yield run(folder / f"{source}-{number}", label, case)
+                    yield run(place / str(number), label, case)
 
 
-_CASES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
-    ("as asked", "steadfast", {"served_model": "same"}),
-    ("fallback, any", "alpha", {}),
-    ("fallback, same", "alpha", {"served_model": "same"}),
-)
+_SOURCES: Final = ("openai", "anthropic")
+_Cases = tuple[tuple[str, str, dict[str, Any], dict[str, dict[str, str]]], ...]
+
+
+def _cases(source: str, behind: str) -> _Cases:
+    same: dict[str, Any] = {"served_model": "same"}
+    if source != behind:
+        return ((f"as asked, {behind} behind it", "steadfast", same, _ROLES),)
+    dropped: dict[str, Any] = {**_ROLES, **_DROPPED}
+    return (
+        ("as asked", "steadfast", same, _ROLES),
+        ("fallback, any", "alpha", {}, _ROLES),
+        ("fallback, same", "alpha", same, _ROLES),
+        *((("forms dropped", "steadfast", {}, dropped),) if source == "openai" else ()),
+    )
 
 
 def _installed(folder: Path) -> Path:
@@ -91,5 +100,7 @@ def _config(url: str, source: str) -> dict[str, Any]:
         "fallbacks": [{"alpha": ["steadfast"]}],
         "num_retries": 0,
         "drop_params": True,
+        # the tests' server has no Responses API, to which the proxy would turn messages otherwise
+        "use_chat_completions_url_for_anthropic_messages": True,
     }
     return {"model_list": [*models], "litellm_settings": settings}
