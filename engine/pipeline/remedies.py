@@ -106,6 +106,12 @@ class KnownFailure(Enum):
         "Find out what answers at this address, as no model writes so much; then try again.",
         False,
     )
+    NO_REPLIES = (
+        "what answers at this address gives no replies of a model",
+        "Look at base_url in config.yaml: a web page may be there, another program, a gateway that "
+        "is down, or a server that does not stream its replies. Then try again.",
+        True,
+    )
     BAD_REQUEST = (
         "the provider does not accept the request",
         "Read what it says: a parameter of this model in config.yaml is most likely not for it.",
@@ -172,6 +178,7 @@ _SIGNS: Final = (
     (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
     (KnownFailure.OVERSIZED, r"reply is too large"),
+    (KnownFailure.NO_REPLIES, r"is not valid HTTP|something that is no reply"),
     (
         KnownFailure.TOO_LONG,
         r"context|longer than|too large|output limit|\b413\b",
@@ -185,7 +192,7 @@ _SIGNS: Final = (
     (KnownFailure.BAD_REQUEST, r"was not accepted|max_tokens is more|\b400:"),
     (
         KnownFailure.PROVIDER_FAULT,
-        r"server|connection broke|broke off|no reply|\b5\d\d\b",
+        r"server|connection broke|broke off|\b5\d\d\b",
     ),
 )
 _COMPILED: Final = tuple((ailment, re.compile(sign, re.IGNORECASE)) for ailment, sign in _SIGNS)

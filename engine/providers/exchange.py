@@ -251,7 +251,7 @@ async def exchange(
         result.reply.ended()
 
 
-_TOO_LATE: Final = frozenset({Cause.STALLED, Fault.BROKEN})
+_TOO_LATE: Final = frozenset({Cause.STALLED, Fault.BROKEN, Fault.NOT_HTTP})
 """Failures that do not matter after a reply has marked itself as complete."""
 
 

@@ -31,7 +31,7 @@ MOST_MEMBERS: Final = 10_000
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _MEMBERS_AT_ONCE: Final = 16
-_BROKEN: Final = TransportFailure(Fault.BROKEN)
+_NOT_DECODED: Final = TransportFailure(Fault.NOT_HTTP, "its body cannot be decompressed")
 
 
 def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
@@ -45,7 +45,7 @@ def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
         case "deflate":
             return Decoder(on_body, gzip=False)
         case _:
-            raise ConnectionFailedError(_BROKEN)
+            raise ConnectionFailedError(_NOT_DECODED)
 
 
 class Decoder:
@@ -77,7 +77,7 @@ class Decoder:
             try:
                 body = inflate.decompress(self._received, room)
             except zlib.error:
-                raise ConnectionFailedError(_BROKEN) from None
+                raise ConnectionFailedError(_NOT_DECODED) from None
             room -= len(body)
             self._received = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             # without room left, zlib may hold back output although all input was consumed
@@ -98,7 +98,7 @@ class Decoder:
                 return None
             self._members += 1
             if self._members > MOST_MEMBERS:
-                raise ConnectionFailedError(_BROKEN)
+                raise ConnectionFailedError(_NOT_DECODED)
             self._inflate = zlib.decompressobj(_GZIP)
         if self._inflate is None:
             # RFC 9110 means the zlib format (8 is its method), but many old servers send raw
@@ -354,7 +354,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not is_http:
             self._reusable = False
         if not (self._complete or is_http) or self._bodiless > LARGEST_HEAD:
-            raise ConnectionFailedError(TransportFailure(Fault.BROKEN))
+            raise ConnectionFailedError(TransportFailure(Fault.NOT_HTTP))
 
     def _parse(self, nbytes: int) -> bool:
         """Feed the parser; return whether it is HTTP."""

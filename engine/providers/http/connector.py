@@ -221,7 +221,8 @@ class ProxyTunnel(asyncio.Protocol):
         transport.write("\r\n".join([*lines, "", ""]).encode())
         match = _STATUS.match(await self._answer)
         if match is None:
-            raise ConnectionFailedError(TransportFailure(Fault.BROKEN))
+            failure = TransportFailure(Fault.PROXY, "it does not answer in HTTP")
+            raise ConnectionFailedError(failure)
         # the status is kept: 407 asks for a password, another may mean an unreachable host
         if match[1] != b"200":
             raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=int(match[1])))

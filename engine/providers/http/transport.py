@@ -39,7 +39,8 @@ class Fault(StrEnum):
     TLS = "tls"
     """One side does not speak TLS, or they do not agree on a version."""
     BROKEN = "broken"
-    """The connection broke, or what it carried was not HTTP."""
+    NOT_HTTP = "not_http"
+    """What came is no response, or its body is not coded as its head says."""
 
 
 @dataclass(frozen=True, slots=True)

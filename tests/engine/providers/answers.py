@@ -23,6 +23,8 @@ from engine.providers.http.transport import (
 from tests.engine.providers.loopback import HEAD, WORDS, Ear, Visit, chunked, chunks, serving, sized
 
 BROKEN: Final = TransportFailure(Fault.BROKEN)
+NOT_HTTP: Final = TransportFailure(Fault.NOT_HTTP)
+NOT_DECODED: Final = TransportFailure(Fault.NOT_HTTP, "its body cannot be decompressed")
 RESET: Final = TransportFailure(Fault.BROKEN, "econnreset")
 CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -76,21 +78,21 @@ NOT_WHOLE: Final = {
     "a head alone": (CHUNKED, BROKEN),
     "half of the chunks": (CHUNKED + chunks(WORDS), BROKEN),
     "a byte less than it said": (sized()[:-1], BROKEN),
-    "a chunk without a size": (CHUNKED + b"no number\r\n", BROKEN),
-    "a chunk of any size": (CHUNKED + b"f" * 20 + b"\r\n", BROKEN),
-    "something else": (b"hello\r\n\r\n", BROKEN),
+    "a chunk without a size": (CHUNKED + b"no number\r\n", NOT_HTTP),
+    "a chunk of any size": (CHUNKED + b"f" * 20 + b"\r\n", NOT_HTTP),
+    "something else": (b"hello\r\n\r\n", NOT_HTTP),
     "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", TransportFailure(Fault.TLS, SPEAKS_TLS)),
-    "HTTP/2": (b"HTTP/2 200\r\n\r\n", BROKEN),
-    "a header without a colon": (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", BROKEN),
-    "less than nothing": (HEAD + b"Content-Length: -5\r\n\r\n", BROKEN),
-    "two lengths": (HEAD + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", BROKEN),
-    "two ends": (CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\nabc"), BROKEN),
+    "HTTP/2": (b"HTTP/2 200\r\n\r\n", NOT_HTTP),
+    "a header without a colon": (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", NOT_HTTP),
+    "less than nothing": (HEAD + b"Content-Length: -5\r\n\r\n", NOT_HTTP),
+    "two lengths": (HEAD + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", NOT_HTTP),
+    "two ends": (CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\nabc"), NOT_HTTP),
     "another protocol": (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-        BROKEN,
+        NOT_HTTP,
     ),
-    "no gzip": (packed(b"gzip", WORDS), BROKEN),
-    "an unknown coding": (packed(b"br", WORDS), BROKEN),
+    "no gzip": (packed(b"gzip", WORDS), NOT_DECODED),
+    "an unknown coding": (packed(b"br", WORDS), NOT_DECODED),
 }
 
 

@@ -454,7 +454,7 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
         (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", TransportFailure(Fault.PROXY, status=502)),
         (b"", TransportFailure(Fault.BROKEN, "the server closed it")),
         (b"HTTP/1.1 200", TransportFailure(Fault.BROKEN, "the server closed it")),
-        (b"hello\r\n\r\n", TransportFailure(Fault.BROKEN)),
+        (b"hello\r\n\r\n", TransportFailure(Fault.PROXY, "it does not answer in HTTP")),
         (b"HTTP/1.1 200 OK\r\n\r\n", TransportFailure(Fault.NO_CONNECTION)),
         (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, TransportFailure(Fault.TLS)),
     ],
