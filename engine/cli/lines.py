@@ -19,7 +19,7 @@ from engine.progress import Progress, StateCounts, TargetProgress
 from engine.watch import Watch
 
 LINE_SECONDS: Final = 5.0
-_OF_PRICE: Final = ("this run will cost more", "`run.budget`", "`workspace_budget`")
+_OF_PRICE: Final = ("this run is likely to cost more", "`run.budget`", "`workspace_budget`")
 
 
 class LinePrinter:

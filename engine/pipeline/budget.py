@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Role
 from engine.errors import StopRequested
+from engine.pipeline.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
 from engine.providers.sender import HeldCalls
 
@@ -24,9 +25,6 @@ RECENT: Final = 200
 
 ROUNDING: Final = 1e-9
 """US dollars by which sums of costs may be wrong."""
-
-WEIGHT: Final = 20.0
-"""After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
 
 WIDER: Final = 1.25
 """The least factor by which an agreed amount is raised."""
@@ -62,30 +60,6 @@ class CallCost:
     """The cost of each token that a call is told."""
 
 
-CallKind = tuple[str, Role, str]
-"""Calls of similar cost: the benchmark, the role and the model's label."""
-
-
-@dataclass(slots=True)
-class _Left:
-    """The calls of one kind that are still to be made, as far as known."""
-
-    calls: float
-    usd: float
-    """The earlier estimate for one call."""
-    made: int = 0
-    cost: float = 0.0
-
-    def each_usd(self, *, refuted: bool) -> float:
-        """The expected cost of one call; with `refuted`, never below the mean of the calls seen."""
-        # a weighted mean: the earlier estimate counts as WEIGHT observed calls
-        expected = (self.usd * WEIGHT + self.cost) / (WEIGHT + self.made)
-        return max(expected, (self.usd + self.cost) / (1 + self.made)) if refuted else expected
-
-    def rest_usd(self, *, refuted: bool) -> float:
-        return max(0.0, self.calls) * self.each_usd(refuted=refuted)
-
-
 class _WaitingCall(NamedTuple):
     """A call that waits for room; the least goes first."""
 
@@ -98,7 +72,7 @@ class _WaitingCall(NamedTuple):
     """The key of the limit that left no room."""
 
 
-async def _never() -> bool:
+async def _never(_rest_usd: float) -> bool:
     return False
 
 
@@ -110,11 +84,12 @@ class Budget:
     """Tracks a run's cost: spent, in flight, and usual for each role.
 
     For each call in flight, the most that it may cost is reserved: what it is told, and an answer
-    as long as it may be, which costs ten times the usual or more; or else the cost of the dearest
-    of the last ones like it. So a limit is not passed even if all answers are that long at once;
-    near it, fewer calls are made at once, and up to one such answer stays unspent. Only what the
-    prices do not tell can pass it: a call that was billed for a failed attempt, too, or a server
-    that charges more, or writes more, than it says.
+    as long as it may be, which costs ten times the usual or more. So a limit is not passed even if
+    all answers are that long at once; near it, fewer calls are made at once, and up to one such
+    answer stays unspent. Only what prices and `max_tokens` do not tell can pass it: a server that
+    ignores `max_tokens`, charges more than its price, or bills failed attempts. By how much a call
+    has cost too much is reserved for each later one like it, and for those in flight: so a limit is
+    passed by what the calls in flight then cost too much, at most.
     """
 
     def __init__(
@@ -123,21 +98,24 @@ class Budget:
         *,
         cost_of: Callable[[Role, str], CallCost] = lambda _role, _model: CallCost(0.0, 0.0),
         on_spent: Callable[[BudgetLimit, float], None] = lambda _limit, _usd: None,
-        on_beyond: Callable[[], Awaitable[bool]] = _never,
+        on_enough: Callable[[BudgetLimit], None] = lambda _limit: None,
+        on_beyond: Callable[[float], Awaitable[bool]] = _never,
         may_begin: Callable[[], Awaitable[bool]] = _always,
         waits: StoppableWaits | None = None,
     ) -> None:
         self.limits = limits
         self._find_cost = cost_of
         self._on_spent = on_spent
+        self._on_enough = on_enough
         self._on_beyond = on_beyond
         self._may_begin = may_begin
         self._waits = waits or StoppableWaits()
         self._costs: defaultdict[tuple[Role, str], deque[float]] = defaultdict(
             lambda: deque(maxlen=RECENT)
         )
-        self._left: dict[CallKind, _Left] = {}
-        self._dearest: dict[tuple[Role, str], float] = {}
+        self.remaining = RemainingCalls()
+        self._excess: defaultdict[tuple[Role, str], float] = defaultdict(float)
+        """By how much a call has cost more than the most that was said of it."""
         self._found_costs: dict[tuple[Role, str], CallCost] = {}
         self._reserved: defaultdict[tuple[Role, str], float] = defaultdict(float)
         """US dollars for the calls in flight, by kind."""
@@ -146,19 +124,25 @@ class Budget:
         self._waiting: list[_WaitingCall] = []
         """In their order."""
         self._came = 0
-        self._expected_in_air = 0.0
+        self._rows_waiting: list[asyncio.Future[None]] = []
+        """Conversations that wait to be begun."""
         self.agreed_usd: float | None = None
         """The agreed maximum for the run; None where nobody is asked."""
         self._width = WIDER
         """The likely maximum as a multiple of the expected cost."""
-        self._refuted = False
-        """Whether the run exceeded the agreed amount, which refutes the earlier estimates."""
         self.spent_usd = 0.0
         """The known spending; calls of unknown cost add nothing."""
 
     @asynccontextmanager
     async def call(
-        self, role: Role, model: str, benchmark: str = "", unit: str = "", told: int = 0
+        self,
+        role: Role,
+        model: str,
+        benchmark: str = "",
+        unit: str = "",
+        *,
+        turn: int = 0,
+        told: int = 0,
     ) -> AsyncIterator[Callable[[float | None], None]]:
         """Reserve room for one call, which is told at most `told` tokens, while the block lasts;
         yields a function that books the cost of each attempt.
@@ -171,15 +155,11 @@ class Budget:
         if self.limits:
             most = self.most_usd(role, model, told)
             await self._room(role, model, most, (benchmark, unit))
+        kind = (benchmark, role, model)
         usual = self.usual_usd(role, model)
-        left = self._left.get((benchmark, role, model))
-        expected = usual if left is None else left.each_usd(refuted=self._refuted)
-        if left is not None:
-            # at the beginning, so that a call in flight is not expected a second time
-            left.calls -= 1
+        expected = self.remaining.call_begins(kind, unit, turn, usual)
         self._in_air[role, model] += 1
         self._reserved[role, model] += most
-        self._expected_in_air += expected
         cost = 0.0
 
         def spend(usd: float | None) -> None:
@@ -192,30 +172,28 @@ class Budget:
         finally:
             self._in_air[role, model] -= 1
             self._reserved[role, model] -= most
-            self._expected_in_air -= expected
+            self.remaining.call_ends(kind, turn, expected, cost)
             # a call of unknown cost says nothing about usual costs
             if cost:
-                costs = self._costs[role, model]
-                costs.append(cost)
-                self._dearest[role, model] = max(costs)
-            if left is not None:
-                left.made += 1
-                left.cost += cost
+                self._costs[role, model].append(cost)
+                self._excess[role, model] = max(self._excess[role, model], cost - most)
             self._wake_next()
+            self._wake_rows()
 
     async def _room(self, role: Role, model: str, usd: float, row: tuple[str, str]) -> None:
         self._came += 1
         place = (row not in self._begun, self._came)
         lacking = self.limits[0].key
         while True:
-            full = self._full(usd)
+            most = usd + self._excess[role, model]
+            full = self._exceeded(self.in_flight_usd + most)
             # of those that wait, one that comes later does not overtake another of its kind
             if full is None and (not self._waiting or place < self._waiting[0][:2]):
                 break
             if not self._in_air.total():
                 if full is None:
                     break
-                self._on_spent(full, usd)
+                self._on_spent(full, most)
                 self._wake_next()
                 raise StopRequested
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -237,6 +215,46 @@ class Budget:
         # what this call leaves may be room for the next one
         asyncio.get_running_loop().call_soon(self._wake_next)
 
+    async def begin(self, benchmark: str, unit: str, calls: Mapping[CallKind, float]) -> None:
+        """Open a conversation that is expected to take these calls.
+
+        As long as others are open, it waits until the money that is left is likely to be enough for
+        all of them and for this one, verdicts included: a small budget buys a few judged
+        conversations and not the beginnings of many. Raises `StopRequested` if the run is asked to
+        stop meanwhile.
+        """
+        while self.remaining.open_conversations and (limit := self._short(calls)) is not None:
+            self._on_enough(limit)
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._rows_waiting.append(turn)
+            async with self._waits.waiting():
+                await turn
+            if not await self._may_begin():
+                raise StopRequested
+        self.remaining.begin(benchmark, unit, calls)
+
+    def end(self, benchmark: str, unit: str) -> None:
+        """Mark a conversation as over: judged, failed or stopped."""
+        self.remaining.end(benchmark, unit)
+        self._wake_rows()
+
+    def _short(self, calls: Mapping[CallKind, float]) -> BudgetLimit | None:
+        """The limit that is likely to end the run before all open conversations and one with these
+        calls are over."""
+        # the last call, too, is made only if there is room for an answer as long as it may be
+        spare = max(
+            (self.most_usd(role, model) + self._excess[role, model] for _, role, model in calls),
+            default=0.0,
+        )
+        return self._exceeded(self.remaining.open_usd + self.remaining.usd_of(calls) + spare)
+
+    def _wake_rows(self) -> None:
+        """Let the conversations that wait to be begun look for room again."""
+        waiting, self._rows_waiting = self._rows_waiting, []
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
+
     def _wake_next(self) -> None:
         """Let the call that waits first look for room again."""
         if self._waiting:
@@ -256,19 +274,17 @@ class Budget:
             found[one.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
         return found
 
-    def _full(self, usd: float) -> BudgetLimit | None:
-        """The limit that a call of this cost might break now."""
-        after = self.spent_usd + self.in_flight_usd + usd
+    def _exceeded(self, usd: float) -> BudgetLimit | None:
+        """The limit that would be passed if so much were spent from now on."""
         for limit in self.limits:
-            if limit.before_usd + after > limit.usd + ROUNDING:
+            if limit.before_usd + self.spent_usd + usd > limit.usd + ROUNDING:
                 return limit
         return None
 
     def most_usd(self, role: Role, model: str, told: int = 0) -> float:
         """The most that a call may cost that is told at most so many tokens."""
         cost = self._cost_of(role, model)
-        dearest = self._dearest.get((role, model), 0.0)
-        return max(cost.most_usd, cost.answer_usd + told * cost.token_usd, dearest)
+        return max(cost.most_usd, cost.answer_usd + told * cost.token_usd)
 
     def _cost_of(self, role: Role, model: str) -> CallCost:
         kind = (role, model)
@@ -286,10 +302,10 @@ class Budget:
     @property
     def in_flight_usd(self) -> float:
         """The reserved cost of all calls in flight."""
-        # a dear call says something of those that began before it ended
+        # a call that cost too much says something of those that began before it ended
         calls = list(self._in_air.items())
         return sum(
-            max(self._reserved[kind], count * self._dearest.get(kind, 0.0))
+            self._reserved[kind] + count * self._excess.get(kind, 0.0)
             for kind, count in calls
             if count
         )
@@ -307,55 +323,37 @@ class Budget:
         if self.agreed_usd is not None:
             self.agreed_usd += usd
 
-    def expect(self, benchmark: str, calls: Mapping[tuple[Role, str], tuple[float, float]]) -> None:
-        """Set a benchmark's remaining calls, as (number, cost of each), replacing earlier ones."""
-        self._left = {kind: left for kind, left in self._left.items() if kind[0] != benchmark}
-        self.expect_more(benchmark, calls)
-
-    def expect_more(
-        self, benchmark: str, calls: Mapping[tuple[Role, str], tuple[float, float]]
-    ) -> None:
-        """As `expect`, but add to the earlier expectations: for an order done beside the run."""
-        for (role, model), (number, usd) in calls.items():
-            before = self._left.get((benchmark, role, model))
-            found = 0.0 if before is None else before.calls
-            self._left[benchmark, role, model] = _Left(found + number, usd)
-
-    @property
-    def rest_usd(self) -> float:
-        """The expected remaining cost, calls in flight included."""
-        # copied, because other threads ask while the loop changes it
-        rest = sum(left.rest_usd(refuted=self._refuted) for left in list(self._left.values()))
-        return self._expected_in_air + rest
-
-    @property
-    def more_usd(self) -> float:
-        """The total to agree to so that the rest is likely to fit."""
-        likely = self.spent_usd + self.rest_usd * self._width
+    def more_usd(self, rest_usd: float) -> float:
+        """The total to agree to so that a rest of this expected cost is likely to fit."""
+        likely = self.spent_usd + rest_usd * self._width
         return max(likely, (self.agreed_usd or self.spent_usd) * WIDER)
 
     def use_measured_costs(self) -> None:
         """From now on, estimate from the costs of this run: the earlier estimates were too low, and
         keeping them would ask again and again."""
-        self._refuted = True
+        self.remaining.refuted = True
         # how wide the first quote was says nothing of costs that are measured
         self._width = MEASURED_WIDTH
+
+    def rest_usd(self, role: Role, model: str) -> float:
+        """What the rest of the run, beginning with such a call, is expected to cost."""
+        # before any call of this kind only the expectation counts: `cost_of` serves the limits and
+        # is deliberately high
+        seen = self.usual_usd(role, model) if self._costs[role, model] else 0.0
+        return max(self.remaining.in_air_usd + seen, self.remaining.rest_usd)
 
     def goes_beyond(self, role: Role, model: str) -> bool:
         """Whether this call, or the rest of the run, costs more than was agreed to."""
         if self.agreed_usd is None:
             return False
-        # before any call of this kind only the expectation counts: `cost_of` serves the limits and
-        # is deliberately high
-        seen = self.usual_usd(role, model) if self._costs[role, model] else 0.0
-        rest = max(self._expected_in_air + seen, self.rest_usd)
-        return self.spent_usd + rest > self.agreed_usd
+        return self.spent_usd + self.rest_usd(role, model) > self.agreed_usd
 
     async def wait_until_agreed(self, role: Role, model: str) -> None:
         """Before a call: wait until its cost is agreed to. Raises `StopRequested` otherwise."""
         # checked again: another waiting call may have used the agreed amount
         while self.goes_beyond(role, model):
+            self.use_measured_costs()
             async with self._waits.waiting():
-                is_agreed = await self._on_beyond()
+                is_agreed = await self._on_beyond(self.rest_usd(role, model))
             if not is_agreed:
                 raise StopRequested

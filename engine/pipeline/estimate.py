@@ -296,13 +296,21 @@ class Estimator:
         spec, role = asked.spec, asked.role
         seen = self.measured.calls(role, spec.label, asked.items)
         if seen is None:
-            return self._assumed_call(asked)
+            return self._assumed_call(asked, self.turns)
         used = seen.scaled(*self._length_factors(asked))
         # a configured price may have changed since; a reported cost does not depend on it
         usd = used.usd if spec.price is None or used.reported else None
         if usd is None:
             usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
         return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
+
+    def first_turn(self, asked: Calls) -> float:
+        """The cost of such a call in the first turn of a conversation, as a share of the mean."""
+        mean = self._assumed_call(asked, self.turns).usd
+        first = self._assumed_call(asked, 1).usd
+        if mean is None or first is None or not mean.expected:
+            return 1.0
+        return first.expected / mean.expected
 
     def _length_factors(self, asked: Calls) -> tuple[float, float]:
         """The factors by which conversations may be shorter or longer than the measured ones."""
@@ -313,35 +321,35 @@ class Estimator:
         by = self.turns / max(length.high, 1.0)
         return min(1.0, by), max(1.0, by)
 
-    def _assumed_call(self, asked: Calls) -> OneCall:
+    def _assumed_call(self, asked: Calls, turns: int) -> OneCall:
         spec, role = asked.spec, asked.role
-        told, said = TOLD[role], self._answer(spec, role, asked.items)
+        told, said = TOLD[role], self._answer(spec, role, asked.items, turns)
         target = asked.target
         reply = REPLY if target is None else REPLY.capped(target.params.max_tokens)
         turn = USER_MESSAGE + reply
         # averaged over a conversation: the first call has no turn before it, the last all but one
-        half = (self.turns - 1) / 2
+        half = (turns - 1) / 2
         match role:
             case Role.USER:
                 told += turn * Range(half / 2, half, half)
             case Role.TARGET:
                 told += USER_MESSAGE + turn * Range(half / 2, half, half)
             case Role.EVALUATOR:
-                told += turn * Range(fewest_turns(self.turns), self.turns, self.turns)
+                told += turn * Range(fewest_turns(turns), turns, turns)
             case Role.CHECKER:
-                told += USER_MESSAGE * Range(fewest_turns(self.turns), self.turns, self.turns)
+                told += USER_MESSAGE * Range(fewest_turns(turns), turns, turns)
             case _:
                 pass
         return OneCall(told, said, self._usd(spec, told, said), measured=False)
 
-    def _answer(self, spec: ModelSpec, role: Role, items: int) -> Range:
+    def _answer(self, spec: ModelSpec, role: Role, items: int, turns: int) -> Range:
         match role:
             case Role.USER:
                 said = USER_ANSWER
             case Role.TARGET:
                 said = REPLY
             case Role.EVALUATOR:
-                said = VERDICT + MARK * Range(fewest_turns(self.turns), self.turns, self.turns)
+                said = VERDICT + MARK * Range(fewest_turns(turns), turns, turns)
             case Role.CHECKER:
                 said = CHECK
             case _:
@@ -369,7 +377,7 @@ class Estimator:
             return 0.0
         target = spec if role is Role.TARGET else None
         calls = Calls(role, spec, Range.exactly(1), target=target)
-        usd, seen = self._assumed_call(calls).usd, self.one_call(calls).usd
+        usd, seen = self._assumed_call(calls, self.turns).usd, self.one_call(calls).usd
         if usd is None or seen is None:
             return None
         return max(usd.high, seen.high)
@@ -379,7 +387,8 @@ class Estimator:
         if spec.is_offline:
             return 0.0
         target = spec if role is Role.TARGET else None
-        told = self._assumed_call(Calls(role, spec, Range.exactly(1), target=target)).input_tokens
+        calls = Calls(role, spec, Range.exactly(1), target=target)
+        told = self._assumed_call(calls, self.turns).input_tokens
         return self._cost(spec, told.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
 
     def most_by_part(self, spec: ModelSpec) -> tuple[float, float]:

@@ -319,6 +319,8 @@ class RecordedModel:
     target: str | None = None
     session: str = ""
     """Identifies the conversation to the application; empty where there is none."""
+    turn: int = 0
+    """The turn of the conversation that the next call is for; 0 where it has none."""
     clock: Callable[[], float] = time.monotonic
     on_other: OnOther | None = None
     """Called for each reply that another model gave."""
@@ -346,7 +348,9 @@ class RecordedModel:
         """Make a call. Raises `ModelError`, and `StopRequested` where the budget has no room."""
         await self.budget.wait_until_agreed(self.role, self.label)
         most = most_tokens(messages, schema) if self.budget.limits else 0
-        budget = self.budget.call(self.role, self.label, self.benchmark, self.unit, most)
+        budget = self.budget.call(
+            self.role, self.label, self.benchmark, self.unit, turn=self.turn, told=most
+        )
         async with budget as spend:
 
             def keep(attempt: Attempt) -> None:

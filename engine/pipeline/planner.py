@@ -4,8 +4,9 @@ work. It only reads."""
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.benchmark import Role, Stage, When, metric_of
@@ -28,7 +29,8 @@ from engine.pipeline.models import (
 from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios, wanted_conversations
-from engine.pipeline.ranges import Range
+from engine.pipeline.ranges import Calls, Range, fewest_turns
+from engine.pipeline.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
 from engine.pipeline.reviews import Reviews, is_required
 from engine.pipeline.rewriting import rewritable
 from engine.providers.accounts import Accounts
@@ -119,25 +121,36 @@ class Planner:
             measured=measured(self.reader) if real else MeasuredUsage(),
         )
 
-    def remaining_calls(
-        self, context: BenchmarkContext, order: Order
-    ) -> dict[tuple[Role, str], tuple[float, float]]:
-        """The number of remaining calls and the expected US dollars of each, by role and label;
-        kinds without a known cost are left out."""
+    def remaining_work(self, context: BenchmarkContext, order: Order) -> ExpectedWork:
+        """The calls that remain for a benchmark; kinds without a known cost are left out."""
         judge = self.judge(order)
         estimator = self.estimator(*(() if judge is None else (judge,)))
-        found: dict[tuple[Role, str], tuple[float, float]] = {}
+        found: dict[tuple[Role, str], ExpectedCalls] = {}
+        each: defaultdict[str, dict[tuple[Role, str], float]] = defaultdict(dict)
         for stage in plan_run(context, order, judge).calls:
             for part in stage.parts:
                 one = estimator.estimate([part])
                 if one.usd.expected and one.calls.expected:
                     kind = part.role, part.spec.label
-                    calls, usd = found.get(kind, (0.0, 0.0))
-                    # several parts may be of one kind: their mean, weighted by calls
-                    total = calls * usd + one.usd.expected
-                    calls += one.calls.expected
-                    found[kind] = calls, total / calls
-        return found
+                    calls, usd = one.calls.expected, one.usd.expected
+                    if (before := found.get(kind)) is not None:
+                        # several parts may be of one kind: their mean, weighted by calls
+                        usd += before.number * before.usd
+                        calls += before.number
+                    first, turns = estimator.first_turn(part), estimator.turns
+                    found[kind] = ExpectedCalls(calls, usd / calls, first, turns)
+                    if stage.target is not None:
+                        of_one = _of_one_conversation(part, stage.rows, turns)
+                        each[stage.target][kind] = estimator.calls(of_one).expected
+        return ExpectedWork(found, each)
+
+
+def _of_one_conversation(part: Calls, rows: Range, turns: int) -> Calls:
+    """The calls that one whole conversation takes, of those that so many take together."""
+    if part.role in SPEAKING:
+        whole = Range(fewest_turns(turns), turns, turns)
+        return replace(part, answers=whole, conversations=Range.exactly(1))
+    return replace(part, answers=part.answers * (1 / rows.expected))
 
 
 def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:

@@ -424,6 +424,7 @@ class _ConversationPlayer:
 
     async def _user_speaks(self, turn: int) -> None:
         instruction = self._setup.instruction_at(turn)
+        self._user.turn = turn
         rough_seed = seed_from("perfunctory", self._seed, turn)
         with self._speaking(turn, Speaker.USER, instruction) as hear:
             listen = roughened(rough_seed, hear) if self._setup.perfunctory else hear
@@ -451,6 +452,7 @@ class _ConversationPlayer:
     async def _target_speaks(self, turn: int) -> bool:
         """Make the target's turn; return whether the conversation can go on."""
         instruction = self._setup.instruction_at(turn)
+        self._target.turn = turn
         with self._speaking(turn, Speaker.TARGET, instruction) as hear:
             try:
                 reply = await target_turn(

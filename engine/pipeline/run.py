@@ -74,17 +74,17 @@ class BudgetQuestion:
     """The amount that a yes agrees to."""
 
     @classmethod
-    def of(cls, budget: Budget) -> BudgetQuestion:
+    def of(cls, budget: Budget, rest_usd: float) -> BudgetQuestion:
         """The question for the current state of the budget."""
-        agreed = budget.agreed_usd or 0.0
-        return cls(agreed, budget.spent_usd, budget.rest_usd, budget.more_usd)
+        more = budget.more_usd(rest_usd)
+        return cls(budget.agreed_usd or 0.0, budget.spent_usd, rest_usd, more)
 
     @property
     def _status_words(self) -> str:
         return (
-            f"this run will cost more than it was quoted at: at most ${self.agreed_usd:.2f} were "
-            f"agreed to, ${self.spent_usd:.2f} are spent, and the rest is expected to cost about "
-            f"${self.rest_usd:.2f}"
+            "this run is likely to cost more than was agreed to: at most "
+            f"${self.agreed_usd:.2f} were agreed to, ${self.spent_usd:.2f} are spent, and the rest "
+            f"is expected to cost about ${self.rest_usd:.2f}"
         )
 
     @property
@@ -133,6 +133,8 @@ class Pipeline:
     quote: PriceRange | None = field(init=False, default=None)
     """The quote of the current order."""
     _waiting: asyncio.Task[None] | None = field(init=False, default=None)
+    _told_enough: set[str] = field(init=False, default_factory=set)
+    """The keys of budgets of which was said that they cover no further conversation."""
     control: Control = field(init=False)
     claims: Claims = field(init=False, default_factory=Claims)
     budget: Budget = field(init=False)
@@ -166,6 +168,7 @@ class Pipeline:
             self._limits(),
             cost_of=self._cost_of,
             on_spent=self._budget_spent,
+            on_enough=self._budget_covers_enough,
             on_beyond=self._ask_to_go_beyond,
             may_begin=self.control.may_begin,
             waits=self._accounts.stoppable,
@@ -194,14 +197,23 @@ class Pipeline:
             )
             self.drain()
 
-    async def _ask_to_go_beyond(self) -> bool:
+    def _budget_covers_enough(self, limit: BudgetLimit) -> None:
+        if limit.key not in self._told_enough:
+            self._told_enough.add(limit.key)
+            left = limit.usd - limit.before_usd - self.budget.spent_usd
+            self._note(
+                NoteKind.WARNING,
+                f"${left:.2f} of `{limit.key}` are left, which is likely to be enough for the "
+                "conversations that are open and for no further one, so these are finished first",
+            )
+
+    async def _ask_to_go_beyond(self, rest_usd: float) -> bool:
         """Ask whether the run may cost more than was agreed to, and wait for the answer. Stop the
         run if nobody can be asked."""
         if self.control.draining:
             return False
         if self.question is None:
-            self.budget.use_measured_costs()
-            found = BudgetQuestion.of(self.budget)
+            found = BudgetQuestion.of(self.budget, rest_usd)
             if not (self.attended() or self.awaits_somebody):
                 self._note(NoteKind.WARNING, found.stopped_words)
                 self.drain()
@@ -210,11 +222,11 @@ class Pipeline:
             self._note(NoteKind.WARNING, found.words)
             self.pause()
             # a separate task: the waiting calls are paused and cannot count the time
-            self._waiting = asyncio.create_task(self._wait_for_somebody())
+            self._waiting = asyncio.create_task(self._wait_for_somebody(found))
         self.control.pause()  # a `resume` of another pause has not answered this question
         return await self.control.may_begin()
 
-    async def _wait_for_somebody(self) -> None:
+    async def _wait_for_somebody(self, question: BudgetQuestion) -> None:
         """Stop the run if its question stays unanswered, so that it does not hold the workspace."""
         alone, most = 0.0, ARRIVING_SECONDS
         while self.question is not None and not self.control.draining:
@@ -224,7 +236,7 @@ class Pipeline:
             await asyncio.sleep(LOOK_SECONDS)
             alone += LOOK_SECONDS
             if alone >= most and not self.attended():
-                self._note(NoteKind.WARNING, BudgetQuestion.of(self.budget).stopped_words)
+                self._note(NoteKind.WARNING, question.stopped_words)
                 self.question = None
                 self.drain()
 
@@ -286,14 +298,14 @@ class Pipeline:
         return CallCost(usual, max(usual, most), *estimator.most_by_part(spec))
 
     async def reestimate(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
-        """Update the expected remaining cost of a benchmark, if the run was quoted."""
-        if order.quote is None:
+        """Update the expected remaining cost of a benchmark, if the run was quoted or limited."""
+        if order.quote is None and not self.budget.limits:
             return
-        kinds = await asyncio.to_thread(self.planner.remaining_calls, bench, order)
+        work = await asyncio.to_thread(self.planner.remaining_work, bench, order)
         if beside:
-            self.budget.expect_more(bench.name, kinds)
+            self.budget.remaining.expect_more(bench.name, work)
         else:
-            self.budget.expect(bench.name, kinds)
+            self.budget.remaining.expect(bench.name, work)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -258,7 +258,7 @@ class Engine:
             budget_usd=pipeline.config.run.budget,
             quote=pipeline.quote,
             agreed_usd=pipeline.budget.agreed_usd,
-            rest_usd=None if pipeline.quote is None else pipeline.budget.rest_usd,
+            rest_usd=None if pipeline.quote is None else pipeline.budget.remaining.rest_usd,
             question=None if pipeline.question is None else pipeline.question.words,
             waiting_messages=pipeline.waiting_messages,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),

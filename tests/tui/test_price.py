@@ -27,9 +27,9 @@ TOTAL = (
     "  after that, `crosswind run --dry-run` estimates the rest more closely",
 )
 QUESTION = (
-    "this run will cost more than it was quoted at: at most $1.35 were agreed to, $1.20 are spent, "
-    "and the rest is expected to cost about $0.80. It waits for an answer: `crosswind resume` lets "
-    "it cost up to $2.60, `crosswind stop` ends it"
+    "this run is likely to cost more than was agreed to: at most $1.35 were agreed to, $1.20 are "
+    "spent, and the rest is expected to cost about $0.80. It waits for an answer: "
+    "`crosswind resume` lets it cost up to $2.60, `crosswind stop` ends it"
 )
 
 

@@ -170,7 +170,7 @@ class EngineThatAsks:
     """Its question can be seen before the note that says why is in the store, which comes while it
     is looked at the third time."""
 
-    question = "this run will cost more than it was quoted at"
+    question = "this run is likely to cost more than was agreed to"
     error = None
     result = RunResult(failed=0, stopped=False)
 
@@ -214,8 +214,8 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
     study.grows_dear()
     with study.terminal("run", "--headless", "--plain") as terminal:
         terminal.read_until(b"go on? [y/N]")
-        terminal.press_until("y\n", b"will cost more than it was quoted at")
-        terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"will cost more"))
+        terminal.press_until("y\n", b"likely to cost more than was agreed to")
+        terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"likely to cost more"))
         before, text = study.spent(), seen(terminal)
         [most] = dollars("`crosswind resume` lets it cost up to $", text)
         if answer == "n":
@@ -238,7 +238,7 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
                     terminal.press("y\n")
         assert terminal.read_to_the_end() == 0
         # what the rest costs is told by what it costs by then: nobody is asked again and again
-        assert seen(terminal).count("will cost more than it was quoted at") <= 3
+        assert seen(terminal).count("likely to cost more than was agreed to") <= 3
     assert study.spent() > before
 
 
@@ -251,8 +251,8 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
     begun = study.spent()
     with study.terminal("run", "--headless", "--plain") as terminal:
         terminal.read_until(b"go on? [y/N]")
-        terminal.press_until("y\n", b"will cost more than it was quoted at")
-        terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"will cost more"))
+        terminal.press_until("y\n", b"likely to cost more than was agreed to")
+        terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"likely to cost more"))
         told = json.loads(study("status", "--json").out)["engine"]
         said = study("status").out
         low, high, spent, rest = dollars(
@@ -279,7 +279,7 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
         )
         assert following.stderr is not None
         heard = ""
-        while "will cost more than it was quoted at" not in heard:
+        while "likely to cost more than was agreed to" not in heard:
             line = following.stderr.readline()
             assert line, heard
             heard += line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
@@ -14,10 +14,11 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StopRequested
 from engine.pipeline.budget import Budget, BudgetLimit, CallCost
-from engine.pipeline.budget import _Left as CallsLeft
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.remaining_calls import ExpectedCalls, ExpectedWork, RemainingCalls
+from engine.pipeline.remaining_calls import _Left as CallsLeft
+from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
 from engine.providers.accounts import StoppableWaits
 from engine.providers.model import Model
 from engine.providers.sender import HeldCalls
@@ -156,6 +157,67 @@ def test_answers_that_are_all_as_long_as_they_may_be_do_not_break_the_limit(
     assert limit - longest < budget.spent_usd <= limit + 1e-9
 
 
+@dataclass
+class Overcharging:
+    """A server that now and then charges more than a call may cost, for calls told ever more."""
+
+    at_once: int
+    limit: float = 8.0
+    allowed: float = 0.01
+    token: float = 0.00001
+    beyond: float = 0.05
+    from_the_first: bool = False
+    """Whether the first call is one of those; else they come when the limit is near."""
+    in_air_then: int = 0
+    """How many calls were in flight when the first of them ended."""
+
+    def spends(self) -> float:
+        budget = Budget(
+            [BudgetLimit("run.budget", self.limit)],
+            cost_of=lambda _role, _model: CallCost(
+                self.allowed, self.allowed, answer_usd=self.allowed, token_usd=self.token
+            ),
+        )
+        numbers = iter(range(10_000))
+
+        async def row() -> None:
+            while True:
+                told = next(numbers)
+                async with budget.call(Role.TARGET, "a", told=told) as spend:
+                    in_air.add(told)
+                    await asyncio.sleep(0)
+                    near = budget.spent_usd > self.limit - 0.3
+                    more = self.beyond if near or (self.from_the_first and not told) else 0.0
+                    spend(self.allowed + told * self.token + more)
+                    if more and not self.in_air_then:
+                        self.in_air_then = len(in_air)
+                    in_air.remove(told)
+
+        async def play() -> None:
+            await asyncio.gather(*(row() for _ in range(self.at_once)), return_exceptions=True)
+
+        in_air = set[int]()
+        asyncio.run(play())
+        return budget.spent_usd
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 20])
+def test_a_server_that_charges_too_much_passes_a_budget_with_the_calls_in_flight_at_most(
+    at_once: int,
+) -> None:
+    server = Overcharging(at_once)
+    spent = server.spends()
+    assert spent <= server.limit + server.in_air_then * server.beyond + 1e-9
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 20])
+def test_what_a_server_has_charged_too_much_once_is_reserved_for_each_later_call(
+    at_once: int,
+) -> None:
+    server = Overcharging(at_once, from_the_first=True)
+    assert server.limit - 0.1 < server.spends() <= server.limit + 1e-9
+
+
 def test_what_a_call_is_told_counts_for_what_it_may_cost() -> None:
     async def play() -> None:
         async with budget.call(Role.TARGET, "a", told=1000) as spend:
@@ -266,16 +328,20 @@ def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As by the board of a run, which whoever looks at it asks for."""
-    budget = Budget()
-    budget.expect("bread", {(Role.TARGET, "a"): (2.0, 3.0)})
-    alone = CallsLeft.rest_usd
+    remaining = RemainingCalls()
+    remaining.expect("bread", expected(Role.TARGET, "a", ExpectedCalls(2.0, 3.0)))
+    alone = CallsLeft.each_usd
 
     def meanwhile(left: CallsLeft, *, refuted: bool) -> float:
-        budget.expect_more("bread", {(Role.USER, "b"): (1.0, 1.0)})
+        remaining.expect_more("bread", expected(Role.USER, "b", ExpectedCalls(1.0, 1.0)))
         return alone(left, refuted=refuted)
 
-    monkeypatch.setattr(CallsLeft, "rest_usd", meanwhile)
-    assert budget.rest_usd == 6.0
+    monkeypatch.setattr(CallsLeft, "each_usd", meanwhile)
+    assert remaining.rest_usd == 6.0
+
+
+def expected(role: Role, model: str, calls: ExpectedCalls) -> ExpectedWork:
+    return ExpectedWork({(role, model): calls})
 
 
 def test_without_a_limit_nothing_is_refused() -> None:
@@ -376,10 +442,9 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Place) -> 
 def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() -> None:
     questions: list[float] = []
 
-    async def yes() -> bool:
-        budget.use_measured_costs()
-        questions.append(budget.more_usd)
-        budget.agree(budget.more_usd)
+    async def yes(rest_usd: float) -> bool:
+        questions.append(budget.more_usd(rest_usd))
+        budget.agree(questions[-1])
         return True
 
     async def play() -> None:
@@ -390,10 +455,164 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
 
     budget = Budget(on_beyond=yes)
     budget.agree(0.2, 0.1)
-    budget.expect("b", {(Role.TARGET, "m"): (100.0, 0.001)})
+    budget.remaining.expect("b", expected(Role.TARGET, "m", ExpectedCalls(100.0, 0.001)))
     asyncio.run(play())
     assert 1 <= len(questions) <= 2
     assert questions[0] > 1.5  # of the 3 that it came to
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What calls cost as a conversation goes on, in US dollars."""
+
+    reply: float
+    """Tokens of the target's replies."""
+    turns: int
+
+    def of_call(self, role: Role, turn: int) -> float:
+        told_before = 340 if self.reply == ASSUMED else self.reply + 90
+        history = told_before * (self.turns if role is Role.EVALUATOR else turn - 1)
+        told = {Role.USER: 750, Role.TARGET: 190, Role.EVALUATOR: 750}[role] + history
+        said = {Role.USER: 120, Role.TARGET: self.reply, Role.EVALUATOR: 220}[role]
+        return 3e-6 * told + 15e-6 * said
+
+    def mean(self, role: Role) -> float:
+        turns = range(1, self.turns + 1)
+        return sum(self.of_call(role, turn) for turn in turns) / self.turns
+
+
+ASSUMED = 250
+
+
+class Conversations:
+    """Conversations of a user model, a target and a judge, several at once."""
+
+    def __init__(self, number: int, *, turns: int, reply: float) -> None:
+        self._number, self._turns = number, turns
+        self.prices = Prices(reply, turns)
+        assumed = Prices(ASSUMED, turns)
+        speaking = {
+            (role, "m"): ExpectedCalls(
+                number * turns,
+                assumed.mean(role),
+                assumed.of_call(role, 1) / assumed.mean(role),
+                turns,
+            )
+            for role in (Role.USER, Role.TARGET)
+        }
+        judging = ExpectedCalls(number, assumed.of_call(Role.EVALUATOR, 0))
+        calls = {**speaking, (Role.EVALUATOR, "m"): judging}
+        self.expected_usd = sum(one.number * one.usd for one in calls.values())
+        self.questions: list[tuple[float, float]] = []
+        """What was spent and what was agreed to then."""
+        self.budget = Budget(on_beyond=self._yes)
+        each = {kind: float(turns) for kind in speaking} | {(Role.EVALUATOR, "m"): 1.0}
+        self.budget.remaining.expect("b", ExpectedWork(calls, {"m": each}))
+
+    async def _yes(self, rest_usd: float) -> bool:
+        self.questions.append((self.budget.spent_usd, self.budget.more_usd(rest_usd)))
+        self.budget.agree(self.questions[-1][1])
+        return True
+
+    def play(self, *, quoted: float, at_once: int) -> float:
+        """Return what all of them cost."""
+        self.budget.agree(quoted, self.expected_usd)
+        left = iter(range(self._number))
+
+        async def some() -> None:
+            for number in left:
+                await self._one(str(number))
+
+        async def play() -> None:
+            await asyncio.gather(*(some() for _ in range(at_once)))
+
+        asyncio.run(play())
+        return self.budget.spent_usd
+
+    async def _one(self, unit: str) -> None:
+        remaining = self.budget.remaining
+        calls = remaining.conversation("b", "m", roles=frozenset(Role))
+        await self.budget.begin("b", unit, calls)
+        for turn in range(1, self._turns + 1):
+            await self._call(Role.USER, turn, unit)
+            await self._call(Role.TARGET, turn, unit)
+        await self._call(Role.EVALUATOR, 0, unit)
+        self.budget.end("b", unit)
+
+    async def _call(self, role: Role, turn: int, unit: str) -> None:
+        await self.budget.wait_until_agreed(role, "m")
+        async with self.budget.call(role, "m", "b", unit, turn=turn) as spend:
+            await asyncio.sleep(0)
+            spend(self.prices.of_call(role, turn))
+
+
+@pytest.mark.parametrize(
+    ("turns", "reply", "most"),
+    [(6, 900, 1), (6, 1500, 1), (12, 500, 1), (12, 900, 1), (12, 3000, 2)],
+)
+def test_after_a_yes_nobody_is_asked_again_because_conversations_grow(
+    turns: int, reply: float, most: int
+) -> None:
+    """The first calls of conversations cost less than the later ones, which are told more."""
+    run = Conversations(48, turns=turns, reply=reply)
+    spent = run.play(quoted=1.3 * run.expected_usd, at_once=16)
+    assert 1 <= len(run.questions) <= most
+    assert spent <= run.questions[-1][1] < 2 * spent
+
+
+@pytest.mark.parametrize("turns", [1, 6, 12])
+def test_a_run_that_costs_what_was_expected_asks_nothing(turns: int) -> None:
+    run = Conversations(24, turns=turns, reply=ASSUMED)
+    spent = run.play(quoted=1.1 * run.expected_usd, at_once=8)
+    assert spent == pytest.approx(run.expected_usd)
+    assert run.questions == []
+    assert run.budget.remaining.rest_usd == pytest.approx(0.0, abs=1e-9)
+
+
+def test_conversations_that_end_early_leave_nothing_to_expect() -> None:
+    async def play() -> None:
+        for unit in "12345678":
+            calls = remaining.conversation("b", "m", roles=frozenset(Role))
+            await budget.begin("b", unit, calls)
+            async with budget.call(Role.TARGET, "m", "b", unit, turn=1) as spend:
+                spend(0.01)
+            budget.end("b", unit)
+
+    budget = Budget()
+    remaining = budget.remaining
+    work = {(Role.TARGET, "m"): ExpectedCalls(80.0, 0.01, turns=10)}
+    remaining.expect("b", ExpectedWork(work, {"m": {(Role.TARGET, "m"): 10.0}}))
+    assert remaining.rest_usd == pytest.approx(0.8)
+    asyncio.run(play())
+    assert remaining.rest_usd == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_question_says_the_rest_for_which_it_is_asked() -> None:
+    """Also where more calls are made than were expected, of which nothing is left."""
+    asked: list[BudgetQuestion] = []
+
+    async def no(rest_usd: float) -> bool:
+        asked.append(BudgetQuestion.of(budget, rest_usd))
+        return False
+
+    async def play() -> None:
+        for _ in range(3):
+            await budget.wait_until_agreed(Role.TARGET, "m")
+            async with budget.call(Role.TARGET, "m", "b") as spend:
+                spend(0.1)
+        with pytest.raises(StopRequested):
+            await budget.wait_until_agreed(Role.TARGET, "m")
+
+    budget = Budget(on_beyond=no)
+    budget.agree(0.35, 0.3)
+    budget.remaining.expect("b", expected(Role.TARGET, "m", ExpectedCalls(3.0, 0.1)))
+    asyncio.run(play())
+    [question] = asked
+    assert question.spent_usd + question.rest_usd > question.agreed_usd
+    assert (
+        "at most $0.35 were agreed to, $0.30 are spent, and the rest is expected to cost about "
+        "$0.10"
+    ) in question.words
 
 
 def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> None:
@@ -434,7 +653,8 @@ def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Plac
             pipeline.attended = lambda: True
             for agreed in (0.1, 0.2):
                 pipeline.budget.agree(agreed, agreed)
-                pipeline.budget.expect("giving-in", {(Role.TARGET, "m"): (100.0, 1.0)})
+                work = expected(Role.TARGET, "m", ExpectedCalls(100.0, 1.0))
+                pipeline.budget.remaining.expect("giving-in", work)
                 call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, "m"))
                 while pipeline.question is None:
                     assert not call.done()

@@ -205,7 +205,7 @@ def test_a_run_that_will_cost_more_than_it_was_quoted_at_does_not_begin_unasked(
     # what is left was more expensive to begin with than what somebody said yes to
     assert shop.run(quote=PriceRange(0.0, 0.012, 0.01, binding=True)).stopped
     assert shop.spent()[3] == 0
-    [note] = [text for text in shop.notes() if "will cost more" in text]
+    [note] = [text for text in shop.notes() if "likely to cost more" in text]
     assert "at most $0.01 were agreed to, $0.00 are spent" in note
     assert "`--yes` or `run.budget` lets it go on unasked" in note
     # the next order is quoted anew, and goes on from there
