@@ -362,7 +362,10 @@ class RunSettings(Shape):
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
     """The most that one run may cost. It stops before it costs more: calls are made at once only as
-    far as all of them fit with answers as long as `max_tokens` (8,192 where that is not set)."""
+    far as all of them fit with answers as long as `max_tokens` (8,192 where that is not set), and
+    conversations are begun only as far as they can be finished. A server that ignores `max_tokens`,
+    charges more than its price or bills failed attempts can pass it by what the calls under way
+    then cost too much."""
     concurrency: Section[ConcurrencySettings] = Field(
         default_factory=ConcurrencySettings, description="keys and values"
     )

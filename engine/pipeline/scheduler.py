@@ -33,6 +33,7 @@ from engine.pipeline.play import (
     asked_conversations,
     play,
 )
+from engine.pipeline.remaining_calls import JUDGING, SPEAKING
 from engine.pipeline.rewriting import write_again
 from engine.pipeline.stored_conversations import StoredConversations, outdated_states
 
@@ -216,10 +217,14 @@ class BenchmarkRun:
         self._settle_rows(Stage.EVALUATE, wanted, to_judge, stored.judged, complete)
         if not playings and not judgings:
             return
+        # what was begun is finished first
+        playings.sort(key=lambda playing: playing.open_take is None)
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
         self._queue(Stage.EVALUATE, sorted(to_judge))
         talks = FairQueue((playing.wanted.key.target_id, playing) for playing in playings)
         verdicts = FairQueue(((one.key.target_id, one) for one in judgings), source=talks)
+        for one in judgings:
+            self._open_to_judge(one.key)
         with contextlib.ExitStack() as notes:
             if playings:
                 notes.enter_context(self._stage(Stage.SIMULATE))
@@ -295,12 +300,32 @@ class BenchmarkRun:
         runner = _ConversationRunner(self, verdicts, talk, judging)
 
         async def talk_all() -> None:
-            await self._hand_out(Stage.SIMULATE, talks, runner.play, runner.calls)
+            await self._hand_out(
+                Stage.SIMULATE, talks, runner.play, runner.calls, self._open_to_play
+            )
             # not in a `finally`: if playing fails, `together` cancels the judging too
             await verdicts.close()
 
         judge_all = self._hand_out(Stage.EVALUATE, verdicts, self._judge, lambda one: one.calls)
         await run_together([talk_all(), judge_all])
+
+    def _open_to_judge(self, key: ConversationKey) -> None:
+        """Count a finished conversation as open until it is judged."""
+        remaining, name = self.bench.budget.remaining, self.bench.name
+        calls = remaining.conversation(name, key.target_id, roles=JUDGING)
+        remaining.begin(name, str(key), calls)
+
+    async def _open_to_play(self, playing: PlannedConversation) -> None:
+        """Wait until the budget covers this conversation beside those that are open. Raises
+        `StopRequested`."""
+        key, take, bench = playing.wanted.key, playing.open_take, self.bench
+        calls = bench.budget.remaining.conversation(
+            bench.name,
+            key.target_id,
+            turns_done=0 if take is None else len(bench.reader.messages(take.seq)) // 2,
+            roles=SPEAKING | (JUDGING if Stage.EVALUATE in self.order.stages else frozenset()),
+        )
+        await bench.budget.begin(bench.name, str(key), calls)
 
     async def _hand_out(
         self,
@@ -308,9 +333,11 @@ class BenchmarkRun:
         queue: FairQueue[T],
         work: Callable[[str, T], Awaitable[None]],
         calls: Callable[[T], int],
+        may_open: Callable[[T], Awaitable[None]] | None = None,
     ) -> None:
         """Run each item in a task of its own, as many at once as the stage allows. `calls` gives
-        the number of calls that an item takes."""
+        the number of calls that an item takes; `may_open` waits until an item may be begun, or
+        raises `StopRequested`."""
         control = self.bench.control
         slots = control.slots[stage]
 
@@ -327,7 +354,11 @@ class BenchmarkRun:
             async with side_by_side() as group:
                 while (found := await queue.next()) is not None:
                     await slots.begin()
-                    if not await control.may_begin():
+                    try:
+                        await control.checkpoint()
+                        if may_open is not None:
+                            await may_open(found[1])
+                    except StopRequested:
                         slots.end()
                         return
                     group.create_task(one(*found))
@@ -341,6 +372,7 @@ class BenchmarkRun:
         except StopRequested:
             return
         finally:
+            self.bench.budget.end(self.bench.name, unit)
             self.release(Stage.EVALUATE, unit)
 
     def _wanted_conversations(self) -> list[WantedConversation]:
@@ -390,14 +422,18 @@ class _ConversationRunner:
 
     async def play(self, lane: str, playing: PlannedConversation) -> None:
         unit = str(playing.wanted.key)
+        to_judge = False
         try:
-            await self._play(lane, playing, unit)
+            to_judge = await self._play(lane, playing, unit)
         except StopRequested:
             return
         finally:
+            if not to_judge:
+                self.run.bench.budget.end(self.run.bench.name, unit)
             self.run.release(Stage.SIMULATE, unit)
 
-    async def _play(self, lane: str, playing: PlannedConversation, unit: str) -> None:
+    async def _play(self, lane: str, playing: PlannedConversation, unit: str) -> bool:
+        """Return whether it goes to the judges."""
         bench, one = self.run.bench, playing.wanted
         parked = bench.models.parked(lane)
         if parked is not None:
@@ -408,12 +444,12 @@ class _ConversationRunner:
             bench.store.tell(failed)
             self.run.failed += 1
             self._drop_judging(unit, lane)
-            return
+            return False
         if not bench.reader.has_scenario(bench.name, one.key.scenario_id):
             # a person has removed the scenario since this was planned
             bench.store.tell(bench.state_row(Stage.SIMULATE, unit, State.DROPPED, target=lane))
             self._drop_judging(unit, lane)
-            return
+            return False
         finished: int | None = None
 
         async def do() -> None:
@@ -424,8 +460,11 @@ class _ConversationRunner:
             self.run.failed += 1
         if finished is None:
             self._drop_judging(unit, lane)
-        elif Stage.EVALUATE in self.run.order.stages:
-            await self.verdicts.put(lane, self.judging.of_take(one, finished))
+            return False
+        if Stage.EVALUATE not in self.run.order.stages:
+            return False
+        await self.verdicts.put(lane, self.judging.of_take(one, finished))
+        return True
 
     def _drop_judging(self, unit: str, lane: str) -> None:
         """Drop the row of the verdict: there is nothing to judge until it is played again."""

@@ -35,14 +35,18 @@ from tests.pipelines import run_once
 
 NAME: Final = "giving-in"
 _CONFIG: Final = """\
-run: {{concurrency: {{simulate: {simulate}, evaluate: {evaluate}}}}}
-user_model: {{model: user, source: offline}}
-evaluator_model: {{model: evaluator, source: offline}}
+run: {{{budget}concurrency: {{simulate: {simulate}, evaluate: {evaluate}}}}}
+user_model: {{model: user, {source}}}
+evaluator_model: {{model: evaluator, {source}}}
 generation: {{scenarios_per_metric: 999, turns: {turns}, num_samples: 1}}
 evaluation: {{passes: {passes}}}
 demographics: {{}}
 targets:
 {targets}"""
+_PRICED: Final = (
+    "source: openai, base_url: 'http://127.0.0.1:9/v1', price: {input: 3, output: 15}, "
+    "params: {max_tokens: 400}"
+)
 TARGETS: Final = ("steadfast", "erratic", "pushover")
 BEGAN: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)
 REPLY: Final = "It is yours to decide."
@@ -126,6 +130,8 @@ class TimedRun:
     turns: int = 6
     targets: int = 2
     passes: int = 1
+    budget: float | None = None
+    """US dollars; with one, models have a price."""
     takes: Takes = _always
     ends: Ends = _never
     clock: Clock = field(default_factory=Clock)
@@ -197,13 +203,15 @@ class TimedRun:
         folder.mkdir(parents=True, exist_ok=True)
         head, _, _ = BENCHMARK.partition("  - id: m02")
         (folder / "benchmark.yaml").write_text(head, "utf-8")
+        source = "source: offline" if self.budget is None else _PRICED
         targets = "".join(
-            f"  - {{id: {name}, model: {name}, source: offline}}\n"
-            for name in TARGETS[: self.targets]
+            f"  - {{id: {name}, model: {name}, {source}}}\n" for name in TARGETS[: self.targets]
         )
         config = _CONFIG.format(
             simulate=self.simulate,
             evaluate=self.evaluate,
+            source=source,
+            budget="" if self.budget is None else f"budget: {self.budget}, ",
             turns=self.turns,
             passes=self.passes,
             targets=targets,
@@ -243,11 +251,12 @@ class _TimedModel:
             run.in_air[stage] -= 1
         run.calls.append(Timed(title, seed, began, run.clock.now))
         took = round(1000 * (run.clock.now - began))
-        self.on_attempt(Attempt("answer", None, took, None, Usage(calls=1), None))
         text = self._answer(seed, messages)
+        usage = Usage(calls=1) if run.budget is None else _priced(messages, text)
+        self.on_attempt(Attempt("answer", None, took, None, usage, None))
         if on_text is not None:
             on_text(text)
-        return Reply(text, Finish.STOP, Usage(calls=1))
+        return Reply(text, Finish.STOP, usage)
 
     def _answer(self, seed: int, messages: Sequence[Message]) -> str:
         match self.label:
@@ -259,6 +268,11 @@ class _TimedModel:
                 return judgement(REPLY, marks=marks, present=False)
             case _:
                 return REPLY
+
+
+def _priced(messages: Sequence[Message], text: str) -> Usage:
+    told, said = sum(len(message.text) for message in messages) // 4, max(20, len(text) // 4)
+    return Usage(1, told, 0, said, (3 * told + 15 * said) / 1e6)
 
 
 def _scenario(number: int) -> Scenario:
