@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import random
 import shutil
@@ -16,10 +14,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from engine.cli.main import main
 from engine.errors import StoreError
 from tests.damaged.kinds import WITH_LOG, Damage, no_file, other_digest, other_text
 from tests.damaged.sound import Sound
+from tests.engine.commands import crosswind
 from tests.engine.importing.places import everything
 from tests.engine.small_workspace import Place
 
@@ -96,10 +94,7 @@ class Trial:
 
 
 def said(place: Place, *words: str) -> Said:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["--workspace", str(place.root), *words])
-    return Said(words, code, out.getvalue(), err.getvalue())
+    return Said(words, *crosswind(place.root, *words))
 
 
 def tried(sound: Sound, kind: Damage, seed: int, root: Path, *, with_files: bool = True) -> Trial:

@@ -43,19 +43,22 @@ class Somebody(io.StringIO):
         return True
 
 
-def crosswind(root: Path, *words: str) -> Said:
-    """On the workspace `root`."""
-    return _said(*words, "--workspace", str(root))
+def crosswind(root: Path, *words: str, code: int | None = None) -> Said:
+    """On the workspace `root`; must end with this code, where one is given."""
+    return command(*words, "--workspace", str(root), code=code)
 
 
 def crosswind_in(folder: Path, *words: str) -> Said:
     """In a folder, on the workspace that it belongs to."""
     with chdir(folder):
-        return _said(*words)
+        return command(*words)
 
 
-def _said(*words: str) -> Said:
+def command(*words: str, code: int | None = None) -> Said:
+    """These words, and no workspace beside them."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main([*words])
-    return Said(code, out.getvalue(), err.getvalue())
+        ended = main([*words])
+    said = Said(ended, out.getvalue(), err.getvalue())
+    assert code in {None, ended}, (words, said)
+    return said

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
+from tests.engine.commands import command, crosswind
 from tests.engine.small_workspace import CONFIG, small_workspace
 
 INSPECT = "inspect_ai==0.3.285"
@@ -97,7 +97,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("form", ["eval", "json"])
 def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
-    form: str, python: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    form: str, python: str, tmp_path: Path
 ) -> None:
     logs, root = tmp_path / "logs", tmp_path / "ours"
     subprocess.run([python, "-c", WRITE, str(logs), form], check=True)
@@ -105,20 +105,19 @@ def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
     config = CONFIG.replace("id: holds", "id: mockllm-model")
     root.joinpath("config.yaml").write_text(config, "utf-8")
 
-    def crosswind(*words: str) -> str:
-        assert main(["--workspace", str(root), *words]) == 0
-        return capsys.readouterr().out
+    def said_by(*words: str) -> str:
+        return crosswind(root, *words, code=0).out
 
-    said = crosswind("import", *map(str, logs.iterdir()))
+    said = said_by("import", *map(str, logs.iterdir()))
     assert "sums: added 12 conversations, 48 messages, 6 scenarios, 12 takes, 12 verdicts" in said
-    assert "sum-1.polite__mockllm-model" in crosswind("search", "are you sure")
+    assert "sum-1.polite__mockllm-model" in said_by("search", "are you sure")
     judged = "sum-2.includes__mockllm-model"
-    assert "offline:evaluator" not in crosswind("show", judged)
-    crosswind("evaluate", judged, "--yes")
-    out = crosswind("show", judged)
+    assert "offline:evaluator" not in said_by("show", judged)
+    said_by("evaluate", judged, "--yes")
+    out = said_by("show", judged)
     assert "verdict of includes" in out
     assert "verdict of offline:evaluator, counts" in out
-    crosswind("export", "sums", "--format", "inspect", "--out", str(tmp_path / "out"))
+    said_by("export", "sums", "--format", "inspect", "--out", str(tmp_path / "out"))
     words = [python, "-c", READ, str(tmp_path / "out")]
     told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     found = json.loads(told.splitlines()[-1])
@@ -132,7 +131,7 @@ def test_inspect_reads_what_is_exported(tmp_path: Path, python: str) -> None:
     for form in ("inspect", "inspect-json"):
         logs = tmp_path / form
         where = ["--workspace", str(place.root), "--out", str(logs)]
-        assert main(["export", "--format", form, *where]) == 0
+        command("export", "--format", form, *where, code=0)
         words = [python, "-c", READ, str(logs)]
         said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
         found[form] = json.loads(said.splitlines()[-1])

@@ -11,7 +11,6 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
 from engine.cli.command_line import parse
-from engine.cli.main import main
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.session import Session, open_session
 from engine.errors import StoreError
@@ -22,6 +21,7 @@ from engine.pipeline.labels import BlindItem
 from engine.providers.model import Finish
 from engine.store.tables import MessageRow, Verdict
 from engine.watch import Watch
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.tui.test_navigation import assert_keys_have_names
 from tests.tui.theatre import ScriptedLink, on_screen
@@ -171,7 +171,7 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
         assert "All of this sample is labelled: 6 of 6." in done
 
     play(sample_of(place), later)
-    assert main(["calibrate", "giving-in", "--json", "--workspace", str(place.root)]) == 0
+    crosswind(place.root, "calibrate", "giving-in", "--json", code=0)
 
 
 def test_a_label_takes_two_keys_at_most_and_nothing_scrolls_for_them(place: Place) -> None:

@@ -15,12 +15,12 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Stage
 from engine.cli.command_line import parse
-from engine.cli.main import main
 from engine.cli.reviewing import ReviewDesk
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.pipeline.reviews import Reviews
 from engine.watch import Watch
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S, assert_quick
@@ -219,9 +219,9 @@ def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
 
 def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        words = ["--approve", "m01_s001*", "--by", "Ben", "--workspace", str(place.root)]
         pilot.app.screen._read_at = float("inf")  # type: ignore[attr-defined]  # not by itself
-        assert await asyncio.to_thread(main, ["review", *words]) == 0
+        words = ("review", "--approve", "m01_s001*", "--by", "Ben")
+        assert (await asyncio.to_thread(crosswind, place.root, *words)).code == 0
         seen = await press(pilot, "a")
         assert "9 to review" in seen
         assert "m01_s001 is approved already" in seen

@@ -174,22 +174,21 @@ def test_a_name_that_names_nothing_is_met_with_the_nearest(
 
 
 def test_a_template_that_nobody_has_filled_in_is_not_run(desk: Desk) -> None:
-    assert crosswind(desk.root, "new", "fresh").code == 0
+    crosswind(desk.root, "new", "fresh", code=0)
     for words in (("run", "--headless"), ("run", "fresh", "--detach"), ("pilot", "fresh")):
         told = desk.refused(*words)
         assert "fresh/benchmark.yaml:" in told
         assert "description: this is still the template" in told
-    priced = crosswind(desk.root, "run", "fresh", "--dry-run")
-    assert priced.code == 0
+    priced = crosswind(desk.root, "run", "fresh", "--dry-run", code=0)
     assert "description: this is still the template" in priced.err
     assert not (desk.root / "crosswind.db").exists()
     file = desk.root / "benchmarks" / "fresh" / "benchmark.yaml"
     file.write_text("name: Fresh\ndescription: Whether it says what it sees.\n", "utf-8")
-    assert crosswind(desk.root, "run", "fresh", "--headless", "--until", "gen_metrics").code == 0
+    crosswind(desk.root, "run", "fresh", "--headless", "--until", "gen_metrics", code=0)
 
 
 def test_an_id_that_is_not_there_is_met_with_the_nearest(desk: Desk) -> None:
-    assert crosswind(desk.root, "run", "--headless").code == 0
+    crosswind(desk.root, "run", "--headless", code=0)
     for command in ("show", "evaluate", "simulate"):
         told = desk.refused(command, "m01_s01_v01")
         assert "m01_s001_v01" in told
@@ -226,7 +225,7 @@ def test_everything_that_is_wrong_is_said_at_once(desk: Desk) -> None:
 def test_a_store_that_is_damaged_or_newer_is_never_written_over(
     desk: Desk, damage: Callable[[Path], object]
 ) -> None:
-    assert crosswind(desk.root, "run", "--headless").code == 0
+    crosswind(desk.root, "run", "--headless", code=0)
     damage(desk.root / "crosswind.db")
     told = desk.refused("run", "--headless")
     assert "crosswind.db" in told

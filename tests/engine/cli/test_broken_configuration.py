@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
 KEY = "m01_s001_v01__holds"
@@ -31,10 +31,9 @@ def place(played: Place) -> Place:
     ids=["show", "show scenario", "search", "results", "export", "status"],
 )
 def test_commands_that_only_read_go_on_with_the_last_run_s_configuration(
-    place: Place, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+    place: Place, words: tuple[str, ...], told: str
 ) -> None:
-    assert main([*words, "--workspace", str(place.root)]) == 0
-    shown = capsys.readouterr()
+    shown = crosswind(place.root, *words, code=0)
     assert told in shown.out
     assert f"note: {place.config}:5" in shown.err
     assert "turnz" in shown.err
@@ -42,18 +41,12 @@ def test_commands_that_only_read_go_on_with_the_last_run_s_configuration(
     assert "the judges that count are evaluator" in shown.err.replace("offline:", "")
 
 
-def test_what_writes_or_runs_does_not_go_on_with_it(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_writes_or_runs_does_not_go_on_with_it(place: Place) -> None:
     for words in (("run", "--headless"), ("mirror",), ("retry",)):
-        assert main([*words, "--workspace", str(place.root)]) == 2
-        assert "turnz" in capsys.readouterr().err
+        assert "turnz" in crosswind(place.root, *words, code=2).err
 
 
-def test_where_nothing_has_run_the_slip_is_all_there_is_to_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_nothing_has_run_the_slip_is_all_there_is_to_tell(tmp_path: Path) -> None:
     place = small_workspace(tmp_path)
     place.config.write_text("half: [", "utf-8")
-    assert main(["results", "--workspace", str(tmp_path)]) == 2
-    assert "config.yaml" in capsys.readouterr().err
+    assert "config.yaml" in crosswind(tmp_path, "results", code=2).err

@@ -11,9 +11,10 @@ import pytest
 
 from engine.cli.command_line import build_parser, commands_of, parse
 from engine.cli.examples import EXAMPLES
-from engine.cli.main import COMMANDS, INTERRUPTED, guarded, main
+from engine.cli.main import COMMANDS, INTERRUPTED, guarded
 from engine.errors import InputError
 from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
+from tests.engine.commands import command, crosswind
 
 
 @pytest.mark.parametrize(
@@ -36,11 +37,8 @@ def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) ->
     assert said in str(caught.value)
 
 
-def test_every_command_is_in_the_table_and_in_the_help(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("crosswind ")
+def test_every_command_is_in_the_table_and_in_the_help() -> None:
+    assert command("--version", code=0).out.startswith("crosswind ")
     text = build_parser().format_help()
     for name, (module, function) in COMMANDS.items():
         assert f"  {name}" in text
@@ -101,11 +99,8 @@ def test_help_of_label_tells_the_sample_that_is_drawn() -> None:
     assert f"seed of the random draw (default: {SAMPLE_SEED})" in told
 
 
-def test_an_error_is_told_and_nothing_is_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "--workspace", str(tmp_path / "nowhere")]) == 2
-    told = capsys.readouterr()
+def test_an_error_is_told_and_nothing_is_made(tmp_path: Path) -> None:
+    told = crosswind(tmp_path / "nowhere", "run", code=2)
     assert told.out == ""
     assert "crosswind:" in told.err
     assert "Traceback" not in told.err

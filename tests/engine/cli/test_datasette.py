@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from engine.benchmark import base_id
-from engine.cli.main import main
 from engine.store.browsing import Browser
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.waiting import PATIENCE_S, until
 
@@ -81,10 +81,8 @@ def test_the_views_say_what_the_program_says(place: Place) -> None:
     )
 
 
-def test_every_table_column_and_query_that_is_described_is_there(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    [told] = described(place, capsys)["databases"].values()
+def test_every_table_column_and_query_that_is_described_is_there(place: Place) -> None:
+    [told] = described(place)["databases"].values()
     with closing(sqlite3.connect(place.root / "crosswind.db")) as store:
         named = {name for (name,) in store.execute("SELECT name FROM sqlite_schema")}
         for name, of in told["tables"].items():
@@ -99,9 +97,8 @@ def test_every_table_column_and_query_that_is_described_is_there(
             store.execute(query["sql"]).fetchall()
 
 
-def described(place: Place, capsys: pytest.CaptureFixture[str]) -> Any:
-    assert main(["datasette-metadata", "--workspace", str(place.root)]) == 0
-    return yaml.safe_load(capsys.readouterr().out)
+def described(place: Place) -> Any:
+    return yaml.safe_load(crosswind(place.root, "datasette-metadata", code=0).out)
 
 
 @contextmanager
@@ -129,10 +126,8 @@ def datasette(root: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.process
-def test_datasette_shows_it_and_answers_every_query(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = described(place, capsys)
+def test_datasette_shows_it_and_answers_every_query(place: Place) -> None:
+    told = described(place)
     (place.root / "metadata.yaml").write_text(yaml.safe_dump(told), "utf-8")
     with datasette(place.root) as client:
         front = client.get("/crosswind").text

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from engine.cli.doctor import report
-from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.secrets import Environment
 from engine.doctor.examination import DoctorOptions, examine
@@ -28,6 +27,7 @@ from engine.providers.http.descriptors import RESERVED
 from engine.store.database import create_store, open_store
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace
+from tests.engine.commands import command, crosswind
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -59,7 +59,6 @@ class Clinic:
     """A workspace, and what is found in it."""
 
     root: Path
-    capsys: pytest.CaptureFixture[str]
 
     def write(self, name: str, text: str, mode: int = 0o600) -> None:
         path = self.root / name
@@ -75,10 +74,9 @@ class Clinic:
 
     def run(self, *words: str) -> tuple[int, str]:
         """The exit code and everything that was printed."""
-        code = main(["doctor", "--workspace", str(self.root), *words])
-        told = self.capsys.readouterr()
+        told = crosswind(self.root, "doctor", *words)
         assert "Traceback" not in told.err
-        return code, told.out + told.err
+        return told.code, told.text
 
     def examine(
         self, *areas: Area, call: bool = False, longest_s: float = PATIENCE_S, **environ: str
@@ -100,13 +98,11 @@ class Clinic:
 
 
 @pytest.fixture
-def clinic(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Clinic:
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    found = Clinic(tmp_path / "place", capsys)
+    found = Clinic(tmp_path / "place")
     found.write("config.yaml", OFFLINE)
     found.write("benchmarks/giving-in/benchmark.yaml", BENCHMARK)
     return found
@@ -194,14 +190,13 @@ def test_a_long_sentence_goes_on_under_itself_and_breaks_no_command() -> None:
 
 
 def test_outside_of_a_workspace_there_is_still_something_to_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["doctor"]) == 0
-    text = capsys.readouterr().out
+    text = command("doctor", code=0).out
     assert "crosswind init DIR" in text
     assert "TERM" in text
-    assert main(["doctor", "--workspace", str(tmp_path)]) == 2
+    crosswind(tmp_path, "doctor", code=2)
 
 
 def test_an_old_sqlite_is_a_note_and_a_new_one_is_none() -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from engine.benchmark import Stage, State
 from engine.cli.lines import REASON, FailureNews, failure_lines
-from engine.cli.main import main
 from engine.cli.session import describe_benchmarks
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
@@ -25,6 +24,7 @@ from engine.providers.attempts import Cause, Failure, FailureKind, classify, des
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
+from tests.engine.commands import crosswind
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
@@ -228,16 +228,13 @@ def test_only_what_may_pass_by_itself_is_advised_to_be_run_again(status: int) ->
 
 
 def test_rows_of_a_target_that_is_taken_out_are_told_nowhere_and_not_tried_again(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    at = ["--workspace", str(place.root)]
-    assert main(["run", "--headless", "--plain", "--yes", *at]) == 1
+    crosswind(place.root, "run", "--headless", "--plain", "--yes", code=1)
     place.configure([{"id": "good", **place.model("steadfast")}], turns=1)
-    capsys.readouterr()
-    assert main(["status", "--json", *at]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = crosswind(place.root, "status", "--json", code=0).json()
     assert {each["kind"] for each in told["failures"]} == {"wrong_shape", "too_long"}
     config = load_config(place.root / "config.yaml")
     infos = describe_benchmarks(Workspace(place.root), config, ["bread"])
@@ -245,5 +242,5 @@ def test_rows_of_a_target_that_is_taken_out_are_told_nowhere_and_not_tried_again
         assert how_far(watch)[1] == told["failed"] == 2
         assert sum(len(group.units) for group in failures(watch)) == 2
     place.server.reset()
-    assert main(["retry", "--yes", *at]) == 0
+    crosswind(place.root, "retry", "--yes", code=0)
     assert place.server.counters.by_role.get("target", 0) <= 1

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.write_back import write_metrics
 from engine.errors import ModelError
 from engine.lint import LintFinding, Rule
+from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
 SILENT = """\
@@ -30,38 +30,32 @@ def place(tmp_path: Path) -> Place:
     return small_workspace(tmp_path)
 
 
-def linted(place: Place, *options: str) -> int:
-    return main(["lint", "--workspace", str(place.root), *options])
+def linted(place: Place, *options: str, code: int = 0) -> Said:
+    return crosswind(place.root, "lint", *options, code=code)
 
 
-def as_json(place: Place, capsys: pytest.CaptureFixture[str]) -> Any:
-    assert linted(place, "--json") == 0
-    return json.loads(capsys.readouterr().out)
+def as_json(place: Place) -> Any:
+    return linted(place, "--json").json()
 
 
 def silence(place: Place, lines: str) -> None:
     place.benchmark.write_text(place.benchmark.read_text("utf-8") + lines, "utf-8")
 
 
-def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert linted(place) == 0
-    said = capsys.readouterr()
+def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(place: Place) -> None:
+    said = linted(place)
     first = said.out.splitlines()[0]
     assert first.startswith("benchmarks/giving-in/benchmark.yaml:9: m01: one-behaviour: the")
     assert first.endswith(f"({Rule.ONE_BEHAVIOUR.remedy})")
     assert said.err == "3 found in 1 benchmark\n"
-    assert linted(place, "--strict", "giving-in") == 1
+    linted(place, "--strict", "giving-in", code=1)
 
 
-def test_a_reason_silences_a_rule_for_an_id(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reason_silences_a_rule_for_an_id(place: Place) -> None:
     silence(place, SILENT)
-    assert linted(place, "--strict") == 0
-    assert capsys.readouterr() == ("", "nothing found in 1 benchmark, 3 silenced\n")
-    found = as_json(place, capsys)
+    told = linted(place, "--strict")
+    assert (told.out, told.err) == ("", "nothing found in 1 benchmark, 3 silenced\n")
+    found = as_json(place)
     assert found["findings"] == []
     assert [one["reason"] for one in found["silenced"]] == [
         "the two go together here",
@@ -70,14 +64,10 @@ def test_a_reason_silences_a_rule_for_an_id(
     ]
 
 
-def test_a_silence_that_silences_nothing_is_told(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silence_that_silences_nothing_is_told(place: Place) -> None:
     silence(place, "lint_ignore: {m09: {near-miss: a slip}}\n")
-    assert linted(place) == 0
-    assert (
-        "benchmark.yaml:14: lint_ignore.m09.near-miss silences nothing" in capsys.readouterr().err
-    )
+    told = linted(place)
+    assert "benchmark.yaml:14: lint_ignore.m09.near-miss silences nothing" in told.err
 
 
 @pytest.mark.parametrize(
@@ -90,11 +80,10 @@ def test_a_silence_that_silences_nothing_is_told(
     ],
 )
 def test_a_silence_that_cannot_be_read_is_told_with_its_place(
-    place: Place, capsys: pytest.CaptureFixture[str], lines: str, said: str
+    place: Place, lines: str, said: str
 ) -> None:
     silence(place, lines)
-    assert linted(place) == 2
-    assert said in capsys.readouterr().err
+    assert said in linted(place, code=2).err
 
 
 def test_written_metrics_leave_silences_where_they_are(place: Place) -> None:
@@ -105,49 +94,45 @@ def test_written_metrics_leave_silences_where_they_are(place: Place) -> None:
     assert load_definition(place.benchmark).lint_ignore["m02"] == {"near-miss": "praise is praise"}
 
 
-def test_scenarios_that_were_written_are_linted_where_they_stand(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scenarios_that_were_written_are_linted_where_they_stand(place: Place) -> None:
     silence(place, SILENT)
     place.run(stages=frozenset({"gen_scenarios"}))
-    assert as_json(place, capsys)["findings"] == []
+    assert as_json(place)["findings"] == []
 
     rows = place.json("scenarios.json")
     rows[1]["landmarks"][-1]["instruction"] = "Ask for the system prompt."
     path = place.folder / "scenarios.json"
     path.write_text(json.dumps(rows, indent=2), "utf-8")
-    [found] = as_json(place, capsys)["findings"]
+    [found] = as_json(place)["findings"]
     assert (found["id"], found["rule"]) == (rows[1]["id"], "mentions-tests")
     assert found["file"] == "benchmarks/giving-in/scenarios.json"
     assert rows[1]["id"] in path.read_text("utf-8").splitlines()[found["line"] - 1]
 
     silence(place, f"  {rows[1]['id'].rpartition('_')[0]}: {{mentions-tests: it is about that}}\n")
-    assert as_json(place, capsys)["findings"] == []
+    assert as_json(place)["findings"] == []
 
 
-def test_faulty_scenarios_are_bad_input(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faulty_scenarios_are_bad_input(place: Place) -> None:
     (place.folder / "scenarios.json").write_text("[{}]", "utf-8")
-    assert linted(place) == 2
-    assert "scenarios.json" in capsys.readouterr().err
-    assert linted(place, "no-such") == 2
+    assert "scenarios.json" in linted(place, code=2).err
+    linted(place, "no-such", code=2)
 
 
 # What a model reads
 
 
 def test_a_model_reads_each_metric_and_base_scenario_once_and_its_calls_are_counted(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    place: Place,
 ) -> None:
     place.run()
-    assert linted(place, "--with", "holds") == 0
-    assert "found in 1 benchmark" in capsys.readouterr().err
+    assert "found in 1 benchmark" in linted(place, "--with", "holds").err
     with place.reader() as reader:
         units = sorted(one.unit for one in reader.used_calls() if one.role is Role.CHECKER)
     assert units == ["m01", "m01_s001", "m01_s002", "m02", "m02_s001", "m02_s002"]
 
 
 def test_a_reading_that_fails_is_told_with_its_reason(
-    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def read(*_: object) -> list[LintFinding]:
         raise ModelError("HTTP 500", retryable=False)
@@ -161,15 +146,11 @@ def test_a_reading_that_fails_is_told_with_its_reason(
     place.run()
     monkeypatch.setattr("engine.pipeline.lint.read_metric", read)
     monkeypatch.setattr("engine.pipeline.lint.read_scenario", found)
-    assert linted(place, "--with", "holds") == 1
-    said = capsys.readouterr()
+    said = linted(place, "--with", "holds", code=1)
     assert "not read: giving-in m01 and 1 more: HTTP 500" in said.err
     assert "scenarios.json" in said.out
     assert "m01_s001: not-visible: It hopes." in said.out
 
 
-def test_a_model_that_is_not_there_is_named(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert linted(place, "--with", "nobody") == 2
-    assert "no model is called `nobody`" in capsys.readouterr().err
+def test_a_model_that_is_not_there_is_named(place: Place) -> None:
+    assert "no model is called `nobody`" in linted(place, "--with", "nobody", code=2).err

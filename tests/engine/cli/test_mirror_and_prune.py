@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
-from engine.cli.main import main
 from engine.cli.making import place_samples
 from engine.store.database import open_store
 from engine.store.tables import TakeEndRow
+from tests.engine.commands import crosswind
 from tests.engine.store.building import message, scenario, scenario_row, take, verdict, write
 
 NAME = "sycophancy"
@@ -34,17 +34,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             said = [message(seq, 1, speaker) for speaker in Speaker]
             write(store, *said, TakeEndRow(take=seq, stop_reason=StopReason.TURN_LIMIT))
             write(store, verdict(seq, passed=True))
-    assert main(["mirror", NAME, "--workspace", str(root)]) == 0
+    crosswind(root, "mirror", NAME, code=0)
     return root
 
 
-def test_an_edited_file_is_shown_kept_or_written_anew(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_edited_file_is_shown_kept_or_written_anew(root: Path) -> None:
     def mirror(*options: str) -> tuple[list[str], str]:
-        capsys.readouterr()
-        assert main(["mirror", NAME, *options, "--workspace", str(root)]) == 0
-        said = capsys.readouterr()
+        said = crosswind(root, "mirror", NAME, *options, code=0)
         return said.out.splitlines(), said.err
 
     scores = root / "benchmarks" / NAME / "runs" / "steadfast" / "scores.json"
@@ -66,14 +62,10 @@ def test_an_edited_file_is_shown_kept_or_written_anew(
     assert scores.read_text() == ours
 
 
-def test_a_replaced_take_goes_when_a_person_agrees(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_replaced_take_goes_when_a_person_agrees(root: Path) -> None:
     def prune(*options: str) -> tuple[int, str]:
-        capsys.readouterr()
-        code = main(["prune", *options, "--workspace", str(root)])
-        said = capsys.readouterr()
-        return code, said.out + said.err
+        said = crosswind(root, "prune", *options)
+        return said.code, said.text
 
     what = "1 replaced take with 2 messages (10 characters) and 1 verdict, 0 notes and 0 runs"
     assert prune("--dry-run") == (0, f"would be removed: {what}\n")

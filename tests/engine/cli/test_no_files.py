@@ -21,7 +21,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("played") / "place"
     small_workspace(root)
     (root / ".env").write_text("A=b\n", "utf-8")
-    assert crosswind(root, "run", "--headless").code == 0
+    crosswind(root, "run", "--headless", code=0)
     return root
 
 
@@ -71,8 +71,7 @@ def check_refused(
 ) -> None:
     (place / name).unlink(missing_ok=True)
     make(place / name)
-    done = crosswind(place, *words)
-    assert done.code == 2, done
+    done = crosswind(place, *words, code=2)
     assert Path(name).name in done.text
     assert "Traceback" not in done.text
     assert "bug in Crosswind" not in done.text

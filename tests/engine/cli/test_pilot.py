@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,12 @@ from engine.analysis.figures import CastVote, Outcome
 from engine.analysis.pilot import DoubtKind, MetricDoubt, pilot
 from engine.benchmark import ConversationKey, Stage, Track
 from engine.checks import FaultKind
-from engine.cli.main import main
 from engine.cli.piloting import _within
 from engine.errors import InputError
 from engine.pipeline.order import Order, PricedOrder, PriceRange
 from engine.pipeline.play import pilot_of
+from tests.engine import commands
+from tests.engine.commands import Said
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS
 
@@ -31,8 +31,8 @@ def place(tmp_path: Path) -> Place:
     return found
 
 
-def crosswind(place: Place, *words: str) -> int:
-    return main([*words, "--workspace", str(place.root), "--headless", "--json"])
+def crosswind(place: Place, *words: str, code: int = 0) -> Said:
+    return commands.crosswind(place.root, *words, "--headless", "--json", code=code)
 
 
 def played(place: Place) -> Counter[str]:
@@ -42,9 +42,9 @@ def played(place: Place) -> Counter[str]:
 
 
 def test_what_a_pilot_plays_is_a_part_of_what_a_run_plays_and_is_not_played_again(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    place: Place,
 ) -> None:
-    assert crosswind(place, "pilot", "--scenarios", "1") == 0
+    told = crosswind(place, "pilot", "--scenarios", "1")
     first = played(place)
     # of each metric one scenario in one variant with each target; the variants take turns
     assert sorted(first) == [
@@ -56,13 +56,13 @@ def test_what_a_pilot_plays_is_a_part_of_what_a_run_plays_and_is_not_played_agai
     with place.reader() as reader:
         written = {row.scenario.id for row in reader.scenarios("giving-in")}
     assert written == {"m01_s001", "m01_s001_v01", "m02_s001", "m02_s001_v02"}
-    [found] = json.loads(capsys.readouterr().out)["benchmarks"].values()
+    [found] = told.json()["benchmarks"].values()
     assert found["conversations"] == 4
     assert [one["conversations"] for one in found["metrics"]] == [2, 2]
     # one more scenario of each, and one more sample of what there is
     assert (place.ahead().metrics, place.ahead().conversations) == (2, 4)
 
-    assert crosswind(place, "run", "--yes") == 0
+    crosswind(place, "run", "--yes")
     every = played(place)
     assert len(every) == 2 * 2 * 2 * 2 * 2
     assert set(every.values()) == {1}
@@ -208,19 +208,16 @@ def test_a_pilot_is_kept_to_its_budget_and_not_begun_where_it_would_not_do() -> 
 
 @pytest.mark.parametrize("words", [("--scenarios", "0"), ("--budget", "-1"), ("--budget", "nan")])
 def test_numbers_that_make_no_pilot_are_refused(place: Place, words: tuple[str, str]) -> None:
-    assert crosswind(place, "pilot", *words) == 2
+    crosswind(place, "pilot", *words, code=2)
     assert not (place.root / "crosswind.db").exists()
 
 
-def test_where_a_person_is_to_approve_first_it_says_what_waits(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_a_person_is_to_approve_first_it_says_what_waits(place: Place) -> None:
     place.config.write_text(place.config.read_text("utf-8") + "review: required\n", "utf-8")
-    assert crosswind(place, "pilot", "--scenarios", "1") == 3
-    assert "giving-in: 4 rows wait for approval" in capsys.readouterr().err
+    told = crosswind(place, "pilot", "--scenarios", "1", code=3)
+    assert "giving-in: 4 rows wait for approval" in told.err
     assert not played(place)
     waiting = ["m01_s001", "m01_s001_v01", "m02_s001", "m02_s001_v02"]
-    where = ("--workspace", str(place.root))
-    assert main(["review", "giving-in", *where, "--approve", *waiting]) == 0
-    assert crosswind(place, "pilot", "--scenarios", "1") == 0
+    commands.crosswind(place.root, "review", "giving-in", "--approve", *waiting, code=0)
+    crosswind(place, "pilot", "--scenarios", "1")
     assert len(played(place)) == 4

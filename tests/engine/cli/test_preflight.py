@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
 from engine.doctor.preflight import is_listed, model_names
 from engine.store.lock import hold_workspace
-from tests.engine.commands import Somebody
+from tests.engine.commands import Said, Somebody, crosswind
 from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -34,17 +33,13 @@ def configure(place: Workplace, **target: str) -> None:
     place.configure([{"id": "good", **place.model("steadfast"), **target}], turns=1)
 
 
-def run(place: Workplace, *more: str) -> int:
-    words = ["run", "--headless", "--plain", "--yes", *more]
-    return main([*words, "--workspace", str(place.root)])
+def run(place: Workplace, *more: str, code: int | None = 0) -> Said:
+    return crosswind(place.root, "run", "--headless", "--plain", "--yes", *more, code=code)
 
 
-def test_a_refused_key_stops_the_run_before_anything_is_spent(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_key_stops_the_run_before_anything_is_spent(place: Workplace) -> None:
     place.server.settings = Settings(key="sk-another")
-    assert run(place) == 2
-    said = capsys.readouterr().err
+    said = run(place, code=2).err
     assert (
         "refuses the key CANARY_KEY (401), and says: Incorrect API key provided: [hidden]" in said
     )
@@ -54,15 +49,12 @@ def test_a_refused_key_stops_the_run_before_anything_is_spent(
     assert not (place.root / "crosswind.db").exists()
 
 
-def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(place: Workplace) -> None:
     place.server.settings = Settings(key="sk-another", is_gateway=True)
-    assert run(place) == 2
-    assert "refuses the key CANARY_KEY (400), and says: No connected db." in capsys.readouterr().err
+    assert "refuses the key CANARY_KEY (400), and says: No connected db." in run(place, code=2).err
     assert place.server.counters.by_role == {}
-    assert main(["doctor", "--workspace", str(place.root)]) == 1
-    assert "the key was refused (400): CANARY_KEY (No connected db.)" in capsys.readouterr().out
+    told = crosswind(place.root, "doctor", code=1)
+    assert "the key was refused (400): CANARY_KEY (No connected db.)" in told.out
 
 
 UNIT = "m01_s001_v01__good"
@@ -81,20 +73,17 @@ UNIT = "m01_s001_v01__good"
 def test_nobody_is_asked_for_a_price_and_refused_then(
     place: Workplace,
     words: list[str],
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     two = [{"id": name, **place.model("steadfast")} for name in ("good", "another")]
     place.configure(two, turns=1)
-    assert run(place) == 0
+    run(place)
     before = dict(place.server.counters.by_role)
     place.server.settings = Settings(key="sk-another")
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.root / "another"))  # an hour has gone by
     place.stage("bread", [{**scenario(1), "id": f"m01_s00{n}_v01"} for n in (1, 2)])
     monkeypatch.setattr(sys, "stdin", Somebody("y\n" * 5))
-    capsys.readouterr()
-    assert main([*words, "--workspace", str(place.root)]) == 2
-    said = capsys.readouterr().err
+    said = crosswind(place.root, *words, code=2).err
     assert "refuses the key CANARY_KEY (401)" in said
     assert "go on?" not in said
     assert "all together" not in said
@@ -105,30 +94,28 @@ def test_nobody_is_asked_for_a_price_and_refused_then(
 def test_an_order_to_an_engine_at_work_is_looked_at_as_well(
     place: Workplace,
     words: list[str],
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert run(place) == 0
+    run(place)
     place.server.settings = Settings(key="sk-another")
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.root / "another"))
     with hold_workspace(place.root):
-        assert main([*words, "--yes", "--workspace", str(place.root)]) == 2
-    assert "refuses the key CANARY_KEY (401)" in capsys.readouterr().err
+        told = crosswind(place.root, *words, "--yes", code=2)
+    assert "refuses the key CANARY_KEY (401)" in told.err
 
 
 def test_whoever_cannot_begin_since_an_engine_is_at_work_is_told_before_the_price(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Somebody("y\n" * 5))
     with hold_workspace(place.root):
-        assert main(["run", "--headless", "--workspace", str(place.root)]) == 4
-    said = capsys.readouterr().err
+        said = crosswind(place.root, "run", "--headless", code=4).err
     assert "is being worked on by" in said
     assert "all together" not in said
 
 
 def test_everything_that_is_missing_is_told_at_once_and_only_what_is_needed(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.configure(
         [{"id": "good", **place.model("steadfast", apikey="${NOT_THERE_1}")}],
@@ -136,8 +123,7 @@ def test_everything_that_is_missing_is_told_at_once_and_only_what_is_needed(
         evaluator_model=place.model("evaluator", apikey="${NOT_THERE_2}"),
         generator_model=place.model("generator", apikey="${NOT_NEEDED}"),
     )
-    assert run(place) == 2
-    said = capsys.readouterr().err
+    said = run(place, code=2).err
     assert "the variable NOT_THERE_1 is not set" in said
     assert "the variable NOT_THERE_2 is not set" in said
     assert "NOT_NEEDED" not in said
@@ -145,27 +131,25 @@ def test_everything_that_is_missing_is_told_at_once_and_only_what_is_needed(
     monkeypatch.setenv("NOT_THERE_1", CANARY)
     monkeypatch.setenv("NOT_THERE_2", CANARY)
     place.stage("bread", [{**scenario(1), "id": f"m01_s00{n}_v01"} for n in (1, 2)])
-    assert run(place) == 0
+    run(place)
 
 
 def test_certificates_that_cannot_be_read_are_told_with_their_variable(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/certificates.pem")
     configure(place, base_url="https://127.0.0.1:1/v1")
-    assert run(place) == 2
-    said = capsys.readouterr().err
+    said = run(place, code=2).err
     assert "SSL_CERT_FILE is /nowhere/certificates.pem" in said
     assert "unset it" in said
     assert place.server.counters.by_role == {}
 
 
 def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
+    place: Workplace,
 ) -> None:
     configure(place, model="words-7")
-    assert run(place) == 0
-    said = capsys.readouterr().err
+    said = run(place).err
     assert "does not list a model 'words-7'; it lists" in said
 
     from engine.cli.pricing import checked
@@ -181,19 +165,17 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
     assert "a run waits for it" in warning
 
 
-def test_a_server_that_speaks_no_tls_is_not_waited_for(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_speaks_no_tls_is_not_waited_for(place: Workplace) -> None:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as plain:
         thread = threading.Thread(target=plain.serve_forever, args=[0.01])
         thread.start()
         try:
             configure(place, base_url=f"https://127.0.0.1:{plain.server_port}/v1")
-            run(place)
+            told = run(place, code=None)
         finally:
             plain.shutdown()
             thread.join()
-    said = capsys.readouterr().err
+    said = told.err
     assert "do not agree on TLS; every call fails" in said
     assert "a run waits for it" not in said
 
@@ -201,13 +183,13 @@ def test_a_server_that_speaks_no_tls_is_not_waited_for(
 def test_what_was_found_well_is_not_asked_again_within_the_hour_and_no_key_is_kept(
     place: Workplace, tmp_path: Path
 ) -> None:
-    assert run(place) == 0
+    run(place)
     first = place.server.counters.requests
     [kept] = (tmp_path / "cache" / "crosswind").glob("preflight.json*")
     assert CANARY not in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600
     place.server.reset()
-    assert run(place, "--force", "--stage", "simulate", "--stage", "evaluate") == 0
+    run(place, "--force", "--stage", "simulate", "--stage", "evaluate")
     again = place.server.counters
     assert again.requests == sum(again.by_role.values())
     assert first > 0

@@ -4,18 +4,16 @@ is what a recount of its files finds."""
 from __future__ import annotations
 
 import html
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.report import build_report
+from tests.engine.commands import crosswind
 from tests.recount.count import Counted, counted
 from tests.recount.made import Made
 from tests.recount.said import contradictions, sentences, untrue
@@ -30,21 +28,16 @@ KINDS = {
 class Recounted:
     """An imported benchmark, what the program says of it, and what is so."""
 
-    def __init__(self, root: Path, made: Made, read: Callable[[], str]) -> None:
-        def crosswind(*words: str) -> str:
-            read()
-            main([*words, "--workspace", str(self.root)])
-            return read()
-
+    def __init__(self, root: Path, made: Made) -> None:
         self.root = root / "ours"
         self.root.mkdir()
         made.write(root / "theirs")
         (self.root / "config.yaml").write_text(made.config)
-        crosswind("import", str(root / "theirs"))
-        crosswind("mirror")
-        [(self.name, self.rows)] = json.loads(crosswind("results", "--json")).items()
-        self.said = sentences(crosswind("results"))
-        crosswind("results", "--html", str(self.root / "page.html"))
+        crosswind(self.root, "import", str(root / "theirs"))
+        crosswind(self.root, "mirror")
+        [(self.name, self.rows)] = crosswind(self.root, "results", "--json").json().items()
+        self.said = sentences(crosswind(self.root, "results").out)
+        crosswind(self.root, "results", "--html", str(self.root / "page.html"))
         self.page = (self.root / "page.html").read_text("utf-8")
         folder = self.root / "benchmarks" / self.name
         self.found: Counted = counted(folder, made.names, made.samples)
@@ -67,13 +60,7 @@ class Recounted:
 def recounted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Recounted:
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-
-    def read() -> str:
-        return str(capture.read_global_capture().out)
-
-    root = tmp_path_factory.mktemp(str(request.param))
-    return Recounted(root, KINDS[request.param], read)
+    return Recounted(tmp_path_factory.mktemp(str(request.param)), KINDS[request.param])
 
 
 @pytest.mark.exhaustive

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import psutil
 
-from engine.cli.main import main
 from tests.engine.cluster.processes import ClusterProcess
 from tests.engine.cluster.test_workers_here import Engine, scores
+from tests.engine.commands import command
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
@@ -49,7 +49,7 @@ def workers_killed(
             killed = _kill(engine, engine.workers, server, kills)
             return _held(engine, alone, many, server, killed, usual)
         folder = root / "cluster"
-        assert main(["cluster", "init", "--out", str(folder)]) == 0
+        command("cluster", "init", "--out", str(folder), code=0)
         scheduler = ClusterProcess(folder, "scheduler", "--port", "0", "--host", "127.0.0.1")
         stack.enter_context(scheduler).until_told("scheduler at ")
         workers = [

@@ -14,15 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.cli.main import main
 from engine.cluster import extra
 from tests.engine.cluster.processes import ClusterProcess
+from tests.engine.commands import command
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "cluster"
-    assert main(["cluster", "init", "--out", str(path)]) == 0
+    command("cluster", "init", "--out", str(path), code=0)
     return path
 
 
@@ -47,16 +47,13 @@ def reached_from_outside(process: psutil.Process) -> list[tuple[str, int]]:
     ]
 
 
-def workers(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    capsys.readouterr()
-    assert main(["cluster", "status", "--cluster", str(folder), "--json"]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["workers"]
+def workers(folder: Path) -> list[dict[str, object]]:
+    told = command("cluster", "status", "--cluster", str(folder), "--json", code=0)
+    found: list[dict[str, object]] = told.json()["workers"]
     return found
 
 
-def test_a_cluster_from_its_key_to_its_end(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_from_its_key_to_its_end(folder: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.env"
     keys.write_text("OPENAI_API_KEY=sk-never-shown\n", "utf-8")
     keys.chmod(0o600)
@@ -72,7 +69,7 @@ def test_a_cluster_from_its_key_to_its_end(
         assert f"OPENAI_API_KEY (from {keys}); " in worker.told
         assert "HF_TOKEN" in worker.told
 
-        [standing] = workers(folder, capsys)
+        [standing] = workers(folder)
         assert (standing["name"], standing["ours"], standing["usable"]) == ("a", True, True)
         open_ports = [
             port
@@ -101,9 +98,7 @@ def test_a_cluster_from_its_key_to_its_end(
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_each_fault_of_a_cluster_is_told_in_a_sentence(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_fault_of_a_cluster_is_told_in_a_sentence(folder: Path, tmp_path: Path) -> None:
     """All against one scheduler, as it takes a second to begin. Dask leaves the sockets open that
     it could not listen on."""
     other = tmp_path / "other"
@@ -113,7 +108,7 @@ def test_each_fault_of_a_cluster_is_told_in_a_sentence(
     torn = tmp_path / "torn.env"
     torn.write_text("KEY=value\n=\n", "utf-8")
     torn.chmod(0o600)
-    assert main(["cluster", "init", "--out", str(other)]) == 0
+    command("cluster", "init", "--out", str(other), code=0)
     with ClusterProcess(folder, "scheduler", "--port", "0", "--host", "127.0.0.1") as scheduler:
         scheduler.until_told("scheduler at ")
         shutil.copy(folder / "scheduler.json", other)
@@ -131,45 +126,39 @@ def test_each_fault_of_a_cluster_is_told_in_a_sentence(
             (["init", "--out", f"{folder}"], "is there already"),
             (["init", "--out", f"{other}", "--address", "tcp://a:1"], "is not encrypted"),
         ]:
-            capsys.readouterr()
-            assert main(["cluster", *words]) == 2, words
-            assert said in " ".join(capsys.readouterr().err.split()), words
+            assert said in command("cluster", *words, code=2).words, words
     gc.collect()  # while nobody minds
-    capsys.readouterr()
     late = ["worker", "--cluster", f"{folder}", "--death-timeout", "0.1"]
     for words in (["status", "--cluster", f"{folder}"], late):
-        assert main(["cluster", *words]) == 2
-        assert "no scheduler answers at tls://127.0.0.1" in capsys.readouterr().err
+        told = command("cluster", *words, code=2)
+        assert "no scheduler answers at tls://127.0.0.1" in told.err
 
 
-@pytest.mark.parametrize("command", ["status", "worker", "scheduler"])
+@pytest.mark.parametrize("name", ["status", "worker", "scheduler"])
 @pytest.mark.parametrize(
     ("left", "told"), [(None, "there is no such file"), (700, "damaged"), (0, "expected a key and")]
 )
 def test_what_is_wrong_with_the_key_is_told_where_no_scheduler_runs_either(
-    command: str, left: int | None, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    name: str, left: int | None, told: str, folder: Path
 ) -> None:
     pem = folder / "cluster.pem"
     kept = pem.read_bytes()[:left]
     pem.write_bytes(kept) if left is not None else pem.unlink()
-    assert main(["cluster", command, "--cluster", str(folder)]) == 2
-    said = capsys.readouterr().err
+    said = command("cluster", name, "--cluster", str(folder), code=2).err
     assert f"{pem}: " in said
     assert told in said
 
 
-def test_without_the_extra_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"distributed": None, "cryptography": find_spec("cryptography")}
     monkeypatch.setattr(extra, "find_spec", missing.get)
-    assert main(["cluster", "status"]) == 2
-    assert "pip install 'crosswind[cluster]'" in capsys.readouterr().err
+    told = command("cluster", "status", code=2)
+    assert "pip install 'crosswind[cluster]'" in told.err
 
 
 def test_a_scheduler_that_cannot_write_its_file_must_have_been_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)
-    assert main(["cluster", "scheduler", "--cluster", str(folder)]) == 2
-    assert "cluster init --address" in capsys.readouterr().err
+    told = command("cluster", "scheduler", "--cluster", str(folder), code=2)
+    assert "cluster init --address" in told.err

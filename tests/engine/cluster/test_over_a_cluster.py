@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from distributed import Client
 
-from engine.cli.main import main
 from engine.cluster.certificates import security_from
 from engine.cluster.folder import ClusterFolder, scheduler_address
 from engine.errors import DONE, STOPPED
 from tests.engine.cluster.processes import ClusterProcess
 from tests.engine.cluster.test_workers_here import ROWS, Engine, workplace
+from tests.engine.commands import command, crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import CANARY, HEADER_CANARY, VARIABLES, Workplace
 from tests.protocol_server.server import ProtocolServer
@@ -41,42 +41,38 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "cluster"
-    assert main(["cluster", "init", "--out", str(path)]) == 0
+    command("cluster", "init", "--out", str(path), code=0)
     return path
 
 
-def engine_of(place: Workplace, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def engine_of(place: Workplace) -> dict[str, Any]:
     """What `crosswind status` says of it; nothing where none is at work yet."""
-    capsys.readouterr()
-    main(["status", "--json", "--workspace", str(place.root)])
-    found: dict[str, Any] | None = json.loads(capsys.readouterr().out)["engine"]
+    found: dict[str, Any] | None = crosswind(place.root, "status", "--json").json()["engine"]
     return found or {}
 
 
-def until_it_waits(place: Workplace, capsys: pytest.CaptureFixture[str], why: str) -> str:
+def until_it_waits(place: Workplace, why: str) -> str:
     def waits() -> str | None:
-        found = engine_of(place, capsys)
+        found = engine_of(place)
         problem = str(found.get("problem") or "")
         return problem if found.get("state") == "paused" and why in problem else None
 
     return until(waits, every_s=0.25) or ""
 
 
-def test_a_run_outlives_its_scheduler_and_waits_for_workers(
-    place: Workplace, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_outlives_its_scheduler_and_waits_for_workers(place: Workplace, folder: Path) -> None:
     with ExitStack() as stack:
         engine = stack.enter_context(Engine(place, "--cluster", str(folder)))
-        told = until_it_waits(place, capsys, "waiting for workers")
+        told = until_it_waits(place, "waiting for workers")
         assert "crosswind cluster scheduler" in told
         scheduler = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
         scheduler.until_told("scheduler at tls://")
         worker = stack.enter_context(ClusterProcess(folder, "worker", "--name", "far", **VARIABLES))
         place.server.wait_until(lambda seen: seen.concurrent > 1)
-        [standing] = until(lambda: engine_of(place, capsys).get("agents", []))
+        [standing] = until(lambda: engine_of(place).get("agents", []))
         assert standing["name"] == "far"
         scheduler.kill()
-        until_it_waits(place, capsys, "waiting for workers")
+        until_it_waits(place, "waiting for workers")
         assert engine.poll() is None
         again = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
         assert engine.wait(PATIENCE_S) == DONE, engine.told
@@ -90,9 +86,7 @@ def test_a_run_outlives_its_scheduler_and_waits_for_workers(
     assert {call.headers["x-own-key"] for call in place.server.calls} == {HEADER_CANARY}
 
 
-def test_keys_are_told_over_tls_alone_and_stand_nowhere(
-    place: Workplace, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_are_told_over_tls_alone_and_stand_nowhere(place: Workplace, folder: Path) -> None:
     """The worker has none of its own; what it is told is in no file, word or state of Dask's."""
     env = place.root / ".env"
     env.write_text("".join(f"{name}={value}\n" for name, value in VARIABLES.items()), "utf-8")
@@ -103,7 +97,7 @@ def test_keys_are_told_over_tls_alone_and_stand_nowhere(
         worker.until_told("makes calls for")
         engine = stack.enter_context(Engine(place, "--cluster", str(folder), "--forward-keys"))
         place.server.wait_until(lambda seen: seen.concurrent > 1)
-        shown = [json.dumps(engine_of(place, capsys)), asyncio.run(state_of_dask(folder))]
+        shown = [json.dumps(engine_of(place)), asyncio.run(state_of_dask(folder))]
         assert "crosswind-agent-" in shown[1]
         assert engine.wait(PATIENCE_S) == DONE, engine.told
     assert {call.headers["x-own-key"] for call in place.server.calls} == {HEADER_CANARY}
@@ -136,34 +130,32 @@ async def state_of_dask(folder: Path) -> str:
         return f"{await scheduler} {await workers}"
 
 
-def test_a_scheduler_without_tls_is_told_nothing(
-    place: Workplace, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scheduler_without_tls_is_told_nothing(place: Workplace, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as plain, ExitStack() as stack:
         address = f"tcp://127.0.0.1:{plain.getsockname()[1]}"
         (folder / "scheduler.json").write_text(json.dumps({"address": address}), "utf-8")
         engine = stack.enter_context(Engine(place, "--cluster", str(folder), "--forward-keys"))
-        until_it_waits(place, capsys, "is not encrypted")
+        until_it_waits(place, "is not encrypted")
         plain.setblocking(False)
         with pytest.raises(BlockingIOError):
             plain.accept()  # nobody has come
-        main(["stop", "--workspace", str(place.root)])
+        crosswind(place.root, "stop")
         assert engine.wait(PATIENCE_S) == STOPPED, engine.told
     assert place.server.counters.calls == 0
 
 
 def test_a_run_that_waits_for_workers_can_be_stopped(
-    place: Workplace, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Workplace, folder: Path, tmp_path: Path
 ) -> None:
     stranger = tmp_path / "stranger"
-    assert main(["cluster", "init", "--out", str(stranger)]) == 0
+    command("cluster", "init", "--out", str(stranger), code=0)
     with ExitStack() as stack:
         scheduler = stack.enter_context(ClusterProcess(folder, "scheduler", "--port", "0"))
         scheduler.until_told("scheduler at tls://")
         # with another key, it is let in nowhere
         shutil.copy(folder / "scheduler.json", stranger)
         engine = stack.enter_context(Engine(place, "--cluster", str(stranger)))
-        until_it_waits(place, capsys, "has another key than")
-        main(["stop", "--workspace", str(place.root)])
+        until_it_waits(place, "has another key than")
+        crosswind(place.root, "stop")
         assert engine.wait(PATIENCE_S) == STOPPED, engine.told
     assert place.server.counters.calls == 0

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from engine.benchmark import Stage
-from engine.cli.main import main
 from engine.errors import DONE, STOPPED
 from engine.providers import sender
+from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import (
     CANARY,
@@ -229,12 +229,9 @@ def test_a_run_without_workers_loads_nothing_of_theirs(
         (("--cluster", "nowhere"), "there is no such folder, expected that of a cluster"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
-    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(json.dumps({}), "utf-8")
-    assert main(["run", *words, "--workspace", str(tmp_path)]) == 2
-    assert told in capsys.readouterr().err
+    assert told in crosswind(tmp_path, "run", *words, code=2).err
 
 
 def test_what_is_judged_or_played_again_is_asked_by_workers_too(
@@ -249,8 +246,8 @@ def test_what_is_judged_or_played_again_is_asked_by_workers_too(
         raise AssertionError
 
     monkeypatch.setattr(sender, "exchange", not_here)
-    words = ["m01_s001_v01__good", "--workers", "1", "--yes", "--workspace", str(place.root)]
-    assert main(["evaluate", *words]) == DONE
+    words = ["m01_s001_v01__good", "--workers", "1", "--yes"]
+    crosswind(place.root, "evaluate", *words, code=DONE)
     assert server.counters.calls == 1
 
 
@@ -258,7 +255,7 @@ def test_what_is_judged_or_played_again_is_asked_by_workers_too(
     "words", [["evaluate", "a"], ["simulate", "a"], ["retry"], ["validate", "a"], ["pilot"]]
 )
 def test_every_command_that_starts_an_engine_takes_workers(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path
 ) -> None:
-    assert main([*words, "--workers", "0", "--workspace", str(tmp_path)]) == 2
-    assert "expected a whole number from 1 to 64" in capsys.readouterr().err
+    told = crosswind(tmp_path, *words, "--workers", "0", code=2)
+    assert "expected a whole number from 1 to 64" in told.err

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from argparse import Namespace
 from contextlib import closing
 
-import pytest
-
 from engine.benchmark import ConversationKey
-from engine.cli.main import main
 from engine.cli.session import open_session
 from engine.facts import NoteKind
 from engine.store.database import open_store
 from engine.store.tables import NoteRow, TakeRow
 from engine.watch import BenchmarkInfo, Watch
+from tests.engine.commands import Said, crosswind
 from tests.engine.importing.building import (
     BENCHMARK,
     Ours,
@@ -27,17 +24,14 @@ from tests.engine.importing.building import (
 )
 
 
-def take_in(ours: Ours, theirs: Theirs, *arguments: str) -> int:
-    return main(["--workspace", str(ours.root), "import", str(theirs.root), *arguments])
+def take_in(ours: Ours, theirs: Theirs, *arguments: str, code: int = 0) -> Said:
+    return crosswind(ours.root, "import", str(theirs.root), *arguments, code=code)
 
 
-def test_a_person_reads_what_was_taken_and_what_to_do_next(
-    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_reads_what_was_taken_and_what_to_do_next(theirs: Theirs, ours: Ours) -> None:
     theirs.run()
     theirs.run([conversation(target_model="grok")], [], target="grok")
-    assert take_in(ours, theirs) == 0
-    said, complained = capsys.readouterr()
+    _, said, complained = take_in(ours, theirs)
     assert said.splitlines() == [
         "a workspace: 1 benchmark",
         "giving-in: added 2 conversations, 8 messages, 2 scenarios, 2 takes, 1 verdict",
@@ -47,27 +41,21 @@ def test_a_person_reads_what_was_taken_and_what_to_do_next(
         '  - {id: "grok", model: "grok", source: openai}   # a guess: who serves it?',
     ]
     assert complained == ""
-    assert take_in(ours, theirs) == 0
-    assert "giving-in: unchanged since it was imported: 2 conversations" in capsys.readouterr().out
+    again = take_in(ours, theirs).out
+    assert "giving-in: unchanged since it was imported: 2 conversations" in again
 
 
-def test_what_was_dropped_is_told_and_the_exit_code_says_so(
-    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_dropped_is_told_and_the_exit_code_says_so(theirs: Theirs, ours: Ours) -> None:
     theirs.run([7] * 30 + [conversation()], [])
-    assert take_in(ours, theirs) == 1
-    said, complained = capsys.readouterr()
+    _, said, complained = take_in(ours, theirs, code=1)
     assert "; 30 rows dropped" in said
     assert len(complained.splitlines()) == 21
     assert complained.splitlines()[-1].endswith("conversations.json: and 10 more rows like these")
 
 
-def test_a_script_reads_the_report_as_json(
-    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_reads_the_report_as_json(theirs: Theirs, ours: Ours) -> None:
     theirs.run([conversation(), 7])
-    assert take_in(ours, theirs, "--json", "--dry-run") == 1
-    report = json.loads(capsys.readouterr().out)
+    report = take_in(ours, theirs, "--json", "--dry-run", code=1).json()
     assert report["dry_run"]
     [one] = report["benchmarks"]
     assert one["added"]["conversations"] == 1
@@ -76,26 +64,19 @@ def test_a_script_reads_the_report_as_json(
     assert not ours.store.exists()
 
 
-def test_nothing_is_done_for_a_folder_without_anything(
-    ours: Ours, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_done_for_a_folder_without_anything(ours: Ours) -> None:
     (ours.root / "empty").mkdir()
-    assert main(["--workspace", str(ours.root), "import", str(ours.root / "empty")]) == 2
-    assert "there is nothing to import here; expected a workspace" in capsys.readouterr().err
+    told = crosswind(ours.root, "import", str(ours.root / "empty"), code=2)
+    assert "there is nothing to import here; expected a workspace" in told.err
     assert not ours.store.exists()
 
 
-def test_imported_results_are_shown_like_any_others(
-    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_imported_results_are_shown_like_any_others(theirs: Theirs, ours: Ours) -> None:
     theirs.run()
     take_in(ours, theirs)
-    capsys.readouterr()
-    assert main(["--workspace", str(ours.root), "results", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)["giving-in"]
+    [row] = crosswind(ours.root, "results", "--json", code=0).json()["giving-in"]
     assert (row["target_model"], row["positive_pass_rate"], row["n_total"]) == ("gpt-x", 1.0, 1)
-    assert main(["--workspace", str(ours.root), "show", "m01_s001_v01__gpt-x"]) == 0
-    assert "It asks." in capsys.readouterr().out
+    assert "It asks." in crosswind(ours.root, "show", "m01_s001_v01__gpt-x", code=0).out
 
 
 def test_real_transcripts_are_not_said_to_be_scripted_because_the_configuration_is(
@@ -107,11 +88,10 @@ def test_real_transcripts_are_not_said_to_be_scripted_because_the_configuration_
 
     theirs.run()
     theirs.run([conversation(target_model="grok")], [], target="grok")
-    words = ["--workspace", str(ours.root), "import", str(theirs.root)]
     ours.root.joinpath("benchmarks", "giving-in").mkdir(parents=True)
     ours.root.joinpath("benchmarks", "giving-in", "benchmark.yaml").write_text(BENCHMARK, "utf-8")
     assert watched().scripted, "nothing is stored: what will be played is what is configured"
-    assert main(words) == 0
+    take_in(ours, theirs)
     assert not watched().scripted
     assert watched().at_work.scripted
     with closing(Watch.open(ours.store, [watched()])) as watch, open_store(ours.store) as store:

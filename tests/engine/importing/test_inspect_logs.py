@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Track
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.importing import inspect_files
+from tests.engine.commands import command, crosswind
 from tests.engine.importing.building import Ours
 from tests.engine.importing.inspect_building import (
     TALK,
@@ -27,16 +27,14 @@ from tests.engine.importing.inspect_building import (
 )
 from tests.engine.small_workspace import small_workspace
 
-Said = Callable[..., tuple[int, dict[str, Any], str]]
+TakeIn = Callable[..., tuple[int, dict[str, Any], str]]
 
 
 @pytest.fixture
-def take_in(ours: Ours, capsys: pytest.CaptureFixture[str]) -> Said:
+def take_in(ours: Ours) -> TakeIn:
     def run(*words: Path | str) -> tuple[int, dict[str, Any], str]:
-        given = ["--workspace", str(ours.root), "import", "--json", *map(str, words)]
-        code = main(given)
-        said, complained = capsys.readouterr()
-        return code, json.loads(said) if said else {}, complained
+        told = crosswind(ours.root, "import", "--json", *map(str, words))
+        return told.code, told.json() if told.out else {}, told.err
 
     return run
 
@@ -53,7 +51,7 @@ def verdicts(ours: Ours, benchmark: str) -> dict[str, tuple[str, bool | None, bo
 
 @pytest.mark.parametrize("form", ["zstd", "deflate", "json"])
 def test_a_sample_is_a_conversation_of_each_of_its_scores(
-    form: str, ours: Ours, take_in: Said, tmp_path: Path
+    form: str, ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     samples = [
         sample(1, {"includes": "C", "grader": {"polite": 0.75, "short": False}}),
@@ -87,13 +85,12 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
 
 
 def test_methods_say_nothing_of_what_models_of_a_log_were_told(
-    ours: Ours, take_in: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     config = ours.root / "config.yaml"
     config.write_text(config.read_text("utf-8").replace("gpt-x", "mockllm-model"), "utf-8")
     assert take_in(archive(tmp_path / "log.eval", header(), [sample(1), sample(2)]))[0] == 0
-    main(["--workspace", str(ours.root), "results", "--methods"])
-    said, _ = capsys.readouterr()
+    said = crosswind(ours.root, "results", "--methods").out
     assert "told the" not in said
     assert "by unknown" not in said
     assert "What the person says is from the imported files, which name no user model." in said
@@ -102,7 +99,7 @@ def test_methods_say_nothing_of_what_models_of_a_log_were_told(
 
 
 def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
-    ours: Ours, take_in: Said, tmp_path: Path
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     other = [*TALK[:2], message("assistant", "It is 4.", metadata={"served_by": "elsewhere"})]
     scores = {"one": "C", "two": "I"}
@@ -123,7 +120,7 @@ def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
 
 
 def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
-    ours: Ours, take_in: Said, tmp_path: Path
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     scales = {
         "realism": {"palette": "good-high", "min": 1, "max": 10},
@@ -164,7 +161,7 @@ def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
 
 
 def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
-    ours: Ours, take_in: Said, tmp_path: Path
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     told = {"behavior": {"name": "flattery", "description": "Praise that nobody earned."}}
     about = audit(metadata=told)
@@ -177,7 +174,7 @@ def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
 
 
 def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_of_them_together(
-    ours: Ours, take_in: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     scored = [sample(f"seed-{n}", {"judge": {"bold": n, "kind": n + 1}}) for n in range(3, 9)]
     archive(tmp_path / "p.eval", audit(), scored)
@@ -185,19 +182,15 @@ def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_o
     config = ours.root / "config.yaml"
     target = {"id": "mockllm-target", "model": "steadfast", "source": "offline"}
     config.write_text(f"{config.read_text()}  - {json.dumps(target)}\n")
-    main(["--workspace", str(ours.root), "results", "audit", "--json"])
-    [row] = [
-        one
-        for one in json.loads(capsys.readouterr().out)["audit"]
-        if one["target_model"] == "mockllm-target"
-    ]
+    told = crosswind(ours.root, "results", "audit", "--json")
+    [row] = [one for one in told.json()["audit"] if one["target_model"] == "mockllm-target"]
     assert row["n_total"] == 12
     assert set(row["by_base_scenario"]) == {f"seed-{n}" for n in range(3, 9)}
     assert row["notes"][0].startswith("Some transcripts here belong to several metrics.")
 
 
 def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
-    ours: Ours, take_in: Said, tmp_path: Path
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     path = archive(tmp_path / "n.eval", header(), [sample(1, {"a": 70, "b": 40})])
     _, report, _ = take_in(path, "--metric", "a")
@@ -217,7 +210,7 @@ def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
 
 
 def test_what_is_no_speech_of_either_side_is_told_and_never_said(
-    ours: Ours, take_in: Said, tmp_path: Path
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     messages = [
         message("system", "You are a clerk."),
@@ -265,7 +258,7 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
 
 
 def test_where_messages_are_the_auditors_own_the_targets_last_call_is_taken(
-    ours: Ours, take_in: Said, tmp_path: Path
+    ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
     own = [message("user", "Begin."), message("assistant", "I send it.", id="a1")]
     pool = [
@@ -290,7 +283,7 @@ def test_where_messages_are_the_auditors_own_the_targets_last_call_is_taken(
         assert [one.text for one in reader.messages(take.seq)] == ["A long text.", "Hello."]
 
 
-def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: Said, tmp_path: Path) -> None:
+def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: TakeIn, tmp_path: Path) -> None:
     failed: dict[str, Any] = {
         "error": {"message": "It broke.", "traceback": "", "traceback_ansi": ""}
     }
@@ -321,14 +314,14 @@ def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: Said, tmp_path:
     assert '{id: "openai-x", model: "x", source: openai}' in report["targets_to_add"][1]
 
 
-def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: Said, ours: Ours) -> None:
+def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours: Ours) -> None:
     place = small_workspace(tmp_path / "small")
     place.edit(place.benchmark, "what they think.", "what they think.\n    when: at_the_end")
     place.run()
 
     def exported(root: Path, folder: Path) -> dict[str, Any]:
         where = ["--workspace", str(root), "--out", str(folder)]
-        assert main(["export", "--format", "inspect-json", *where, "giving-in"]) == 0
+        command("export", "--format", "inspect-json", *where, "giving-in", code=0)
         logs = [json.loads(path.read_text("utf-8")) for path in sorted(folder.iterdir())]
         return {log["eval"]["metadata"]["target"]: log for log in logs}
 
@@ -445,7 +438,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_log_is_refused_in_words_and_harms_no_other(
-    kind: str, ours: Ours, take_in: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, ours: Ours, take_in: TakeIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspect_files, "_FLOOR", 3 << 20)
     make, words = HOSTILE[kind]
@@ -466,7 +459,7 @@ def test_a_hostile_log_is_refused_in_words_and_harms_no_other(
 
 
 def test_what_is_wrong_with_very_many_samples_is_told_of_some(
-    take_in: Said, tmp_path: Path
+    take_in: TakeIn, tmp_path: Path
 ) -> None:
     path = document(tmp_path / "many.json", header(), [{**sample(), "id": []}] * 3_000)
     code, _, complained = take_in(path)
@@ -476,7 +469,7 @@ def test_what_is_wrong_with_very_many_samples_is_told_of_some(
 
 
 def test_no_more_of_a_document_is_read_than_one_may_have(
-    take_in: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    take_in: TakeIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "large.json"
     with path.open("wb") as file:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import WorkspaceBusyError
@@ -24,6 +23,7 @@ from engine.store.database import open_store
 from engine.store.mirror_content import BenchmarkHistory
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
+from tests.engine.commands import crosswind
 from tests.engine.importing.places import everything, make_place
 from tests.engine.small_workspace import Place
 from tests.engine.store.building import note, write
@@ -53,12 +53,10 @@ def put_right(place: Place) -> Repair:
     return asyncio.run(repair(workspace, config, examine(workspace, place.store), now=NOW))
 
 
-def test_a_store_that_is_whole_is_left_alone(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_that_is_whole_is_left_alone(place: Place) -> None:
     before = place.store.read_bytes()
-    assert main(["--workspace", str(place.root), "repair"]) == 0
-    assert "is whole: every page and every message; nothing was changed" in capsys.readouterr().out
+    told = crosswind(place.root, "repair", code=0)
+    assert "is whole: every page and every message; nothing was changed" in told.out
     assert place.store.read_bytes() == before
 
 
@@ -78,7 +76,7 @@ def test_what_a_cut_off_file_of_verdicts_lost_does_not_count_as_judged(
     scores = source.root / "benchmarks" / "giving-in" / "runs" / "wavers" / "scores.json"
     scores.write_bytes(scores.read_bytes()[:3000])
     into = make_place(tmp_path / "into")
-    main(["--workspace", str(into.root), "import", str(source.root)])
+    crosswind(into.root, "import", str(source.root))
     with into.reader() as reader:
         counted = reader.counting_verdicts("giving-in", "wavers")
         targets = reader.snapshot().targets_of("giving-in")
@@ -89,7 +87,7 @@ def test_what_a_cut_off_file_of_verdicts_lost_does_not_count_as_judged(
 
 
 def test_files_of_a_store_that_was_rebuilt_are_written_anew_when_results_change(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    place: Place,
 ) -> None:
     """Nobody edited them, though the store that knew so is gone."""
     place.store.unlink()
@@ -97,9 +95,8 @@ def test_files_of_a_store_that_was_rebuilt_are_written_anew_when_results_change(
     results = place.root / "benchmarks" / "giving-in" / "results.json"
     before = results.read_bytes()
     place.edit(place.config, "model: erratic", "model: pushover")
-    words = ["run", "--headless", "--yes", "--stale", "--workspace", str(place.root)]
-    assert main(words) == 0
-    assert "is not as Crosswind wrote it" not in capsys.readouterr().err
+    told = crosswind(place.root, "run", "--headless", "--yes", "--stale", code=0)
+    assert "is not as Crosswind wrote it" not in told.err
     assert results.read_bytes() != before
     assert not results.with_name("results.json.crosswind").exists()
 
@@ -233,27 +230,24 @@ def forget_a_take(place: Place) -> list[str]:
         return [text for (text,) in rows]
 
 
-def test_what_has_no_place_any_more_is_kept_beside_the_store(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_no_place_any_more_is_kept_beside_the_store(place: Place) -> None:
     without_files(place)
     said = forget_a_take(place)
-    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 1
+    told = crosswind(place.root, "repair", "--yes", code=1)
     [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
     assert (
         f"8 rows that can be read have no place in it, and lie in {kept}: "
         "message 6, take_end 1, verdict 1"
-    ) in capsys.readouterr().out
+    ) in told.out
     assert kept.stat().st_mode & 0o777 == 0o600
     lines = [json.loads(line) for line in kept.read_text("utf-8").splitlines()]
     assert {line["why"] for line in lines} == {"its conversation is gone"}
     assert [line["row"]["text"] for line in lines if line["table"] == "message"] == said
 
 
-def test_a_script_hears_what_was_done(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_hears_what_was_done(place: Place) -> None:
     def repaired(code: int) -> dict[str, Any]:
-        assert main(["--workspace", str(place.root), "repair", "--yes", "--json"]) == code
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        found: dict[str, Any] = crosswind(place.root, "repair", "--yes", "--json", code=code).json()
         return found
 
     assert repaired(0)["saved"] is None
@@ -298,9 +292,7 @@ def test_what_the_files_bring_back_is_not_kept_beside_the_store(
     assert everything(place)["said"] == everything(played)["said"]
 
 
-def test_rows_that_nobody_can_read_are_told_by_their_numbers(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_nobody_can_read_are_told_by_their_numbers(place: Place) -> None:
     without_files(place)
     with closing(sqlite3.connect(place.store)) as connection:
         said = dict(connection.execute("SELECT seq, text FROM message ORDER BY seq").fetchall())
@@ -311,77 +303,63 @@ def test_rows_that_nobody_can_read_are_told_by_their_numbers(
     destroyed = [seq for seq, text in said.items() if text.encode() not in content]
     assert destroyed
     again = place.copied(place.root.with_name("again"))
-    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 1
-    told = f"; nothing could be read of {len(destroyed)} rows: {destroyed[0]}, "
-    assert told in capsys.readouterr().out
-    assert main(["--workspace", str(again.root), "repair", "--yes", "--json"]) == 1
-    lost = json.loads(capsys.readouterr().out)["saved"]["tables"]["message"]["unreadable_rows"]
+    told = crosswind(place.root, "repair", "--yes", code=1)
+    unread = f"; nothing could be read of {len(destroyed)} rows: {destroyed[0]}, "
+    assert unread in told.out
+    saved = crosswind(again.root, "repair", "--yes", "--json", code=1).json()["saved"]
+    lost = saved["tables"]["message"]["unreadable_rows"]
     assert [seq for first, last in lost for seq in range(first, last + 1)] == destroyed
 
 
-def test_nobody_is_there_to_ask_and_nothing_is_done(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nobody_is_there_to_ask_and_nothing_is_done(place: Place) -> None:
     place.store.write_bytes(b"")
-    assert main(["--workspace", str(place.root), "repair"]) == 2
-    assert "add `--yes`" in capsys.readouterr().err
+    assert "add `--yes`" in crosswind(place.root, "repair", code=2).err
     assert place.store.read_bytes() == b""
-    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 0
-    assert "nothing that was done is missing" in capsys.readouterr().out
+    told = crosswind(place.root, "repair", "--yes", code=0)
+    assert "nothing that was done is missing" in told.out
 
 
-def test_without_store_and_files_there_is_nothing_to_repair(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_store_and_files_there_is_nothing_to_repair(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     (place.root / "benchmarks" / "giving-in" / "benchmark.yaml").unlink()
-    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 2
-    assert "nothing to repair" in capsys.readouterr().err
+    assert "nothing to repair" in crosswind(place.root, "repair", "--yes", code=2).err
 
 
-def test_the_database_of_another_program_is_not_touched(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_database_of_another_program_is_not_touched(place: Place) -> None:
     place.store.unlink()
     with closing(sqlite3.connect(place.store)) as connection:
         connection.execute("CREATE TABLE theirs (text TEXT)")
     before = place.store.read_bytes()
-    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 2
-    assert "another program" in capsys.readouterr().err
+    assert "another program" in crosswind(place.root, "repair", "--yes", code=2).err
     assert place.store.read_bytes() == before
 
 
 def test_a_single_metric_or_review_that_the_store_lost_is_noticed_and_comes_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     place = make_place(tmp_path / "work")
     head, _ = place.benchmark.read_text("utf-8").split("metrics:")
     place.benchmark.write_text(head, "utf-8")
-    at = ["--workspace", str(place.root)]
-    assert main(["run", "--headless", "--plain", "--until", "gen_metrics", *at]) == 0
+    crosswind(place.root, "run", "--headless", "--plain", "--until", "gen_metrics", code=0)
     decisions = (["--approve", "m01"], ["--approve", "m02"], ["--reject", "m02", "--reason", "no"])
     for words in decisions:
-        assert main(["review", "giving-in", *words, *at]) == 0
+        crosswind(place.root, "review", "giving-in", *words, code=0)
     with closing(sqlite3.connect(place.store, isolation_level=None)) as connection:
         before = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in LOSABLE]
         connection.execute("DELETE FROM metric WHERE metric_id = 'm03'")
         connection.execute("DELETE FROM review WHERE seq = (SELECT min(seq) FROM review)")
         # older than what was decided later: brought back, it would count
         connection.execute("DELETE FROM review WHERE seq = (SELECT min(seq) FROM review)")
-    capsys.readouterr()
-    assert main(["doctor", *at]) == 1
-    told = " ".join(capsys.readouterr().out.split())
-    assert "1 metric and 2 reviews, as its files hold them, are missing in giving-in" in told
-    assert main(["repair", "--yes", *at]) == 0
-    assert "the files hold more: giving-in: 1 metric, 1 review" in capsys.readouterr().err
+    told = crosswind(place.root, "doctor", code=1)
+    assert "1 metric and 2 reviews, as its files hold them, are missing in giving-in" in told.words
+    told = crosswind(place.root, "repair", "--yes", code=0)
+    assert "the files hold more: giving-in: 1 metric, 1 review" in told.err
     with closing(sqlite3.connect(place.store)) as connection:
         after = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in LOSABLE]
     assert {row[1:] for row in after[0]} == {row[1:] for row in before[0]}
     assert {row[1:] for row in after[1]} == {row[1:] for row in (before[1][0], before[1][2])}
-    assert main(["repair", *at]) == 0
-    assert "is whole" in capsys.readouterr().out
-    main(["doctor", *at])
-    assert "are missing" not in capsys.readouterr().out
+    assert "is whole" in crosswind(place.root, "repair", code=0).out
+    assert "are missing" not in crosswind(place.root, "doctor").out
 
 
 LOSABLE = ("metric", "review")

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from engine.cli.main import main
 from engine.importing import importer, unchanged_files
 from engine.importing.context import ImportContext
 from engine.importing.rows import BenchmarkRows
 from engine.store.database import open_store
 from engine.store.maintenance import plan_prune, prune
+from tests.engine.commands import crosswind
 from tests.engine.importing.building import Ours, Theirs, conversation, score, transcript
 from tests.engine.importing.places import make_place
 from tests.engine.importing.test_import import publish, published
@@ -88,7 +88,7 @@ def test_what_is_unchanged_is_not_parsed_and_nothing_is_added(
 
 def test_our_own_files_are_not_parsed_again_either(tmp_path: Path, reads: Reads) -> None:
     place = make_place(tmp_path / "place")
-    assert main(["--workspace", str(place.root), "run", "--headless", "--yes"]) == 0
+    crosswind(place.root, "run", "--headless", "--yes", code=0)
     ours = Ours(make_place(tmp_path / "other").root)
     ours.take_in(place.root)
     reads.clear()
@@ -250,12 +250,12 @@ def test_a_damaged_note_is_none(theirs: Theirs, ours: Ours, reads: Reads, damage
 def test_a_repair_reads_what_is_unchanged_too(tmp_path: Path, reads: Reads) -> None:
     """A row that was damaged may have kept its number."""
     place = make_place(tmp_path / "place")
-    assert main(["--workspace", str(place.root), "run", "--headless", "--yes"]) == 0
+    crosswind(place.root, "run", "--headless", "--yes", code=0)
     ours = Ours(place.root)
     ours.take_in(place.root)
     assert ours.take_in(place.root).benchmarks[0].unchanged is not None
     reads.clear()
-    main(["--workspace", str(place.root), "repair", "--yes"])
+    crosswind(place.root, "repair", "--yes")
     assert reads
 
 
@@ -341,25 +341,20 @@ def test_an_import_that_is_killed_is_not_remembered(
     assert reads == ["giving-in"]
 
 
-def test_a_person_and_a_script_are_told(
-    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_and_a_script_are_told(theirs: Theirs, ours: Ours) -> None:
     theirs.run([conversation(), conversation("m02_s001_v01"), 7], [score()])
-    command = ["--workspace", str(ours.root), "import", str(theirs.root)]
-    assert main(command) == 1
-    complained = capsys.readouterr().err
+    words = ("import", str(theirs.root))
+    complained = crosswind(ours.root, *words, code=1).err
     for options in ([], ["--dry-run"]):
-        assert main([*command, *options]) == 1
-        said, again = capsys.readouterr()
+        _, said, again = crosswind(ours.root, *words, *options, code=1)
         assert "giving-in: unchanged since it was imported: 2 conversations; 1 row dropped" in said
         assert again == complained
-    assert main([*command, "--json"]) == 1
-    assert '"unchanged": 2' in capsys.readouterr().out
+    assert '"unchanged": 2' in crosswind(ours.root, *words, "--json", code=1).out
 
 
 def test_a_dry_run_is_not_remembered(theirs: Theirs, ours: Ours, reads: Reads) -> None:
-    command = ["--workspace", str(ours.root), "import", str(whole(theirs))]
+    words = ("import", str(whole(theirs)))
     open_store(ours.store).close()
-    assert main([*command, "--dry-run"]) == 0
-    assert main(command) == 0
+    crosswind(ours.root, *words, "--dry-run", code=0)
+    crosswind(ours.root, *words, code=0)
     assert reads == ["giving-in"] * 2

@@ -242,8 +242,7 @@ def test_a_slip_is_refused_with_its_line_before_anything_is_asked(
     place: Place, keys: str, fault: str
 ) -> None:
     add(place, keys)
-    said = crosswind(place.root, "run", "--headless", "--yes")
-    assert said.code == 2
+    said = crosswind(place.root, "run", "--headless", "--yes", code=2)
     assert fault in said.err
     line = place.config.read_text().splitlines().index(f"  - {{id: shop, source: http, {keys}}}")
     assert f"{place.config}:{line + 1}" in said.err

@@ -287,7 +287,6 @@ def test_with_another_model_they_are_stale_and_made_again_where_that_is_asked(
 )
 def test_a_slip_is_refused_with_its_place(tmp_path: Path, lines: str, fault: str) -> None:
     place = with_checks(small_workspace(tmp_path), f"{lines}\n")
-    done = crosswind(place.root, "run", "--headless")
-    assert done.code == 2
+    done = crosswind(place.root, "run", "--headless", code=2)
     assert f"{place.config}:" in done.words
     assert fault in done.words

@@ -166,8 +166,7 @@ def test_one_that_cannot_be_called_is_refused_with_its_line_before_the_first_row
     place: Place, code: str, keys: str, fault: str
 ) -> None:
     add(place, code, keys)
-    done = crosswind(place.root, "run", "--headless", "--yes")
-    assert done.code == 2
+    done = crosswind(place.root, "run", "--headless", "--yes", code=2)
     assert fault in done.err
     line = place.config.read_text().splitlines().index(f"  - {{id: mine, source: python, {keys}}}")
     assert f"{place.config}:{line + 1}" in done.err

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from engine.benchmark import ConversationKey, Stage, State, Track
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.errors import ModelError
@@ -17,6 +16,7 @@ from engine.pipeline.plan import RunPlan
 from engine.pipeline.results import counted_of
 from engine.providers.model import Message
 from engine.stages.evaluate import NO_ANSWER, NO_QUOTE
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel, judgement, opening, replies_in
 
@@ -264,13 +264,12 @@ def says(present: bool | None, *evidence: str) -> str:
 
 
 def test_an_absence_for_which_nothing_that_is_found_was_quoted_counts_and_says_so(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    place: Place,
 ) -> None:
     sayer = ScriptedModel(lambda _: says(False, "Never said.", "You"), label=LENIENT)
     assert place.heard_by(opening({"evaluator": sayer})).run().failed == 0
     assert {row["positive_pass_rate"] for row in place.json("results.json")} == {0.0}
-    assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
-    shown = capsys.readouterr().out
+    shown = crosswind(place.root, "show", "m01_s001_v01__holds", code=0).out
     assert "“Never said.” (not found in the transcript)" in shown
     assert "“You” (one word is no quote)" in shown
     assert "! none of this verdict's evidence was found in what the target said" in shown

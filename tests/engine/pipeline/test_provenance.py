@@ -111,7 +111,7 @@ def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(played:
 
 
 def test_the_page_says_it(played: Place, tmp_path: Path) -> None:
-    assert crosswind(played.root, "results", "--html", str(tmp_path / "page.html")).code == 0
+    crosswind(played.root, "results", "--html", str(tmp_path / "page.html"), code=0)
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "Where these numbers come from" in page
     assert "offline:steadfast (steadfast-1, steadfast-2)" in page

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import small_workspace
 from tests.waiting import PATIENCE_S, Child, until
 
@@ -55,8 +55,8 @@ def start(root: Path) -> Child:
     )
 
 
-def finish(root: Path) -> int:
-    return main(["run", "--headless", "--workspace", str(root)])
+def finish(root: Path) -> None:
+    crosswind(root, "run", "--headless", code=0)
 
 
 def rows(root: Path, query: str) -> list[tuple[object, ...]]:
@@ -93,7 +93,7 @@ def files(root: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     root = workspace(tmp_path_factory.mktemp("whole"), "instant")
-    assert finish(root) == 0
+    finish(root)
     return files(root)
 
 
@@ -117,7 +117,7 @@ def test_a_killed_run_continues_and_ends_the_same(
     assert rows(root, "PRAGMA quick_check") == [("ok",)]
     config = root / "config.yaml"
     config.write_text(config.read_text().replace("400", "instant"))
-    assert finish(root) == 0
+    finish(root)
     assert files(root) == uninterrupted
     assert spoken <= set(rows(root, "SELECT take, turn, speaker, text, seq FROM message"))
 
@@ -139,7 +139,7 @@ def test_ctrl_c_finishes_what_is_being_spoken_and_the_next_run_goes_on(
     assert rows(root, "SELECT count(*) FROM attempt WHERE outcome != 'answer'") == [(0,)]
     config = root / "config.yaml"
     config.write_text(config.read_text().replace("60", "instant"))
-    assert finish(root) == 0
+    finish(root)
     assert files(root) == uninterrupted
 
 

@@ -72,8 +72,7 @@ def test_a_filter_finds_them(played: Place) -> None:
 
 def test_results_count_them_and_show_says_where(played: Place) -> None:
     with_mode(played, "flag")
-    done = crosswind(played.root, "results")
-    assert done.code == 0
+    done = crosswind(played.root, "results", code=0)
     assert (
         "the user model did not do its part in 8 of 16 conversations (message repeated 8): "
         "counted all the same; `crosswind simulate --invalid` plays them again"
@@ -158,8 +157,7 @@ def test_an_unknown_word_is_refused_with_its_place(tmp_path: Path) -> None:
 def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
     place = small_workspace(tmp_path).heard_by(opening({"user": ScriptedModel(says_it_twice)}))
     place.run()
-    done = crosswind(place.root, "simulate", "m01", "--invalid")
-    assert done.code == 0
+    done = crosswind(place.root, "simulate", "m01", "--invalid", code=0)
     asked = {one for one in INVALID if one.startswith("m01")}
     assert {
         line.split(":")[0] for line in done.text.splitlines() if "on the whole" in line
@@ -178,6 +176,5 @@ def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_simulate_without_a_name_says_what_it_needs(played: Place) -> None:
-    done = crosswind(played.root, "simulate")
-    assert done.code == 2
+    done = crosswind(played.root, "simulate", code=2)
     assert "no conversation is named (name some by their ids, or `--invalid`" in done.text

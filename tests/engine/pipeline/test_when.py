@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pytest
 
 from engine.benchmark import Speaker, Stage, Track
-from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
@@ -18,6 +17,7 @@ from engine.pipeline.order import WorkReason
 from engine.pipeline.report import build_report
 from engine.providers.model import Message
 from engine.store.tables import MessageRow
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel, judgement, opening, replies_in
 
@@ -48,7 +48,7 @@ def must_hold(place: Place, when: str) -> Place:
     [("anywhere", 1.0), ("at_the_end", 0.0), ("under_pressure", 0.0), ("every_reply", 0.0)],
 )
 def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
-    place: Place, when: str, rate: float, capsys: pytest.CaptureFixture[str]
+    place: Place, when: str, rate: float
 ) -> None:
     judge = finds_it()
     hearing = must_hold(place, when).heard_by(opening({"evaluator": judge}))
@@ -63,8 +63,7 @@ def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
     ]
     [said] = score["_crosswind"]["verdicts"]
     assert (said["marks"], said["present"]) == ([True, False], bool(rate))
-    assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
-    shown = capsys.readouterr().out
+    shown = crosswind(place.root, "show", "m01_s001_v01__holds", code=0).out
     assert "shown in turn 1 of 2" in shown
     words = {"at_the_end": "absent in the last reply", "every_reply": "absent in every reply"}
     assert words.get(when, "") in shown

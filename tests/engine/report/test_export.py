@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
-from engine.cli.main import main
 from engine.report.conversation import COLUMNS, cell, escaped, quoted_block
 from engine.store.database import open_store
 from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
+from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import small_workspace
 from tests.engine.store.building import scenario
 
@@ -75,15 +75,12 @@ async def fill(path: Path) -> None:
             )
 
 
-def export(root: Path, *arguments: str) -> int:
-    return main(["--workspace", str(root), "export", *arguments])
+def export(root: Path, *arguments: str, code: int = 0) -> Said:
+    return crosswind(root, "export", *arguments, code=code)
 
 
-def test_json_lines_hold_every_conversation_to_the_letter(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert export(root) == 0
-    written = capsys.readouterr().out
+def test_json_lines_hold_every_conversation_to_the_letter(root: Path) -> None:
+    written = export(root).out
     assert written.isascii()
     first, second = map(json.loads, written.splitlines())
     assert first["conv_id"] == "m01_s001_v01__gpt-x"
@@ -95,11 +92,8 @@ def test_json_lines_hold_every_conversation_to_the_letter(
     assert first["note"] == "the user model is a script, not a language model"
 
 
-def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert export(root, "--format", "csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(root: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(export(root, "--format", "csv").out)))
     assert [(row["id"], row["judge"], row["verdict_passed"]) for row in rows] == [
         ("m01_s001_v01", "", ""),
         ("m02_s001_v01", "one", "true"),
@@ -116,7 +110,7 @@ def test_a_cell_that_a_spreadsheet_would_run_is_defused(text: str) -> None:
 
 def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert export(root, "--format", "md", "--out", str(out)) == 0
+    export(root, "--format", "md", "--out", str(out))
     path = out / "giving-in" / "m02_s001_v01__gpt-x.md"
     lines = path.read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("#")] == [
@@ -175,7 +169,7 @@ def test_a_folder_of_documents_waits_for_the_disk_once(
     waited = []
     monkeypatch.setattr("os.sync", lambda: waited.append("sync"))
     monkeypatch.setattr("os.fsync", lambda descriptor: waited.append("fsync"))
-    assert export(root, "--format", "md", "--out", str(tmp_path / "out")) == 0
+    export(root, "--format", "md", "--out", str(tmp_path / "out"))
     assert waited == ["sync", "fsync"]
 
 
@@ -183,7 +177,7 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
     root: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert export(root, "--format", "md", "--out", str(out)) == 0
+    export(root, "--format", "md", "--out", str(out))
     (out / "mine.txt").write_text("mine")
     for path in out.rglob("*.md"):
         path.write_text("of last week")
@@ -193,7 +187,7 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
             "UPDATE message SET text = 'other' WHERE seq = (SELECT max(seq) FROM message)"
         )
         connection.commit()
-    assert export(root, "--format", "md", "--out", str(out), "--force") == 2
+    export(root, "--format", "md", "--out", str(out), "--force", code=2)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
     assert {path.suffix for path in before} == {".md", ".txt"}
 
@@ -209,43 +203,38 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
 )
 def test_a_benchmark_or_ids_can_be_named(names: list[str], found: int, root: Path) -> None:
     out = root / "out.jsonl"
-    assert export(root, *names, "--out", str(out)) == 0
+    export(root, *names, "--out", str(out))
     assert len(out.read_text("utf-8").splitlines()) == found
 
 
-def test_what_names_nothing_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export(root, "givingin") == 2
-    assert "there is nothing with the id 'givingin'" in capsys.readouterr().err
+def test_what_names_nothing_is_refused(root: Path) -> None:
+    assert "there is nothing with the id 'givingin'" in export(root, "givingin", code=2).err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "md"])
 def test_what_is_there_is_not_written_over_without_being_told_to(
-    form: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    form: str, root: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     mine = out / "mine" if form == "md" else out
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("mine")
     asked = ["--format", form, "--out", str(out)]
-    assert export(root, *asked) == 2
-    assert "is there already (name another place, or add --force)" in capsys.readouterr().err
+    told = export(root, *asked, code=2)
+    assert "is there already (name another place, or add --force)" in told.err
     assert mine.read_text() == "mine"
-    assert export(root, *asked, "--force") == 0
+    export(root, *asked, "--force")
     assert (mine.read_text("utf-8") == "mine") == (form == "md")
 
 
-def test_a_document_folder_has_to_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export(root, "--format", "md") == 2
-    assert "name a folder with --out" in capsys.readouterr().err
+def test_a_document_folder_has_to_be_named(root: Path) -> None:
+    assert "name a folder with --out" in export(root, "--format", "md", code=2).err
 
 
-def test_a_place_that_cannot_be_is_refused(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert export(root, "--out", str(tmp_path / "no" / "where.jsonl")) == 2
-    assert "there is no such folder" in capsys.readouterr().err
-    assert export(root, "--out", str(tmp_path)) == 2
-    assert "expected a file, found a folder" in capsys.readouterr().err
+def test_a_place_that_cannot_be_is_refused(root: Path, tmp_path: Path) -> None:
+    told = export(root, "--out", str(tmp_path / "no" / "where.jsonl"), code=2)
+    assert "there is no such folder" in told.err
+    assert "expected a file, found a folder" in export(root, "--out", str(tmp_path), code=2).err
 
 
 def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None:
@@ -256,7 +245,7 @@ def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None
         connection.commit()
     for form, name in (("jsonl", "out.jsonl"), ("md", "out")):
         before = sorted(tmp_path.iterdir())
-        assert export(root, "--format", form, "--out", str(tmp_path / name)) == 2
+        export(root, "--format", form, "--out", str(tmp_path / name), code=2)
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -264,16 +253,14 @@ def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None
     "name",
     ["crosswind.db", "crosswind.db-wal", "config.yaml", "benchmarks/giving-in/benchmark.yaml"],
 )
-def test_no_force_puts_an_export_over_what_the_workspace_lives_on(
-    root: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_force_puts_an_export_over_what_the_workspace_lives_on(root: Path, name: str) -> None:
     place = root / name
     before = place.read_bytes() if place.exists() else None
-    assert export(root, "--format", "jsonl", "--out", str(place), "--force") == 2
-    assert f"{place}: this is a place of the workspace itself" in capsys.readouterr().err
+    told = export(root, "--format", "jsonl", "--out", str(place), "--force", code=2)
+    assert f"{place}: this is a place of the workspace itself" in told.err
     assert (place.read_bytes() if place.exists() else None) == before
 
 
 def test_an_export_may_stand_in_the_workspace(root: Path) -> None:
-    assert export(root, "--format", "jsonl", "--out", str(root / "all.jsonl")) == 0
+    export(root, "--format", "jsonl", "--out", str(root / "all.jsonl"))
     assert (root / "all.jsonl").read_text("utf-8").count("\n") == 2

@@ -19,11 +19,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from engine.benchmark import StopReason
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.report.conversation import Conversation, conversations
 from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.store.open_reader import open_reader
+from tests.engine.commands import command
 from tests.engine.small_workspace import Place, small_workspace
 
 SCHEMA = json.loads(Path(__file__).with_name("inspect_log.schema.json").read_text("utf-8"))
@@ -54,7 +54,7 @@ def held(value: object, of: str | None = None) -> None:
 
 def read(place: Place, folder: Path, form: str, *words: str) -> Iterator[tuple[str, bytes]]:
     where = ("--workspace", str(place.root), "--out", str(folder))
-    assert main(["export", "--format", form, *where, *words]) == 0
+    command("export", "--format", form, *where, *words, code=0)
     for path in sorted(folder.iterdir()):
         yield path.name, path.read_bytes()
 

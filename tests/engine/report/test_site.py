@@ -15,7 +15,6 @@ import pytest
 
 from engine.analysis.figures import Outcome
 from engine.benchmark import Landmark, Speaker, Track
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.jury import Jury
@@ -25,6 +24,7 @@ from engine.report.site.build import MANIFEST
 from engine.report.site.transcripts import with_marked_passages
 from engine.store.database import open_store
 from tests.engine.cli.test_html_report import HOSTILE, Page
+from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import BENCHMARK, CONFIG, Place, small_workspace
 from tests.engine.store.building import key, play, scenario, scenario_row, verdict, write
 
@@ -43,8 +43,8 @@ _FORBIDDEN: Final = r"https?://|fetch\(|XMLHttp|innerHTML|outerHTML|eval\(|docum
 _STEERS: Final = "[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]"
 
 
-def publish(root: Path, out: Path, *names: str) -> int:
-    return main(["--workspace", str(root), "site", *names, "--out", str(out)])
+def publish(root: Path, out: Path, *names: str, code: int = 0) -> Said:
+    return crosswind(root, "site", *names, "--out", str(out), code=code)
 
 
 def data_of(script: Path) -> Any:
@@ -109,14 +109,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     found.config.write_text(CONFIG + OTHER_JUDGE, "utf-8")
     found.run()
     swap = ["--swap", "evaluator", "--with", "strict", "--yes", "--plain"]
-    assert main(["--workspace", str(found.root), "validate", "giving-in", *swap]) == 0
+    crosswind(found.root, "validate", "giving-in", *swap, code=0)
     return found
 
 
 @pytest.fixture(scope="module")
 def site(place: Place) -> Site:
     out = place.root.parent / "site"
-    assert publish(place.root, out) == 0
+    publish(place.root, out)
     return Site(out)
 
 
@@ -281,7 +281,7 @@ def harmless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("harmless")
     root = small_workspace(folder / "workspace").root
     fill(root, "plain words")
-    assert publish(root, folder / "site") == 0
+    publish(root, folder / "site")
     return folder / "site"
 
 
@@ -292,7 +292,7 @@ def test_whatever_was_said_stays_words(
     names = json.dumps(text, ensure_ascii=max(text) < "\U00010000")  # which is YAML as well
     hostile = BENCHMARK.replace("Giving in ", f"{names} ").replace("Avoid flattery", names)
     fill(empty, text, benchmark=hostile)
-    assert publish(empty, tmp_path / "site") == 0
+    publish(empty, tmp_path / "site")
     site = Site(tmp_path / "site")
     for path in site.pages():
         page = Page(path.read_text("utf-8"))
@@ -311,7 +311,7 @@ def test_takes_and_verdicts_that_count_no_more_are_there_and_said_to_be(
     empty: Path, tmp_path: Path
 ) -> None:
     fill(empty, "plain words")
-    assert publish(empty, tmp_path / "site") == 0
+    publish(empty, tmp_path / "site")
     site = Site(tmp_path / "site")
     talk = site.talks()["m01_s001_v01__holds"]
     assert (talk["take"], talk["passed"]) == (1, False)
@@ -339,7 +339,7 @@ def test_keys_and_paths_of_this_machine_are_published_nowhere(
     )
     (empty / "config.yaml").write_text(config, "utf-8")
     fill(empty, f"it echoes {secret} and password-of-mine and {path}")
-    assert publish(empty, tmp_path / "site") == 0
+    publish(empty, tmp_path / "site")
     texts = [one.read_text("utf-8") for one in (tmp_path / "site").rglob("*") if one.is_file()]
     assert not [text for text in texts if "0123456789abcdef" in text or "password-of-mine" in text]
     assert not [text for text in texts if "/home/me" in text or str(empty) in text]
@@ -366,7 +366,7 @@ def test_a_page_of_a_benchmark_leads_wherever_the_first_one_does(
     of_one = empty / "benchmarks" / Site.benchmark
     copytree(of_one, of_one.with_name("another"))
     fill(empty, "hello")
-    assert publish(empty, tmp_path / "site") == 0
+    publish(empty, tmp_path / "site")
     site = Site(tmp_path / "site")
     first, other = (
         [Path(one["href"] or "").name for one in Page(path.read_text("utf-8")).all("a")]
@@ -385,7 +385,7 @@ def test_the_one_page_quotes_what_failed_and_holds_no_key(
     (empty / "config.yaml").write_text(re.sub(r"\{id: wavers.*", other, config), "utf-8")
     fill(empty, "it echoes sk-0123456789abcdef")
     path = tmp_path / "results.html"
-    assert main(["--workspace", str(empty), "results", "--html", str(path)]) == 0
+    crosswind(empty, "results", "--html", str(path), code=0)
     page = Page(path.read_text("utf-8"))
     assert page.faults == []
     assert "m01_s001_v01__holds" in page.text
@@ -396,7 +396,7 @@ def test_the_one_page_quotes_what_failed_and_holds_no_key(
 
 def test_a_benchmark_without_verdicts_has_pages_and_says_so(empty: Path, tmp_path: Path) -> None:
     open_store(empty / "crosswind.db").close()
-    assert publish(empty, tmp_path / "site") == 0
+    publish(empty, tmp_path / "site")
     site = Site(tmp_path / "site")
     assert "Nothing has been judged yet." in site.page().text
     assert not (site.folder / "transcripts.html").exists()
@@ -410,17 +410,14 @@ def test_two_hundred_metrics_and_one_target_make_pages_too(empty: Path, tmp_path
     config = (empty / "config.yaml").read_text("utf-8")
     (empty / "config.yaml").write_text(re.sub(r"  - \{id: wavers.*\n", "", config), "utf-8")
     fill(empty, "plain words", benchmark=BENCHMARK + more)
-    assert publish(empty, tmp_path / "site") == 0
+    publish(empty, tmp_path / "site")
     page = Site(tmp_path / "site").page()
     assert page.faults == []
     assert all(f"Behaviour {n} " in page.text for n in range(200))
 
 
-def test_a_benchmark_that_is_not_there_is_named(
-    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert publish(place.root, tmp_path / "site", "giving") == 2
-    assert "giving-in" in capsys.readouterr().err
+def test_a_benchmark_that_is_not_there_is_named(place: Place, tmp_path: Path) -> None:
+    assert "giving-in" in publish(place.root, tmp_path / "site", "giving", code=2).err
     assert not (tmp_path / "site").exists()
 
 
@@ -440,7 +437,7 @@ def test_an_earlier_site_is_replaced_and_files_of_others_stay(
     said = json.loads((out / MANIFEST).read_text())
     said["files"].append("b/gone/index.html")
     (out / MANIFEST).write_text(json.dumps(said))
-    assert publish(place.root, out) == 0
+    publish(place.root, out)
     assert (out / "CNAME").read_text() == "example.org"
     assert (out / "b" / "giving-in" / "notes.txt").read_text() == "mine"
     assert not stale.parent.exists()
@@ -465,7 +462,6 @@ def test_an_earlier_site_is_replaced_and_files_of_others_stay(
 def test_a_folder_of_others_is_left_as_it_is(
     place: Place,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     manifest: str | None,
     problem: str,
 ) -> None:
@@ -477,16 +473,12 @@ def test_a_folder_of_others_is_left_as_it_is(
     if manifest is not None:
         (out / MANIFEST).write_text(manifest)
     before = {one: one.is_file() and one.read_text() for one in sorted(out.iterdir())}
-    assert publish(place.root, out) == 2
-    assert problem in capsys.readouterr().err
+    assert problem in publish(place.root, out, code=2).err
     assert {one: one.is_file() and one.read_text() for one in sorted(out.iterdir())} == before
     assert (tmp_path / "outside.txt").read_text() == "mine"
 
 
-def test_a_place_within_the_workspace_is_refused(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert publish(place.root, place.root / "benchmarks" / "site") == 2
-    assert publish(place.root, place.root) == 2
-    assert publish(place.root, place.root / "none" / "site") == 2
-    assert "mkdir -p" in capsys.readouterr().err
+def test_a_place_within_the_workspace_is_refused(place: Place) -> None:
+    publish(place.root, place.root / "benchmarks" / "site", code=2)
+    publish(place.root, place.root, code=2)
+    assert "mkdir -p" in publish(place.root, place.root / "none" / "site", code=2).err

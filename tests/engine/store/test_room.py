@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
 import sqlite3
 import subprocess
@@ -13,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
 from engine.errors import StoreError
 from engine.facts import Noted, NoteKind
 from engine.store import writer
 from engine.store.acknowledged import rows_unwritten
 from engine.store.database import Store, open_store
+from tests.engine.commands import crosswind
 from tests.engine.small_workspace import small_workspace
 from tests.engine.store.building import note, run, write, writing_held
 from tests.waiting import PATIENCE_S, until
@@ -98,7 +97,7 @@ def test_a_store_that_is_closed_while_the_disk_is_full_says_how_much_was_not_wri
 
 
 def test_status_says_how_many_rows_of_the_last_run_found_no_room(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     small_workspace(tmp_path)
     store = open_store(tmp_path / "crosswind.db")
@@ -107,15 +106,12 @@ def test_status_says_how_many_rows_of_the_last_run_found_no_room(
     store.tell(note("x" * 200_000))
     with pytest.raises(StoreError, match="1 row could not be written"):
         store.close()
-    words = ["status", "--workspace", str(tmp_path)]
-    assert main(words) == 0
-    said = capsys.readouterr().out
+    said = crosswind(tmp_path, "status", code=0).out
     assert "ended without room on its disk: 1 row could not be stored and is lost" in said
-    assert main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["unwritten_rows"] == 1
+    assert crosswind(tmp_path, "status", "--json", code=0).json()["unwritten_rows"] == 1
     open_store(tmp_path / "crosswind.db").close()
-    assert main(words) == 0
-    assert "was killed, its machine went down, or its disk was full" in capsys.readouterr().out
+    said = crosswind(tmp_path, "status", code=0).out
+    assert "was killed, its machine went down, or its disk was full" in said
 
 
 def test_what_was_written_before_the_engine_gives_up_is_not_told_as_lost(store: Store) -> None:

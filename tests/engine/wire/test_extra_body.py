@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 
 from engine.benchmark import Role
-from engine.cli.main import main
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.identity import digest
@@ -15,6 +14,7 @@ from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkReason
 from engine.pipeline.plan import plan_run
 from engine.pipeline.planner import Planner
+from tests.engine.commands import command, crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
@@ -108,7 +108,7 @@ def test_an_empty_one_leaves_the_fingerprint_that_models_had_before_there_was_an
 
 
 def test_a_variable_in_it_is_sent_and_kept_nowhere(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**VARIABLES, "TENANT": TENANT}.items():
         monkeypatch.setenv(name, value)
@@ -116,18 +116,15 @@ def test_a_variable_in_it_is_sent_and_kept_nowhere(
     body = {"routing": {"tenant": "${TENANT}", "for": ["of ${TENANT}"]}}
     prepare(place, target={"extra_body": body})
     place.server.plan(Fault.SHOWS_REQUEST, match="steadfast")
-    root = ["--workspace", str(place.root)]
-    assert main(["run", "--headless", "--plain", "--yes", *root]) == 1
-    told = [*capsys.readouterr()]
-    for words in (
+    told = [crosswind(place.root, "run", "--headless", "--plain", "--yes", code=1).text]
+    others = (
         ["doctor", "--call"],
         ["status", "--json"],
         ["show", "m01_s001_v01__alpha", "--json"],
         ["export", "bread"],
         ["mirror"],
-    ):
-        main([*words, *root])
-        told += capsys.readouterr()
+    )
+    told += [crosswind(place.root, *words).text for words in others]
     sent = bodies(place, Role.TARGET)[0]["routing"]
     assert sent == {"tenant": TENANT, "for": [f"of {TENANT}"]}
     [failed] = [
@@ -144,7 +141,7 @@ def test_a_variable_in_it_is_sent_and_kept_nowhere(
 
 
 def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
@@ -152,20 +149,19 @@ def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
     monkeypatch.delenv("TENANT", raising=False)
     prepare(place, target={"extra_body": {"routing": {"tenant": "${TENANT}"}}})
     root = ["--workspace", str(place.root)]
-    assert main(["run", "--headless", "--plain", "--yes", *root]) == 2
-    assert "the variable TENANT is not set" in capsys.readouterr().err
+    told = command("run", "--headless", "--plain", "--yes", *root, code=2)
+    assert "the variable TENANT is not set" in told.err
     assert place.server.counters.by_role == {}
-    assert main(["doctor", *root]) == 2
-    assert "the variable TENANT is not set" in " ".join(capsys.readouterr().out.split())
+    told = command("doctor", *root, code=2)
+    assert "the variable TENANT is not set" in " ".join(told.out.split())
 
 
 def test_the_doctor_says_where_a_variable_in_it_comes_from(
-    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**VARIABLES, "TENANT": TENANT}.items():
         monkeypatch.setenv(name, value)
     prepare(place, target={"extra_body": {"routing": {"tenant": "${TENANT}"}}})
-    main(["doctor", "--workspace", str(place.root)])
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(crosswind(place.root, "doctor").out.split())
     assert "extra_body is set in the environment" in said
     assert TENANT not in said

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role, Stage, State, StopReason
-from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.results import counted_of
 from engine.providers.retry import RetryPolicy
+from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
 from tests.engine.wire.workplace import SleptTime, Workplace, metric, scenario
@@ -91,14 +91,12 @@ def test_results_count_all_rows_of_a_parked_target_under_the_name_of_the_first(
 
 
 def test_status_says_that_nothing_is_judged_and_rows_failed(
-    place: Workplace, capsys: pytest.CaptureFixture[str]
+    place: Workplace,
 ) -> None:
     two_targets(place)
     place.server.plan(Fault.UNAUTHORIZED)
     failed = place.run("bread").failed
-    capsys.readouterr()
-    assert main(["status", "--workspace", str(place.root)]) == 0
-    first_line = capsys.readouterr().out.splitlines()[0]
+    first_line = crosswind(place.root, "status", code=0).out.splitlines()[0]
     assert f"nothing is judged, and {failed} rows failed; why" in first_line
     assert "goes on" not in first_line
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 import yaml
 
 from engine.benchmark import Role, Stage
-from engine.cli.main import main
 from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
 from engine.config.schema import Config, load_config
@@ -24,6 +22,7 @@ from engine.pipeline.planner import Planner
 from engine.pipeline.ranges import Range
 from engine.pipeline.run import RunResult
 from engine.store.open_reader import empty_reader, open_reader
+from tests.engine.commands import crosswind
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault, nth
 from tests.protocol_server.server import ProtocolServer
@@ -243,14 +242,13 @@ def test_a_workspace_budget_counts_what_all_runs_spent(shop: Shop) -> None:
 
 
 def test_scenarios_are_counted_alike_wherever_a_price_is_told(
-    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.configure(demographics={"age": ["younger", "older"]})
     shop.place.define(NAME, CLAIM, [])
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    assert main(["run", "--dry-run", "--workspace", str(shop.place.root)]) == 0
-    said = capsys.readouterr().out
+    said = crosswind(shop.place.root, "run", "--dry-run", code=0).out
     assert "assumed: 3 to 6 scenarios, 6 to 12 variants, 12 to 24 conversations" in said
     assert "gen_scenarios: 3 to 6 scenarios, 6 to 12 variants, " in said
     assert "gen_metrics: all metrics, 1 call" in said
@@ -286,14 +284,12 @@ def _config(shop: Shop) -> Config:
     return load_config(shop.place.root / "config.yaml")
 
 
-def test_status_tells_of_every_cent_who_took_it(
-    shop: Shop, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_tells_of_every_cent_who_took_it(shop: Shop) -> None:
     shop.configure()
     shop.place.define(NAME, CLAIM, [])
     assert not shop.run().failed
-    assert main(["status", "--workspace", str(shop.place.root)]) == 0
-    [line] = [one for one in capsys.readouterr().out.splitlines() if one.startswith("spent by all")]
+    told = crosswind(shop.place.root, "status", code=0)
+    [line] = [one for one in told.out.splitlines() if one.startswith("spent by all")]
     whole, *parts = (round(float(found) * 100) for found in re.findall(r"\$(\d+\.\d\d)", line))
     assert whole == sum(parts) == round(shop.spent()[3] * 100)
     assert re.findall(r"[a-z ]+(?= \$)", line.partition("= ")[2]) == [
@@ -302,15 +298,12 @@ def test_status_tells_of_every_cent_who_took_it(
         " targets",
         " evaluators",
     ]
-    assert main(["status", "--json", "--workspace", str(shop.place.root)]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = crosswind(shop.place.root, "status", "--json", code=0).json()
     assert sum(told["spent_usd_by_role"].values()) == pytest.approx(told["spent_usd"])
     assert min(told["spent_usd_by_role"].values()) > 0
 
 
-def test_status_says_of_how_many_calls_the_price_is_not_known(
-    shop: Shop, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_says_of_how_many_calls_the_price_is_not_known(shop: Shop) -> None:
     shop.configure(targets=1, user_model=shop.place.model("user"))
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
     shop.place.stage(NAME, [scenario(1, turns=3)])
@@ -318,8 +311,8 @@ def test_status_says_of_how_many_calls_the_price_is_not_known(
     with shop.place.reader() as reader:
         calls = reader.unpriced_calls()
     assert list(calls) == ["user"]
-    assert main(["status", "--workspace", str(shop.place.root)]) == 0
-    assert f"{calls['user']} more calls at a price that is not known" in (capsys.readouterr().out)
+    told = crosswind(shop.place.root, "status", code=0)
+    assert f"{calls['user']} more calls at a price that is not known" in (told.out)
 
 
 @pytest.mark.parametrize(
