@@ -23,7 +23,7 @@ from engine.config.schema import config_of
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.pipeline.results import CountedResults, counted_of
-from engine.report.html.view import Evidence, evidence_of
+from engine.report.html.view import MOST_EVIDENCE, Evidence, evidence_of
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
 
@@ -38,6 +38,7 @@ def results(arguments: argparse.Namespace) -> int:
     names = session.benchmarks(arguments.benchmarks)
     gates = parse_gates(arguments.fail_under)
     page = html_page(arguments, _PAGE, session)
+    most_evidence = MOST_EVIDENCE // max(1, len(names))
     targets = _targets(session, arguments.target)
     with session.reader() as reader:
         found: dict[str, Analysis] = {}
@@ -48,7 +49,9 @@ def results(arguments: argparse.Namespace) -> int:
             found[name] = counted.analysis
             if page is not None:
                 judged = counted.stored.counting
-                evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury)
+                # but at least one piece of each metric
+                most = max(most_evidence, len(counted.analysis.metrics))
+                evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
     every = list(found.values())
     together = overall(every, exploratory=arguments.exploratory)
     shown: list[Analysis] = [together] if arguments.overall else every

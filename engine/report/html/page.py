@@ -59,6 +59,10 @@ _MOST_PAIRS: Final = 24
 """The most pairs shown at once, the clearest first; the others are folded away."""
 _WORD: Final = re.compile(r"[^\s-]+-?")
 """What a browser keeps on one line."""
+_MOST_PAIRS_OF_BRIEF: Final = 8
+"""The same on a brief page, which leaves out the others."""
+_BRIEF: Final = 1_000
+"""From so many pairs on, a page of several benchmarks is brief: each pair takes a kilobyte."""
 _MOST_COLUMNS: Final = 14
 """The most targets side by side in a table, which fits a sheet of paper."""
 _LYING: Final = 7
@@ -86,6 +90,7 @@ def environment() -> Environment:
         "marks": MARKS,
         "most_columns": _MOST_COLUMNS,
         "most_pairs": _MOST_PAIRS,
+        "most_pairs_of_brief": _MOST_PAIRS_OF_BRIEF,
         "no_coefficient": NO_COEFFICIENT,
         "rates": RATES,
         "scale_of": scale_of,
@@ -152,6 +157,7 @@ def html_report(
     templates = environment()
     style = templates.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
+    is_brief = level > 2 and sum(len(found.comparisons) for found in analyses) > _BRIEF
     return templates.get_template("page.html").render(
         generator=GENERATOR,
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
@@ -159,10 +165,17 @@ def html_report(
         title=analyses[0].title if len(analyses) == 1 else "Results",
         lead=lead_words(analyses, made),
         scripted=scripted_words(analyses),
+        is_brief=is_brief,
         comparing=comparing_words(analyses),
         together=together_words(analyses),
         views=[
-            BenchmarkView.alone(analysis, f"b{number}", level, evidence.get(analysis.benchmark, ()))
+            BenchmarkView.alone(
+                analysis,
+                f"b{number}",
+                level,
+                evidence.get(analysis.benchmark, ()),
+                brief=is_brief and not isinstance(analysis, Overall),
+            )
             for number, analysis in enumerate(analyses, 1)
         ],
     )

@@ -28,8 +28,8 @@ from engine.report import scale
 from engine.report.scale import Scale
 from engine.store.tables import StoredTake, Verdict
 
-_MOST: Final = 240
-"""The most pieces of evidence of one benchmark, so that a page stays small enough to send."""
+MOST_EVIDENCE: Final = 240
+"""The most pieces of evidence on one page, so that it stays small enough to send."""
 _MOST_OF_CELL: Final = 3
 _LONGEST: Final = 500
 """The most characters of a justification or a quote."""
@@ -51,10 +51,14 @@ class Evidence:
 
 
 def evidence_of(
-    outcomes: Iterable[Outcome], judged: TakesWithVerdicts, jury: Jury
+    outcomes: Iterable[Outcome],
+    judged: TakesWithVerdicts,
+    jury: Jury,
+    most: int = MOST_EVIDENCE,
 ) -> list[Evidence]:
-    """For each metric and target, some failed conversations whose quotes were found, from different
-    base scenarios as far as possible; sorted by metric, then by target."""
+    """At most `most` failed conversations whose quotes were found: of each metric one, then one of
+    each of its targets, then more, from different base scenarios as far as possible; sorted by
+    metric, then by target."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for one in _spread_out(outcome for outcome in outcomes if outcome.passed is False):
         cell = cells[one.metric_id, one.key.target_id]
@@ -62,10 +66,19 @@ def evidence_of(
             told = _evidence_of(one, judged, jury)
             if told is not None:
                 cell.append(told)
-    full = [cell for cell in cells.values() if cell]
-    of_each = max(1, min(_MOST_OF_CELL, _MOST // max(1, len(full))))
-    found = [one for cell in full for one in cell[:of_each]][:_MOST]
-    return sorted(found, key=lambda one: (one.metric_id, one.target))
+    by_metric: defaultdict[str, list[list[Evidence]]] = defaultdict(list)
+    for (metric_id, _), found in cells.items():
+        if found:
+            by_metric[metric_id].append(found)
+    ranked = [
+        # each metric begins with another target, so that no target stands for all
+        (again, (number - shift) % len(targets), one)
+        for shift, targets in enumerate(by_metric.values())
+        for number, found in enumerate(targets)
+        for again, one in enumerate(found)
+    ]
+    ranked.sort(key=lambda one: one[:2])
+    return sorted((one for *_, one in ranked[:most]), key=lambda one: (one.metric_id, one.target))
 
 
 def _spread_out(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -209,17 +222,25 @@ class BenchmarkView:
     """Links to the conversations behind a figure."""
     evidence: Sequence[Evidence] = ()
     """The evidence on a self-contained page."""
+    brief: bool = False
+    """Whether most pairs of targets, and metrics by group, are left out."""
 
     @classmethod
     def alone(
-        cls, analysis: Analysis, prefix: str, level: int, evidence: Sequence[Evidence]
+        cls,
+        analysis: Analysis,
+        prefix: str,
+        level: int,
+        evidence: Sequence[Evidence],
+        *,
+        brief: bool,
     ) -> BenchmarkView:
         """A view for a page without transcripts, whose figures link to its evidence."""
         places = {
             (one.metric_id, one.target): number
             for number, one in reversed(list(enumerate(evidence)))
         }
-        return cls(analysis, prefix, level, EvidenceLinks(prefix, places), evidence)
+        return cls(analysis, prefix, level, EvidenceLinks(prefix, places), evidence, brief)
 
     def anchor(self, number: int) -> str:
         """The id of a piece of evidence that a cell links to; empty for the others of that cell."""
@@ -278,6 +299,11 @@ class BenchmarkView:
             for metric in self.analysis.metrics
             if any(metric.id in target.metrics for target in targets)
         ]
+
+    def failed(self, metric: MetricInfo) -> int:
+        """The number of failed conversations on a metric."""
+        cells = [target.metrics.get(metric.id) for target in self.analysis.targets]
+        return sum(cell.scored - cell.passed for cell in cells if cell is not None)
 
     @property
     def no_signal(self) -> dict[str, bool]:

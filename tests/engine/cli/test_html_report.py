@@ -16,6 +16,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
+from engine.analysis.findings import pairs_by_kind
 from engine.benchmark import Track
 from engine.report.html.page import environment, heads_turn, html_report
 from engine.report.html.view import Evidence
@@ -165,7 +166,29 @@ def test_a_cell_leads_to_what_the_evaluator_quoted() -> None:
     assert {"b1-e0", "b1-e2"} <= set(labels)
     assert len(labels) == len(set(labels))
     assert page.text.count("I would not know. turn 2") == 3
-    assert "conversations that failed (3)" in page.text
+    failed = {
+        metric.id: sum(
+            one.metrics[metric.id].scored - one.metrics[metric.id].passed
+            for one in rich().targets
+            if metric.id in one.metrics
+        )
+        for metric in rich().metrics
+    }
+    assert f"2 of {failed['m01']} failed conversations." in page.text
+    assert f"1 of {failed['m02']} failed conversations." in page.text
+
+
+def test_a_page_of_many_benchmarks_stays_light_and_says_what_it_leaves_out() -> None:
+    one = html_report([rich()], MADE)
+    pairs = sum(len(list(found)) for _, found in pairs_by_kind(rich()))
+    many = 1_000 // pairs + 1
+    text = html_report([rich()] * many, MADE)
+    page = Page(text)
+    assert page.faults == []
+    assert len(text) < 0.6 * len(one) * many
+    assert "this page leaves out most pairs" in page.text
+    assert page.text.count("20 more pairs, left out here.") == pairs // 28 * many
+    assert "left out" not in Page(html_report([rich()] * (many - 1), MADE)).text
 
 
 @pytest.mark.parametrize("text", HOSTILE)

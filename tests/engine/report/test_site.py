@@ -360,6 +360,28 @@ def test_evidence_is_of_different_base_scenarios_first() -> None:
     assert found == [str(failed[place]) for place in (0, 4, 1)]
 
 
+def test_little_evidence_is_of_every_metric_and_of_different_targets() -> None:
+    metrics, targets = ["m01", "m02", "m03"], ["a", "b", "c"]
+    failed = {
+        key(f"{metric}_s00{base}_v01", target): metric
+        for metric in metrics
+        for target in targets
+        for base in (1, 2)
+    }
+    judged: Any = {one: (None, [verdict(1, passed=False)]) for one in failed}
+    outcomes = [
+        Outcome(one, metric, Track.POSITIVE, {}, False, None) for one, metric in failed.items()
+    ]
+
+    def cells(most: int) -> list[tuple[str, str]]:
+        found = evidence_of(outcomes, judged, Jury(("judge-x",)), most)
+        return [(one.metric_id, one.target) for one in found]
+
+    assert cells(3) == [("m01", "a"), ("m02", "b"), ("m03", "c")]
+    assert sorted(set(cells(9))) == sorted((m, t) for m in metrics for t in targets)
+    assert cells(99) == [(m, t) for m in metrics for t in targets for _ in range(2)]
+
+
 def test_a_page_of_a_benchmark_leads_wherever_the_first_one_does(
     empty: Path, tmp_path: Path
 ) -> None:
