@@ -149,6 +149,8 @@ class Board:
     """A question that pauses the run: `resume` answers yes, `stop` no."""
     agents: tuple[AgentStatus, ...] = ()
     """The workers that make the calls; empty where the engine makes them itself."""
+    benchmarks: tuple[str, ...] = ()
+    """The benchmarks of the order at work, and of those that follow it, in sequence."""
     waiting_messages: int = 0
     """How many messages of `speaking` wait to be sent: for the next try, a rate limit, room in a
     budget, or an answer to the question. A stop does not finish them."""

@@ -263,6 +263,9 @@ class Engine:
             waiting_messages=pipeline.waiting_messages,
             limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
             agents=self._agents_status(),
+            benchmarks=tuple(
+                name for order in (work.order, *self._orders.copy()) for name in order.benchmarks
+            ),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Stage, State
 from engine.errors import InputError
+from engine.facts import NoteKind
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
@@ -97,6 +98,35 @@ def test_b_has_the_engine_do_what_is_missing(theatre: Theatre) -> None:
         assert isinstance(pilot.app.screen, LiveScreen)
 
     theatre.perform(script)
+
+
+def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
+    theatre: Theatre,
+) -> None:
+    later = replace(theatre.watch.benchmarks[0], name="later")
+    theatre.watch.benchmarks = [*theatre.watch.benchmarks, later]
+    theatre.link.benchmarks = [BENCHMARK, "later"]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.note(NoteKind.STAGE_STARTED, Stage.SIMULATE)
+        await theatre.open(pilot, "1")
+        await pilot.press("down")
+        await theatre.tick(pilot)
+        assert "to come" in row_of(pilot, "later")
+        assert "nothing yet" not in on_screen(pilot)
+        assert "the run comes to it" in on_screen(pilot)
+        assert "b run" not in on_screen(pilot)
+        theatre.link.benchmarks = [BENCHMARK]
+        await theatre.tick(pilot)
+        assert "nothing yet" in row_of(pilot, "later")
+        assert "b runs it" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def row_of(pilot: Pilot[None], name: str) -> str:
+    return next(row for row in on_screen(pilot).splitlines() if row.strip().startswith(name))
 
 
 def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:

@@ -107,6 +107,7 @@ class ScriptedLink:
     waiting_messages: int = 0
     limits: list[ModelLimit] = field(default_factory=list)
     agents: list[AgentStatus] = field(default_factory=list)
+    benchmarks: list[str] = field(default_factory=list)
     refuses: str | None = None
     """Why it does nothing of what it is asked."""
 
@@ -132,6 +133,7 @@ class ScriptedLink:
             waiting_messages=self.waiting_messages,
             limits=tuple(self.limits),
             agents=tuple(self.agents),
+            benchmarks=tuple(self.benchmarks),
         )
 
     def said(self) -> dict[str, int]:

@@ -38,7 +38,7 @@ from tui.state.benchmark_summary import (
     weakest_metric,
 )
 from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
-from tui.state.run_status import Instant, current_benchmark, status_of
+from tui.state.run_status import Instant, benchmarks_to_come, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, spread_line
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, Lines, OneLine
@@ -133,8 +133,13 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """Whether rows are missing that no run is working on."""
         tallies = [self._tally(info, stage) for stage in Stage]
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
+        at_work |= self._is_to_come(info)
         begun = any(tally.done < tally.total or not tally.total for tally in tallies)
         return not at_work and (begun or self._is_ahead(info))
+
+    def _is_to_come(self, info: BenchmarkInfo) -> bool:
+        """Whether the engine comes to it after the benchmark in progress."""
+        return info.name in benchmarks_to_come(self.watched, self._board)
 
     def _is_ahead(self, info: BenchmarkInfo) -> bool:
         """Whether there is work that no run has planned yet."""
@@ -298,6 +303,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if current and not where.phase.over:
             return where.phase.words, where.phase.ink
         tallies = [self._tally(info, stage) for stage in Stage]
+        if self._is_to_come(info) and not all(tally.total for tally in tallies):
+            return "to come", Ink.MUTED
         failed = sum(tally.failed for tally in tallies)
         if not any(tally.total for tally in tallies):
             return "nothing yet" if self.watched.described else "…", Ink.MUTED
@@ -355,7 +362,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if all(tally.total == tally.done for tally in tallies.values()):
             return [_done_stages(tallies)]
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
-        nothing = "to come" if at_work else "nothing to do yet"
+        nothing = "to come" if at_work or self._is_to_come(info) else "nothing to do yet"
         nothing = nothing if self.watched.described else "…"
         return [_stage(stage, tally, nothing) for stage, tally in tallies.items()]
 
@@ -366,6 +373,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         work = BenchmarkWork(
             {stage: self._tally(info, stage) for stage in Stage},
             at_work=current and not where.phase.over,
+            to_come=self._is_to_come(info),
             stale=len(stale),
             failures=found is not None and found.passed < found.scored,
             ahead=self._ahead.of(info.name),

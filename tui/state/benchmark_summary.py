@@ -188,6 +188,8 @@ class BenchmarkWork:
     tallies: Mapping[Stage, StateCounts]
     at_work: bool = False
     """Whether a run is working on it."""
+    to_come: bool = False
+    """Whether the run at work comes to it later."""
     stale: int = 0
     """The number of stale conversations."""
     failures: bool = False
@@ -218,6 +220,8 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
     failed = sum(tally.failed for tally in work.tallies.values())
     if work.at_work:
         return "Enter watches it", ()
+    if work.to_come:
+        return "the run comes to it", ()
     if work.ahead is not None and work.ahead.all_rejected:
         return "every metric is rejected: 6, t and a bring one back", _REVIEW
     if not any(tally.total for tally in work.tallies.values()):

@@ -233,6 +233,15 @@ def current_benchmark(watch: Watch) -> str:
     return names[0] if names else ""
 
 
+def benchmarks_to_come(watch: Watch, board: Board | None) -> Sequence[str]:
+    """The benchmarks that the engine comes to after the one in progress."""
+    goes_on = board is not None and board.state in {EngineState.RUNNING, EngineState.PAUSED}
+    names = board.benchmarks if board is not None and goes_on else ()
+    current = watch.progress.benchmark
+    # of one that is not among them, an order before was about
+    return names[names.index(current) + 1 :] if current in names else names
+
+
 HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 MOST_TURNS: Final = 20
 """The most turns that have a cell each."""

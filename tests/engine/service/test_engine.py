@@ -304,6 +304,7 @@ def test_another_order_follows_and_the_same_one_is_not_done_twice(tmp_path: Path
         assert same.text == "it is being done already"
         next_one = Order((BENCHMARK,), stages=frozenset({Stage.AGGREGATE}))
         assert (await ask(found, Command.RUN, order=next_one)).accepted
+        assert found.engine.board().benchmarks == (BENCHMARK, BENCHMARK)
         lost = await ask(found, Command.RUN, order=Order(("no-such",)))
         assert not lost.accepted
         assert "no-such" in lost.text

@@ -73,6 +73,7 @@ BOARD = Board(
     0.75,
     "may it cost more?",
     (AgentStatus("n7-3", "n7", 12, 100, 3.5, 0.25),),
+    benchmarks=("a",),
     waiting_messages=2,
 )
 ORDER = Order(
