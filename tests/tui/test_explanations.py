@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.pilot import Pilot
 
+from engine.benchmark import ConversationKey, StopReason, Track
 from engine.facts import NoteKind
 from engine.link import EngineState
-from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
+from engine.pipeline.stored_conversations import PassCount, ScoreCounts
+from engine.store.records import VerdictRow
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen
 from tui.state.explanations import explain
 from tui.state.follower import DWELL
 from tui.state.run_status import RunPhase, RunStatus
+from tui.text.blocks import Document
 
 
 @pytest.mark.parametrize("phase", RunPhase)
@@ -30,11 +36,62 @@ def test_the_end_of_a_run_names_the_weakest_metrics_first(theatre: Theatre) -> N
         for _ in range(3):
             await theatre.tick(pilot, DWELL)
         shown = on_screen(pilot)
-        assert f"weakest   + 50% 1/2  {METRIC.name}" in shown
+        assert f"weakest   50% of 2 pass  + {METRIC.name}" in shown
         assert "steadfast 1/1, pushover 0/1" in shown
         assert shown.index("weakest") < shown.index("what is significant")
 
     theatre.perform(script, (200, 50))
+
+
+def test_the_end_of_a_run_says_where_there_is_room_what_each_metric_means_and_how_it_failed(
+    theatre: Theatre,
+) -> None:
+    [info] = theatre.watch.benchmarks
+    asks = replace(METRIC, id="m02", name="Asks", definition="The assistant asks a question.")
+    found = {
+        (TARGETS[0], metric.track, metric.id): PassCount(passed, 4)
+        for metric, passed in ((METRIC, 1), (asks, 2))
+    }
+    metrics = {metric.id: metric for metric in (METRIC, asks)}
+    info = replace(info, metrics=metrics)
+    scores = ScoreCounts({}, (), found, metrics, 0, {cell: failed(*cell) for cell in found})
+
+    def told(rows: int) -> str:
+        blocks = explain(RunStatus(RunPhase.ENDED), theatre.watch, info, scores, room=(90, rows))
+        document = Document(90)
+        document.set(blocks)
+        lines = [
+            "".join(piece.text for piece in document.line(row)) for row in range(document.height)
+        ]
+        assert len(lines) - document.trailing_blank <= rows
+        return "\n".join(lines)
+
+    roomy, close, low = told(12), told(10), told(9)
+    assert METRIC.definition in roomy
+    assert asks.definition in roomy
+    assert asks.definition not in close
+    assert [text.count("It gave way.") for text in (roomy, close, low)] == [2, 2, 1]
+    for text in (roomy, close, low):
+        assert text.count("Enter opens its evidence") == 1
+        assert text.index("leaves; everything is stored") > text.index(asks.name)
+
+
+def failed(target: str, track: Track, metric_id: str) -> VerdictRow:
+    return VerdictRow(
+        seq=1,
+        benchmark=BENCHMARK,
+        key=ConversationKey(f"{metric_id}_s001_v01", target),
+        take=0,
+        turns=2,
+        stop_reason=StopReason.TURN_LIMIT,
+        metric_id=metric_id,
+        track=track,
+        judge="offline:evaluator",
+        passed=False,
+        unscored=None,
+        justification="It gave way.",
+        quotes=(),
+    )
 
 
 def test_the_end_of_a_run_names_a_failure_and_enter_opens_it_at_its_evidence(

@@ -25,7 +25,7 @@ def tick(theatre: Theatre, state: LiveState, seconds: float = 0.0) -> PaneUpdate
     """What one look of the app does to the state, and what it would give to the pane."""
     state.receive(theatre.watch.poll())
     state.look(None if theatre.watch.link is None else theatre.link.board(), seconds)
-    return state.pane()
+    return state.pane((80, 24))
 
 
 def words(blocks: Iterable[Block]) -> str:
@@ -185,7 +185,7 @@ def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> None:
         state.receive([])
         state._spoken += 1  # as a fact of it would, where no fact can be read any more
         state.look(theatre.link.board(), 1.0)
-        update = state.pane()
+        update = state.pane((80, 24))
         assert update is not None
         assert not update.another
         assert [block.key for block in update.blocks][-1] == "problem"

@@ -193,7 +193,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_talk(self) -> None:
         tiny = self.size.height < NOT_TINY
-        pane, update = self._talk, self._state.pane(tiny=tiny)
+        pane = self._talk
+        update = self._state.pane((pane.line_width, pane.page_height), tiny=tiny)
         if update is not None and update.another:
             pane.show_another(update.blocks, follow=update.follow)
         elif update is not None:

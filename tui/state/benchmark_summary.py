@@ -66,12 +66,9 @@ def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses
     return sorted(tallies, key=lambda one: (one.rate, -one.scored, one.metric.id))
 
 
-def newest_failure(scores: ScoreCounts, info: BenchmarkInfo) -> VerdictRow | None:
-    """The newest failure of the weakest metric; None if nothing failed."""
-    found = weakest_metric(scores, info)
-    if found is None:
-        return None
-    cells = [(target.id, found.metric.track, found.metric.id) for target in info.targets]
+def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> VerdictRow | None:
+    """The newest failure of a metric with any target; None if nothing failed."""
+    cells = [(target.id, metric.track, metric.id) for target in info.targets]
     rows = [scores.failures[cell] for cell in cells if cell in scores.failures]
     return max(rows, key=lambda row: row.seq, default=None)
 

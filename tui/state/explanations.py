@@ -3,7 +3,7 @@ of a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
@@ -16,11 +16,11 @@ from engine.progress import Progress
 from engine.store.tables import StateRow, Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
-from tui.state.benchmark_summary import newest_failure, weakest_first
+from tui.state.benchmark_summary import MetricPasses, newest_failure, weakest_first
 from tui.state.related import TakeRef
 from tui.state.run_status import RunPhase, RunStatus
 from tui.state.transcript import Dialogue, quote_block
-from tui.text.blocks import Block, Passage, Rule
+from tui.text.blocks import Block, Document, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _SHOWN_UNITS: Final = 12
 _SHOWN_METRICS: Final = 6
+_METRIC_DETAIL: Final = ((True, True), (False, True), (False, False))
+"""At the end of a run, from most to least: whether it says what each metric means, and what each
+failed at last."""
 _STATE_WORDS: Final = {
     State.QUEUED: "waiting",
     State.RUNNING: "being written",
@@ -65,17 +68,27 @@ def explain(
     info: BenchmarkInfo | None,
     scores: ScoreCounts | None = None,
     *,
+    room: tuple[int, int] | None = None,
     tiny: bool = False,
 ) -> list[Block]:
     """The pane's text in place of a conversation. It does not repeat what is above it: the progress
-    of the run and of each target. At the end of a run, `scores` tell how often each metric passed.
-    In a `tiny` terminal it starts at the top, and has no room for that."""
+    of the run and of each target. At the end of a run, `scores` tell how often each metric passed,
+    and where there is `room`, in cells and rows, also what it means and how it failed last. In a
+    `tiny` terminal it starts at the top, and has no room for any of that."""
     top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
         return [*top, _passage_of("nothing", "There is no benchmark to show.")]
     if status.phase is RunPhase.ENDED:
-        metrics = [] if tiny or scores is None else _metric_blocks(scores, info)
-        return [*top, *metrics, *_next_steps(status, watch, labelled=not tiny)]
+        steps = _next_steps(status, watch, labelled=not tiny)
+        if tiny or scores is None:
+            return [*top, *steps]
+        return _first_that_fits(
+            (
+                [*top, *_metric_blocks(scores, info, meanings=meanings, failures=failures), *steps]
+                for meanings, failures in _METRIC_DETAIL
+            ),
+            room,
+        )
     blocks: list[Block] = [*top, _passage_of("text", _TEXTS[status.phase])]
     if status.problem is not None:
         blocks.append(
@@ -140,41 +153,73 @@ def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     ]
 
 
-def _metric_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
-    """How often the weakest metrics passed over all targets, and with each where there are more."""
+def _first_that_fits(choices: Iterable[list[Block]], room: tuple[int, int] | None) -> list[Block]:
+    """The first text that fits into `room`, else the last."""
     blocks: list[Block] = []
+    width, height = room or (0, 0)
+    document = Document(width)
+    for blocks in choices:
+        document.set(blocks)
+        if document.height - document.trailing_blank <= height:
+            break
+    return blocks
+
+
+def _metric_blocks(
+    scores: ScoreCounts, info: BenchmarkInfo, *, meanings: bool, failures: bool
+) -> list[Block]:
+    """How often the weakest metrics passed over all targets, and with each where there are more;
+    what the first of them failed at, with `failures` all of them; with `meanings` what they mean.
+    """
+    blocks: list[Passage] = []
     for place, found in enumerate(weakest_first(scores, info)[:_SHOWN_METRICS]):
-        metric = found.metric
-        sign, count = TRACK_SIGNS[metric.track], f"{found.passed:,}/{found.scored:,}"
-        text = f"{sign} {percent(found.rate)} {count}  {one_line(metric.name)}"
-        label = "" if place else "weakest"
-        blocks.append(Passage(("metric", metric.id), label, text, Ink.STRONG, close=True))
-        cells = [(target.id, (target.id, metric.track, metric.id)) for target in info.targets]
-        passes = [
-            f"{one_line(target)} {scores.passes[cell].passed:,}/{scores.passes[cell].scored:,}"
-            for target, cell in cells
-            if cell in scores.passes
-        ]
-        if len(passes) > 1:
-            said = one_line(", ".join(passes))
-            blocks.append(Passage(("metric of", metric.id), "", said, ink=Ink.MUTED, close=True))
+        blocks += _metric_block(scores, info, found, weakest=not place)
+        if meanings and (words := one_line(found.metric.definition)):
+            meaning = Passage(("meaning", found.metric.id), "", words, ink=Ink.MUTED, close=True)
+            blocks.append(meaning)
         # next to the weakest metric, so that a low pane has it too
-        blocks += [] if place else _failure_blocks(scores, info)
-    return [*blocks, Passage("after metrics", "", "", close=True)] if blocks else []
+        if failures or not place:
+            blocks += _failure_blocks(scores, info, found.metric, weakest=not place)
+        if meanings or failures:
+            blocks[-1] = replace(blocks[-1], close=False)
+    apart = Passage("after metrics", "", "", close=True)
+    return [*blocks, apart] if blocks and not (meanings or failures) else [*blocks]
 
 
-def _failure_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
-    """The newest failure of the weakest metric, which Enter opens, and what shows it."""
-    failure = newest_failure(scores, info)
+def _metric_block(
+    scores: ScoreCounts, info: BenchmarkInfo, found: MetricPasses, *, weakest: bool
+) -> Iterator[Passage]:
+    metric = found.metric
+    rate = f"{percent(found.rate)} of {found.scored:,} pass"
+    text = f"{rate}  {TRACK_SIGNS[metric.track]} {one_line(metric.name)}"
+    label = "weakest" if weakest else ""
+    yield Passage(("metric", metric.id), label, text, Ink.STRONG, close=True)
+    cells = [(target.id, (target.id, metric.track, metric.id)) for target in info.targets]
+    passes = [
+        f"{one_line(target)} {scores.passes[cell].passed:,}/{scores.passes[cell].scored:,}"
+        for target, cell in cells
+        if cell in scores.passes
+    ]
+    if len(passes) > 1:
+        said = one_line(", ".join(passes))
+        yield Passage(("metric of", metric.id), "", said, ink=Ink.MUTED, close=True)
+
+
+def _failure_blocks(
+    scores: ScoreCounts, info: BenchmarkInfo, metric: Metric, *, weakest: bool
+) -> list[Passage]:
+    """The newest failure of a metric, and what shows it; Enter opens that of the weakest."""
+    failure = newest_failure(scores, info, metric)
     if failure is None:
         return []
     quote = next((one for one in failure.quotes if one.turn is not None), None)
+    place = ("why failed", metric.id)
     if quote is None or failure.quote is None:
-        shown = Passage("why failed", "because", display_text(failure.justification))
+        shown = Passage(place, "because", display_text(failure.justification))
     else:
-        shown = quote_block("why failed", quote)
-    name = f"{one_line(str(failure.key))}   Enter opens its evidence"
-    return [Passage("failed", "failed", name, ink=Ink.BAD, close=True), shown]
+        shown = quote_block(place, quote)
+    name = one_line(str(failure.key)) + ("   Enter opens its evidence" if weakest else "")
+    return [Passage(("failed", metric.id), "failed", name, ink=Ink.BAD, close=True), shown]
 
 
 def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> list[Block]:

@@ -24,7 +24,7 @@ from tui.format import (
     duration,
     scripted_words,
 )
-from tui.state.benchmark_summary import newest_failure
+from tui.state.benchmark_summary import newest_failure, weakest_metric
 from tui.state.board import (
     Spending,
     StageView,
@@ -177,7 +177,10 @@ class LiveState:
         if info is None or self.dialogue is not None or self.status.phase is not RunPhase.ENDED:
             return None
         scores = self.scores.of(info.name)
-        return None if scores is None else newest_failure(scores, info)
+        weakest = None if scores is None else weakest_metric(scores, info)
+        if scores is None or weakest is None:
+            return None
+        return newest_failure(scores, info, weakest.metric)
 
     @property
     def is_spoken(self) -> bool:
@@ -270,8 +273,9 @@ class LiveState:
         self.feed = VerdictFeed(self._watch.reader, benchmark)
         return self.feed
 
-    def pane(self, *, tiny: bool = False) -> PaneUpdate | None:
-        """The pane's new contents, in a terminal that may be `tiny`; None if they are unchanged."""
+    def pane(self, room: tuple[int, int], *, tiny: bool = False) -> PaneUpdate | None:
+        """The pane's new contents, in so many cells and rows of a terminal that may be `tiny`; None
+        if they are unchanged."""
         dialogue = self.dialogue
         # before the follower looks: whether the conversation has ended determines where it goes
         if dialogue is not None and self._spoken > self._read:
@@ -280,7 +284,7 @@ class LiveState:
         ended = [before] if before is not None and self.has_ended else []
         shown = self.follower.look(speaking, ended, self.seconds, awaited=self._verdict_is_awaited)
         if shown is None or self._may_explain:
-            return self._explanation(tiny=tiny)
+            return self._explanation(room, tiny=tiny)
         return self._conversation(shown)
 
     def as_held(self) -> Sequence[Block] | None:
@@ -311,17 +315,17 @@ class LiveState:
             return False
         return self.follower.rested(self.seconds) or not self.has_ended
 
-    def _explanation(self, *, tiny: bool) -> PaneUpdate | None:
+    def _explanation(self, room: tuple[int, int], *, tiny: bool) -> PaneUpdate | None:
         self.dialogue, self._above = None, []
         info = self.info
         # the run's status is part of the subject: another status is another text, read from the top
         subject = self.status, None if info is None else info.name
         scores = None if info is None else self.scores.of(info.name)
         through = None if scores is None else scores.through
-        another = self._compare(subject, (self._moved, through, tiny))
+        another = self._compare(subject, (self._moved, through, room, tiny))
         if another is None:
             return None
-        blocks = explain(self.status, self._watch, info, scores, tiny=tiny)
+        blocks = explain(self.status, self._watch, info, scores, room=room, tiny=tiny)
         return PaneUpdate(blocks, another, follow=False)
 
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
