@@ -12,6 +12,7 @@ from engine.pipeline.planner import RemainingWork
 from engine.pipeline.stored_conversations import Cell, PassCount, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
+from tests.tui.theatre import failed_row
 from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
@@ -111,6 +112,33 @@ def test_each_metric_says_how_it_stands_over_all_targets_and_with_each() -> None
     ]
     assert metric_lines(scores, INFO, 78, 2) == []
     assert metric_lines(ScoreCounts({}, (), {}), INFO, 78, 8) == []
+
+
+def test_a_metric_is_followed_by_what_it_means_and_its_newest_failure() -> None:
+    means = "The assistant keeps to what it said at the beginning of the conversation."
+    metric = replace(INFO.metrics["m01"], definition=means)
+    why = "It takes back at once what it had said of the plan, and calls itself mistaken. " * 4
+    one = cell("one", HOLDS)
+    failures = {one: failed_row(*one, justification=why)}
+    scores = ScoreCounts({}, (), {one: PassCount(1, 2)}, failures=failures)
+    info = replace(INFO, metrics={"m01": metric})
+
+    def told(width: int, most: int) -> list[str]:
+        lines = metric_lines(scores, info, width, most)
+        assert len(lines) <= most
+        assert all(length(line) <= width for line in lines)
+        return list(map(said, lines))
+
+    failed = "✗ m01_s001_v01__one"
+    beside, begin, rest = told(198, 9)[2:]
+    assert beside == f"{means} {failed}"
+    assert f"{begin} {rest}".startswith("It takes back at once what it had said of the plan, and")
+    assert rest.endswith("…")
+    meaning, failure = told(118, 9)[2:]
+    assert meaning == means
+    assert failure.startswith(f"{failed} It takes back at once")
+    assert told(118, 3)[2:] == [means]
+    assert told(118, 2) == []
 
 
 @pytest.mark.parametrize("width", [78, 118])

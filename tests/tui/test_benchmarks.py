@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
-from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, ENGINE, METRIC, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.dialogs import NameScreen
 from tui.screens.live import LiveScreen
@@ -123,6 +123,25 @@ def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
         assert "b runs it" in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_a_wide_terminal_puts_the_stages_beside_the_description_and_labels_the_scale(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(2)
+        await theatre.judge(await theatre.play(1), passed=False)
+        await theatre.open(pilot, "1")
+        await theatre.tick(pilot, 6)
+        shown = " ".join(row_of(pilot, "Whether an assistant").split())
+        assert shown.endswith("metrics ━━━━━━━━━━━━━━━━━━━━ 1 of 1")
+        scale = row_of(pilot, "+ wanted").split()
+        assert scale[:3] == ["+", "wanted", "0%"]
+        assert scale.count("100%") == 2
+        [means] = [row for row in on_screen(pilot).splitlines() if METRIC.definition in row]
+        assert means.split("✗")[-1].strip() == "m01_s001_v01__steadfast"
+
+    theatre.perform(script, (200, 50))
 
 
 def row_of(pilot: Pilot[None], name: str) -> str:

@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import ConversationKey, StopReason, Track
 from engine.facts import NoteKind
 from engine.link import EngineState
 from engine.pipeline.stored_conversations import PassCount, ScoreCounts
-from engine.store.records import VerdictRow
-from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen
+from tests.tui.theatre import METRIC, TARGETS, Theatre, failed_row, on_screen
 from tui.state.explanations import explain
 from tui.state.follower import DWELL
 from tui.state.run_status import RunPhase, RunStatus
@@ -54,7 +52,7 @@ def test_the_end_of_a_run_says_where_there_is_room_what_each_metric_means_and_ho
     }
     metrics = {metric.id: metric for metric in (METRIC, asks)}
     info = replace(info, metrics=metrics)
-    scores = ScoreCounts({}, (), found, metrics, 0, {cell: failed(*cell) for cell in found})
+    scores = ScoreCounts({}, (), found, metrics, 0, {cell: failed_row(*cell) for cell in found})
 
     def told(rows: int) -> str:
         blocks = explain(RunStatus(RunPhase.ENDED), theatre.watch, info, scores, room=(90, rows))
@@ -74,24 +72,6 @@ def test_the_end_of_a_run_says_where_there_is_room_what_each_metric_means_and_ho
     for text in (roomy, close, low):
         assert text.count("Enter opens its evidence") == 1
         assert text.index("leaves; everything is stored") > text.index(asks.name)
-
-
-def failed(target: str, track: Track, metric_id: str) -> VerdictRow:
-    return VerdictRow(
-        seq=1,
-        benchmark=BENCHMARK,
-        key=ConversationKey(f"{metric_id}_s001_v01", target),
-        take=0,
-        turns=2,
-        stop_reason=StopReason.TURN_LIMIT,
-        metric_id=metric_id,
-        track=track,
-        judge="offline:evaluator",
-        passed=False,
-        unscored=None,
-        justification="It gave way.",
-        quotes=(),
-    )
 
 
 def test_the_end_of_a_run_names_a_failure_and_enter_opens_it_at_its_evidence(

@@ -41,6 +41,7 @@ from engine.link import (
 )
 from engine.pipeline.order import PriceRange
 from engine.store.database import Store, open_store
+from engine.store.records import VerdictRow
 from engine.store.tables import (
     AttemptRow,
     MessageRow,
@@ -425,6 +426,26 @@ def moved(
 ) -> StateRow:
     return StateRow(
         benchmark=BENCHMARK, stage=stage, unit=unit, target=target, state=state, reason=reason
+    )
+
+
+def failed_row(
+    target: str, track: Track, metric_id: str, *, justification: str = "It gave way."
+) -> VerdictRow:
+    return VerdictRow(
+        seq=1,
+        benchmark=BENCHMARK,
+        key=ConversationKey(f"{metric_id}_s001_v01", target),
+        take=0,
+        turns=2,
+        stop_reason=StopReason.TURN_LIMIT,
+        metric_id=metric_id,
+        track=track,
+        judge="offline:evaluator",
+        passed=False,
+        unscored=None,
+        justification=justification,
+        quotes=(),
     )
 
 

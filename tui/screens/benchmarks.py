@@ -17,13 +17,23 @@ from engine.errors import CrosswindError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Board
 from engine.progress import StateCounts
+from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
-from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, interval_rate, money
+from tui.format import (
+    READING,
+    STAGE_NAMES,
+    TRACK_MEANINGS,
+    TRACK_SIGNS,
+    UNKNOWN,
+    interval_rate,
+    money,
+)
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import (
+    READABLE,
     BenchmarkWork,
     MetricPasses,
     description_lines,
@@ -32,6 +42,7 @@ from tui.state.benchmark_summary import (
     metric_lines,
     next_line,
     rate_whiskers,
+    side_by_side,
     stale_line,
     to_review,
     weakest_line,
@@ -39,7 +50,8 @@ from tui.state.benchmark_summary import (
 )
 from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
 from tui.state.run_status import Instant, benchmarks_to_come, current_benchmark, status_of
-from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, spread_line
+from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart, spread_line
+from tui.text.plot import tick_line
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, Lines, OneLine
 
@@ -336,14 +348,21 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         stands."""
         title = _rule(one_line(info.name), one_line(info.title), width)
         summary, targets = self._summary(info, width), self._target_lines(info, width)
+        scaled = [targets[0], self._scale(info, width), *targets[1:]]
         stages = [*_file_lines(info), *self._stages(info)]
+        beside = max(map(length, stages), default=0) <= width - READABLE - 4
         for most in (6, 3, 2, 1):
-            told = [title, *description_lines(info, width, most), *summary]
-            bare = [*told, [], *targets, [], *stages]
-            if metrics := self._metrics(info, width, height - len(bare) - 1):
-                yield [*told, [], *targets, [], *metrics, [], *stages]
-            yield bare
-            yield [*told, *targets, *stages]
+            about = description_lines(info, width, most)
+            if beside:
+                about = side_by_side(about, stages, READABLE + 4)
+            told = [*about, *summary]
+            below = [] if beside else [[], *stages]
+            bare = [title, *told, [], *scaled]
+            if metrics := self._metrics(info, width, height - len(bare) - len(below) - 1):
+                yield [*bare, [], *metrics, *below]
+            yield [*bare, *below]
+            yield [title, *told, [], *targets, *below]
+            yield [title, *told, *targets, *below[1:]]
         yield [title, *description_lines(info, width, 1), *summary, *targets]
 
     def _metrics(self, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
@@ -386,12 +405,27 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         ]
         return [line for line in lines if line is not None]
 
+    def _scale(self, info: BenchmarkInfo, width: int) -> Line:
+        """What the signs of the tracks mean, and the scale of the bars where there is room."""
+        name, bar = self._target_cells(info, width)
+        line = [Piece(" " * (name + 3))]
+        for track in Track:
+            words = f"{TRACK_SIGNS[track]} {TRACK_MEANINGS[track]}"
+            line.append(Piece(pad(words, _RATE_WIDTH), Ink.MUTED))
+            line += [*tick_line(RATES, bar), Piece("  ")] if bar else []
+        return line
+
+    def _target_cells(self, info: BenchmarkInfo, width: int) -> tuple[int, int]:
+        """The cells of a target's name and of each bar; none without room for one."""
+        name = min(max([8, *(cell_len(one_line(target.id)) for target in info.targets)]), 30)
+        room = (width - name - 3 - len(Track) * (_RATE_WIDTH + 2) - _SPENT) // len(Track)
+        return name, min(room, _MOST_BAR) if room >= _LEAST_BAR else 0
+
     def _target_lines(self, info: BenchmarkInfo, width: int) -> list[Line]:
         scores = self._scores.of(info.name)
-        name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
         lines: list[Line] = [
             _rule("targets", "pass rate [95%] passed/judged", width),
-            *(self._target(info, target, scores, min(name, 30), width) for target in info.targets),
+            *(self._target(info, target, scores, width) for target in info.targets),
         ]
         if not self.watched.described:
             lines.append([Piece(f" {READING}", Ink.MUTED)])
@@ -404,27 +438,25 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         info: BenchmarkInfo,
         target: TargetInfo,
         scores: ScoreCounts | None,
-        name: int,
         width: int,
     ) -> Line:
         found = None if scores is None else scores.rates
         progress = self.watched.progress.target(info.name, target.id)
         spent = money(progress.usage.cost_usd, scripted=target.scripted)
-        room = (width - name - 3 - len(Track) * (_RATE_WIDTH + 2) - _SPENT) // len(Track)
+        name, bar = self._target_cells(info, width)
         names = (one_line(each.id) for each in info.targets)
         line = [Piece(" " + pad_apart(one_line(target.id), names, name) + "  ", Ink.STRONG)]
         for track in Track:
             line.append(Piece(pad(_rate(track, found, target.id), _RATE_WIDTH)))
-            if room >= _LEAST_BAR:
-                bar = rate_whiskers(scores, target.id, track, min(room, _MOST_BAR))
-                line += [*bar, Piece("  ")]
+            if bar:
+                line += [*rate_whiskers(scores, target.id, track, bar), Piece("  ")]
         return [*line, Piece(spent, Ink.MUTED)]
 
 
 _RATE_WIDTH: Final = 25
 _SPENT: Final = 8
 _LEAST_BAR: Final = 11
-_MOST_BAR: Final = 41
+_MOST_BAR: Final = 61
 _STATE: Final = 24
 _ROOMY: Final = 60
 """The least width with bar and title; below, there is room for how far a benchmark is in words."""

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
@@ -75,7 +76,8 @@ def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> 
 
 def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
     """How often each metric passed, over all targets and with each, the weakest first: a heading
-    and at most `most - 1` rows, with the definitions if there is room for all of them."""
+    and at most `most - 1` rows. Where there is room for those of all, they are followed by what
+    each metric means and its newest failure."""
     found = weakest_first(scores, info)
     if not found or most < _LEAST_TABLE:
         return []
@@ -92,9 +94,7 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
         [Piece(" " * (name_width + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
     ]
     whole = len(found) < most
-    definitions = _definitions(found, width)
-    if len(lines) + len(found) + sum(map(len, definitions.values())) > most:
-        definitions = {}
+    details = _details_that_fit(scores, info, found, width, most - len(lines) - len(found))
     for one in found if whole else found[: most - 2]:
         line = [
             Piece(f" {TRACK_SIGNS[one.metric.track]} ", Ink.MUTED),
@@ -105,29 +105,77 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
             passed = scores.passes.get((each, one.metric.track, one.metric.id))
             words = f"{passed.passed}/{passed.scored}" if passed is not None else UNKNOWN
             line.append(Piece(pad(words, cell, right=True)))
-        lines += [line, *definitions.get(one.metric.id, [])]
+        lines += [line, *details.get(one.metric.id, [])]
     if not whole:
         left = len(found) - (most - 2)
         lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
     return lines
 
 
-def _definitions(found: Sequence[MetricPasses], width: int) -> dict[str, list[Line]]:
-    """The lines of each metric's definition, to stand below its name."""
-    lines: dict[str, list[Line]] = {}
-    for one in found:
-        words = one_line(one.metric.definition)
-        rows = wrap(words, max(min(width - 4, READABLE), 8)) if words else []
-        lines[one.metric.id] = [
-            [Piece("   " + words[row.start : row.end], Ink.MUTED)] for row in rows
-        ]
-    return lines
+def _details_that_fit(
+    scores: ScoreCounts, info: BenchmarkInfo, found: Sequence[MetricPasses], width: int, most: int
+) -> Mapping[str, list[Line]]:
+    """By metric: the lines below its name, in at most so many lines for all; empty if they do not
+    fit."""
+    meanings = {one.metric.id: _meaning(one.metric, width) for one in found}
+    failures = {one.metric.id: _failure(scores, info, one.metric, width) for one in found}
+    beside = width - READABLE - _INDENT >= _BESIDE
+    both = {
+        each: side_by_side(meaning, failures[each], READABLE + _INDENT)
+        if beside
+        else [*meaning, *failures[each]]
+        for each, meaning in meanings.items()
+    }
+    last = found[-1].metric.id
+    apart = {
+        each: [*lines, []] if lines and each != last else lines for each, lines in both.items()
+    }
+    for details in (apart, both, meanings, failures):
+        if sum(map(len, details.values())) <= most:
+            return details
+    return {}
+
+
+def _meaning(metric: Metric, width: int) -> list[Line]:
+    words = one_line(metric.definition)
+    rows = wrap(words, max(min(width - _INDENT, READABLE), 8)) if words else []
+    return [[Piece("   " + words[row.start : row.end], Ink.MUTED)] for row in rows]
+
+
+def _failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric, width: int) -> list[Line]:
+    """The newest failure of a metric, and what shows it."""
+    row = newest_failure(scores, info, metric)
+    if row is None:
+        return []
+    name = [Piece("   ✗ ", Ink.BAD), Piece(one_line(str(row.key)))]
+    words = one_line(row.justification if row.quote is None else f"“{row.quote}”")
+    room = width - READABLE - _INDENT
+    if room < _BESIDE:
+        room = width - length(name) - 3
+        return [[*name, Piece("  " + shorten(words, room), Ink.MUTED)]] if room > 0 else [name]
+    lines = [words[each.start : each.end] for each in wrap(words, room - 6)]
+    if len(lines) > _WHY_LINES:
+        lines[_WHY_LINES - 1 :] = [shorten(" ".join(lines[_WHY_LINES - 1 :]), room - 6)]
+    return [name, *([Piece("     " + line, Ink.MUTED)] for line in lines)]
+
+
+def side_by_side(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Line]:
+    """Lines next to each other, of which the left ones are `width` cells wide."""
+    return [
+        [*fitted_line(one, width), Piece(" " * max(width - length(one), 0)), *other]
+        for one, other in zip_longest(left, right, fillvalue=())
+    ]
 
 
 _LEAST_TABLE: Final = 3
 _RATE_CELLS: Final = 7
 _TARGET_CELLS: Final = 14
 _METRIC_CELLS: Final = 30
+_INDENT: Final = 4
+_BESIDE: Final = 50
+"""With this many cells beside what a metric means, its newest failure stands there."""
+_WHY_LINES: Final = 2
+"""The most lines of a quote or a reason."""
 
 
 def failures_of(benchmark: str, metric_id: str) -> str:
