@@ -146,15 +146,22 @@ def _share(
         floor = errors * (drawn * heavy / (whole + _IMAGINED * heavy)) ** 2
         if floor:
             effective = min(effective, drawn * (1 - drawn) / floor)
-    interval = wilson(value, effective, critical(freedom))
     trues = sum(true for _, true in found)
     rarer = min(trues, len(found) - trues)
-    if rarer and (rarer < _FEW or alike < _FEW_CLUSTERS):
-        # the exact interval has no quantile to widen, so it is given fewer labels instead
-        less = 1.0 if rarer < _FEW else Z95 / critical(freedom)
-        exact = clopper_pearson(value, effective * less**2)
-        interval = Interval(min(interval.low, exact.low), max(interval.high, exact.high))
-    return Share(value, interval, len(found))
+    return Share(value, _interval(value, effective, freedom, rarer, alike), len(found))
+
+
+def _interval(
+    value: float, effective: float, freedom: float, rarer: int, clusters: float
+) -> Interval:
+    """`rarer` is the number of labels of the rarer kind, `clusters` the effective number."""
+    interval = wilson(value, effective, critical(freedom))
+    if not rarer or (rarer >= _FEW and clusters >= _FEW_CLUSTERS):
+        return interval
+    # the exact interval has no quantile to widen, so it is given fewer labels instead
+    less = 1.0 if rarer < _FEW else Z95 / critical(freedom)
+    exact = clopper_pearson(value, effective * less**2)
+    return Interval(min(interval.low, exact.low), max(interval.high, exact.high))
 
 
 @dataclass(frozen=True, slots=True)
