@@ -263,7 +263,9 @@ def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFin
             found += own
         else:
             found += [finding for finding in own if (scenario.base_id, finding.rule) not in of_base]
-    return _by_order([*found, *_near_duplicates(scenarios)], [one.id for one in scenarios])
+    return _by_order(
+        [*found, *_near_duplicates(scenarios)], [scenario.id for scenario in scenarios]
+    )
 
 
 def _cut_scenario(scenario: Scenario) -> Scenario:

@@ -137,8 +137,8 @@ def own_bindings(node: DOMNode) -> Iterator[Binding]:
     user's keys."""
     keymap = node.app.keymap if isinstance(node.app, HasKeymap) else {}
     for binding in bindings_of(type(node)):
-        for each in keymap.get(binding.id or "", binding.key).split(","):
-            yield binding.with_key(each)
+        for word in keymap.get(binding.id or "", binding.key).split(","):
+            yield binding.with_key(word)
 
 
 def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:

@@ -185,7 +185,7 @@ class Navigator:
         if name != here:
             # each place once: going back through every visit would take as many keys as the way
             # there
-            self._trail = [each for each in self._trail if each not in {name, here}] + [here]
+            self._trail = [screen for screen in self._trail if screen not in {name, here}] + [here]
             self._switch(name)
         while len(self._app.screen_stack) > 1:
             self._app.pop_screen()

@@ -86,7 +86,9 @@ def _screen_name(kind: type[DOMNode]) -> str:
     if not issubclass(kind, Screen):
         return LISTS
     name = kind.__name__.removesuffix("Screen")
-    return name[0] + "".join(f" {each.lower()}" if each.isupper() else each for each in name[1:])
+    return name[0] + "".join(
+        f" {letter.lower()}" if letter.isupper() else letter for letter in name[1:]
+    )
 
 
 def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
@@ -144,7 +146,7 @@ def _hint_text(text: str) -> str:
     modifier, _, rest = text.casefold().rpartition("+")
     if modifier == "shift" and len(rest) == 1:
         return f"write `{rest.upper()}`"
-    known = [word for each in _named_keys() for word in (key_name(each), each.capitalize())]
+    known = [word for key in _named_keys() for word in (key_name(key), key.capitalize())]
     meant = did_you_mean(rest or text, known)
     return meant if meant.startswith("did") else "write `f`, `F`, `F2`, `Ctrl+F`, `Alt+F`, `Space`"
 
@@ -194,7 +196,7 @@ def _clashes(
         if (row.name, row.key) in told:
             continue
         at = given[row.name or ""][row.key]
-        other = next((each for each in taken if _clash(row, each)), None)
+        other = next((other for other in taken if _clash(row, other)), None)
         if other is not None:
             told.add((row.name, row.key))
             does = other.name or other.binding.description

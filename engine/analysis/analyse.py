@@ -113,7 +113,7 @@ def analyse(
         scripted_models=about.scripted_models,
         others=about.others,
         left_out=about.left_out,
-        notes=_notes(about, shares=any(one.shares_transcripts for one in tallies.values())),
+        notes=_notes(about, shares=any(tally.shares_transcripts for tally in tallies.values())),
         cost=about.cost,
         provenances=about.provenances,
         unrecorded=about.unrecorded,

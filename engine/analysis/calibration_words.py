@@ -140,16 +140,16 @@ def confusion_words(confusion: Confusion, judge: str) -> str:
 
 
 def comparison_lines(left: str, right: str, found: Sequence[JudgesCompared]) -> Iterator[str]:
-    for one in found:
-        if one.left is None or one.right is None:
-            yield f"{one.split}: no label that both have judged"
+    for half in found:
+        if half.left is None or half.right is None:
+            yield f"{half.split}: no label that both have judged"
             continue
-        both = ((left, one.left), (right, one.right))
+        both = ((left, half.left), (right, half.right))
         shares = (f"{name} {_of_share(share)}" for name, share in both)
         yield (
-            f"{one.split}: {plural(one.labels, 'label')}; right: {', '.join(shares)}; only {left} "
-            f"right {one.contest.only_left}, only {right} {one.contest.only_right}, McNemar "
-            f"{p_value_words(one.contest.p)}"
+            f"{half.split}: {plural(half.labels, 'label')}; right: {', '.join(shares)}; "
+            f"only {left} right {half.contest.only_left}, only {right} {half.contest.only_right}, "
+            f"McNemar {p_value_words(half.contest.p)}"
         )
 
 

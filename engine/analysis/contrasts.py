@@ -222,7 +222,11 @@ def ranks(
     for track, scored in ranked.items():
         if len(scored) < 2:
             continue
-        sure = [one for one in comparisons if one.track is track and one.sure]
+        sure = [
+            comparison
+            for comparison in comparisons
+            if comparison.track is track and comparison.sure
+        ]
         above = [(one.left, one.right) for one in (each.greater_first for each in sure)]
         for target, place in rank_ranges(scored, above).items():
             places[target][track] = place

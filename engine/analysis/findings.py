@@ -535,9 +535,9 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
 
 def _agreement(analysis: Analysis) -> Iterator[Finding]:
     split = {
-        one.target: concord
-        for one in analysis.targets
-        if (concord := one.agreement) is not None and concord.disagreeing
+        result.target: concord
+        for result in analysis.targets
+        if (concord := result.agreement) is not None and concord.disagreeing
     }
     noun = "variant" if analysis.axes else "scenario"
     if len(split) > _FEW:

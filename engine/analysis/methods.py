@@ -120,7 +120,7 @@ def _method_overall(analysis: Overall) -> str:
 def _played_lines(analysis: Analysis) -> list[str]:
     tracks = Counter(metric.track for metric in analysis.metrics)
     metrics = ", ".join(f"{tracks[track]} {track}" for track in Track if tracks[track])
-    bases = {base for one in analysis.targets for base in one.base_scenarios}
+    bases = {base for result in analysis.targets for base in result.base_scenarios}
     of = sum(target.of for target in analysis.targets)
     said = [
         f"“{analysis.title}” has {plural(len(analysis.metrics), 'metric')}"
@@ -143,7 +143,9 @@ def _user_model_lines(analysis: Analysis) -> Iterator[str]:
     users = _labels(provenance.user_models for provenance in analysis.provenances.values())
     if not users:
         return
-    stances = {stance for one in analysis.provenances.values() for stance in one.stances}
+    stances = {
+        stance for provenance in analysis.provenances.values() for stance in provenance.stances
+    }
     told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
     lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
     by = joined_names([*map(_model_words, users)])
@@ -247,7 +249,7 @@ def _formulas(analysis: Analysis) -> list[str]:
     known = analysis.correlation
     here = f"= {coefficient(known)} here" if known is not None else f"unknown here, {_ONE_ROW}"
     said = [f"{RATES} (ρ {here})."]
-    if any(found for one in analysis.targets for found in one.new_metrics.values()):
+    if any(found for result in analysis.targets for found in result.new_metrics.values()):
         said.append(f"{NEW_METRICS}.")
     family = analysis.family
     if family.size:

@@ -55,9 +55,11 @@ _Of = tuple[Track, str, str]
 def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
     """Combine the analyses of several benchmarks; the comparisons are a family of their own.
     `exploratory` is that of a `ComparisonFamily`."""
-    counted = [analysis for analysis in analyses if any(each.scored for each in analysis.targets)]
+    counted = [
+        analysis for analysis in analyses if any(target.scored for target in analysis.targets)
+    ]
     names = [analysis.benchmark for analysis in counted]
-    targets = dict.fromkeys(each.target for one in analyses for each in one.targets)
+    targets = dict.fromkeys(each.target for analysis in analyses for each in analysis.targets)
     results = sorted((_target(target, counted) for target in targets), key=standing_key)
     found = Overall(
         benchmark=NAME,
@@ -82,7 +84,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         others=_served_by_others(counted),
         left_out=LeftOut(
             sum(analysis.left_out.conversations for analysis in analyses),
-            sorted({target for one in analyses for target in one.left_out.targets}),
+            sorted({target for analysis in analyses for target in analysis.left_out.targets}),
         ),
         notes=_notes(counted),
         provenances=_provenances(counted),

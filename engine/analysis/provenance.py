@@ -82,9 +82,9 @@ def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
 def _merged_names(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:
     found: dict[str, set[str]] = {}
     for part in parts:
-        for name, each in part.items():
-            found.setdefault(name, set()).update(each)
-    return {name: sorted(each) for name, each in found.items()}
+        for name, names in part.items():
+            found.setdefault(name, set()).update(names)
+    return {name: sorted(names) for name, names in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def agreement_of_samples(
     tallies: Mapping[str, TargetTally], of: str = ""
 ) -> RepeatAgreement | None:
     """Between the samples of a scenario; None where each was played once."""
-    scenarios = [one for found in tallies.values() for one in found.scenarios.values()]
+    scenarios = [scenario for found in tallies.values() for scenario in found.scenarios.values()]
     if all(scenario.of < 2 for scenario in scenarios):
         return None
     found = agreement(
@@ -166,7 +166,7 @@ def agreement_of_samples(
 
 def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
     """Between judges, by the majority of each one's passes; then between the passes of each."""
-    passes = sorted({(vote.judge, vote.number) for one in outcomes for vote in one.votes})
+    passes = sorted({(vote.judge, vote.number) for outcome in outcomes for vote in outcome.votes})
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for judge, number in passes:
         numbers[judge].append(number)

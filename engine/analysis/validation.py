@@ -82,8 +82,10 @@ def validation_report(
         if (draft := _unmarked_track(swap, track, before.results, after.results, bound)) is not None
     ]
     parts = {
-        FamilyPart.SHIFTS: sum(one.together.is_known for one in drafts),
-        FamilyPart.SHIFTS_OF_TARGETS: sum(shift.is_known for one in drafts for shift in one.shifts),
+        FamilyPart.SHIFTS: sum(draft.together.is_known for draft in drafts),
+        FamilyPart.SHIFTS_OF_TARGETS: sum(
+            shift.is_known for draft in drafts for shift in draft.shifts
+        ),
     }
     allowed = levels(parts, SHARES_OF_SHIFTS)
     pairs = list(_paired(before.results, after.results)) if swap.same_scenarios else []

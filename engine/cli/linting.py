@@ -234,7 +234,7 @@ def _tell_idle(
     definition: Definition, document: YamlDocument, found: list[_LocatedFinding]
 ) -> None:
     """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
-    said = {(name, one.finding.rule) for one in found for name in _names(one.finding)}
+    said = {(name, reading.finding.rule) for reading in found for name in _names(reading.finding)}
     for name, rules in definition.lint_ignore.items():
         for rule in map(Rule, rules):
             if (name, rule) not in said:

@@ -218,7 +218,7 @@ def _lines(found: Pilot) -> Iterator[str]:
 
 
 def _table(found: Pilot) -> str:
-    targets = list(dict.fromkeys(target for one in found.metrics for target in one.targets))
+    targets = list(dict.fromkeys(target for metric in found.metrics for target in metric.targets))
     head = ["metric", *targets, "landmarks", "early"]
     rows = [_row(metric, targets) for metric in found.metrics]
     return table(head, rows, right=frozenset(range(1, len(head))))

@@ -363,7 +363,9 @@ class AgentPool:
         """
         fit = [agent for agent in self._agents if not names & agent.lacks.keys()]
         if self._agents and not fit and not self._may_arrive:
-            lacking = {one.lacks[name] for one in self._agents for name in names & one.lacks.keys()}
+            lacking = {
+                agent.lacks[name] for agent in self._agents for name in names & agent.lacks.keys()
+            }
             raise NoVariableError("; ".join(sorted(lacking)[:3]))
         best = max(fit, key=lambda one: one.free_slots, default=None)
         return best if best is not None and best.free_slots > 0 else None
@@ -383,7 +385,7 @@ class AgentPool:
     def _hand_out(self) -> None:
         """Give free slots to those that have waited longest."""
         for names, chosen in list(self._waiting):
-            if all(one.free_slots <= 0 for one in self._agents):
+            if all(agent.free_slots <= 0 for agent in self._agents):
                 return  # otherwise each call that ends would scan the whole queue
             if chosen.done():
                 continue

@@ -215,8 +215,10 @@ def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
         return bench
     # negative numbers: unlike any stored row's, and distinct, so that rows can be told apart
     changed = {
-        one.id: ScenarioRow(seq=-number, benchmark=bench.name, scenario=one, source="file")
-        for number, one in enumerate(edits.changed, start=1)
+        scenario.id: ScenarioRow(
+            seq=-number, benchmark=bench.name, scenario=scenario, source="file"
+        )
+        for number, scenario in enumerate(edits.changed, start=1)
     }
     removed = frozenset(scenario.id for scenario in edits.removed)
     return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))

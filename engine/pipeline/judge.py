@@ -130,29 +130,33 @@ class JudgingPlanner:
     ) -> list[PlannedJudging]:
         """Plan the judging of takes that this run does not replace; new takes come later."""
         found = []
-        for one, verdicts in self._takes(wanted):
-            if one.key not in replayed and self._is_asked_for(one.key):
-                take, _ = self._counting[one.key]
-                judging = self._judging(one, take.seq, verdicts)
+        for conversation, verdicts in self._takes(wanted):
+            if conversation.key not in replayed and self._is_asked_for(conversation.key):
+                take, _ = self._counting[conversation.key]
+                judging = self._judging(conversation, take.seq, verdicts)
                 if judging is not None:
                     found.append(judging)
         return found
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         found = []
-        for one, verdicts in self._takes(wanted):
-            changed = self._changed_since(one, verdicts)
+        for conversation, verdicts in self._takes(wanted):
+            changed = self._changed_since(conversation, verdicts)
             if changed and any(map(_is_answer, verdicts)):
-                found.append(self._reason(one.key, WorkReason.STALE, next(iter(changed.values()))))
-            elif words := self.checks.changed(one, self._counting[one.key][0].seq):
-                found.append(self._reason(one.key, WorkReason.STALE, words))
+                found.append(
+                    self._reason(conversation.key, WorkReason.STALE, next(iter(changed.values())))
+                )
+            elif words := self.checks.changed(
+                conversation, self._counting[conversation.key][0].seq
+            ):
+                found.append(self._reason(conversation.key, WorkReason.STALE, words))
         return found
 
     def complete(self, wanted: Iterable[WantedConversation]) -> Iterator[ConversationKey]:
         """Yield conversations that have verdicts and lack none."""
-        for one, verdicts in self._takes(wanted):
-            if verdicts and not self._missing(one, verdicts):
-                yield one.key
+        for conversation, verdicts in self._takes(wanted):
+            if verdicts and not self._missing(conversation, verdicts):
+                yield conversation.key
 
     def of_take(self, wanted: WantedConversation, take: int) -> PlannedJudging:
         """Plan the judging of a take that has just been played."""

@@ -88,22 +88,27 @@ def _labelled(
     definition: Definition, config: Config, reader: Reader, request: LabelRequest
 ) -> list[Verdict]:
     samples = reader.label_samples(definition.name)
-    sample = next((one for one in samples if one.seq == request.sample), None)
+    sample = next((sample for sample in samples if sample.seq == request.sample), None)
     if sample is None:
         raise InputError(Problem(f"there is no sample {request.sample} of {definition.name}"))
-    one = LabellingProgress(sample, {}, frozenset())
+    unlabelled = LabellingProgress(sample, {}, frozenset())
     counting = reader.counting_among({item.take for item in sample.items})
     rows: list[Verdict] = []
     problems: list[Problem] = []
     for label in request.labels:
         said = label.said or GivenLabel(LabelAnswer.CANNOT_TELL)
         try:
-            if one.item(label.number).take not in counting:
+            if unlabelled.item(label.number).take not in counting:
                 what = f"number {label.number} has been played again since: leave it out"
                 problems.append(Problem(what))
                 continue
             row = label_verdict(
-                one, label.number, said, reader=reader, definition=definition, jury=config.jury
+                unlabelled,
+                label.number,
+                said,
+                reader=reader,
+                definition=definition,
+                jury=config.jury,
             )
         except InputError as error:
             problems += error.problems

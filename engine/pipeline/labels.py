@@ -399,8 +399,10 @@ def disputes(
     """All undecided disagreements, ordered by `number`."""
     found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
     numbered = [
-        Dispute(one, _blind(number, one.take, one.metric, reader), labels)
-        for number, (one, labels) in enumerate(found, 1)
+        Dispute(
+            conversation, _blind(number, conversation.take, conversation.metric, reader), labels
+        )
+        for number, (conversation, labels) in enumerate(found, 1)
     ]
     return sorted(numbered, key=lambda one: one.short_id)
 

@@ -68,7 +68,7 @@ def _reading_jobs(
 
     metrics = bench.definition.metrics
     return [
-        *(_read_one(reading, bench, one.id, of_metric(one)) for one in metrics),
+        *(_read_one(reading, bench, metric.id, of_metric(metric)) for metric in metrics),
         *(
             _read_one(reading, bench, scenario.id, of_scenario(scenario))
             for scenario in _bases(bench)

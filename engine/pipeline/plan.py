@@ -196,9 +196,11 @@ def _following(
         fresh = Range.exactly(new[target.id] if Stage.SIMULATE in stages else 0)
         calls += _playing(bench, target, mine, fresh)
         if Stage.EVALUATE in stages:
-            due = [one.askings for one in judgings if one.key.target_id == target.id]
+            due = [judging.askings for judging in judgings if judging.key.target_id == target.id]
             due += [judging.askings for _ in mine]
-            checks = sum(len(one.checks) for one in judgings if one.key.target_id == target.id)
+            checks = sum(
+                len(judging.checks) for judging in judgings if judging.key.target_id == target.id
+            )
             checks += sum(len(judging.checks.of_take(conversation.wanted)) for conversation in mine)
             of_new = fresh * judging.checks.usual
             expected = Range.exactly(checks) + of_new
@@ -206,7 +208,7 @@ def _following(
     work = [
         *(scenarios.work if scenarios else ()),
         *(playing.work for playing in playings),
-        *(one.work for one in judgings),
+        *(judging.work for judging in judgings),
     ]
     stale = [] if order.stale else _stale(bench, talk, judging)
     return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting))

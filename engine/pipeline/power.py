@@ -115,11 +115,13 @@ def _sizes(
     planned = len(combinations(config.demographics))
     sizes: dict[Track | None, Plan] = {}
     for track in (None, *Track):
-        metrics = [one.id for one in definition.metrics if track is None or one.track is track]
+        metrics = [
+            metric.id for metric in definition.metrics if track is None or metric.track is track
+        ]
         bases: list[int] = []
         rows = 0
         for metric in metrics:
-            stand = {base_id(one) for one in variants[metric]}
+            stand = {base_id(scenario) for scenario in variants[metric]}
             gone = {scenario for scenario in removed if scenario.startswith(f"{metric}_")} - stand
             lacking = max(0, config.generation.scenarios_per_metric - len(stand) - len(gone))
             bases.append(len(stand) + lacking)

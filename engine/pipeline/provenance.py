@@ -83,16 +83,16 @@ def provenances(
         target: Provenance(
             version=program,
             configuration=configuration,
-            prompts={stage: sorted(digests) for stage, digests in one.prompts.items()},
-            targets=_served(served, Role.TARGET, one.targets),
-            user_models=_served(served, Role.USER, one.user_models),
-            judges=_served(served, Role.EVALUATOR, one.judges),
-            checkers=_served(served, Role.CHECKER, one.checkers),
-            first_at=_iso(one.first_at),
-            last_at=_iso(one.last_at),
-            stances=sorted(one.stances),
+            prompts={stage: sorted(digests) for stage, digests in collected.prompts.items()},
+            targets=_served(served, Role.TARGET, collected.targets),
+            user_models=_served(served, Role.USER, collected.user_models),
+            judges=_served(served, Role.EVALUATOR, collected.judges),
+            checkers=_served(served, Role.CHECKER, collected.checkers),
+            first_at=_iso(collected.first_at),
+            last_at=_iso(collected.last_at),
+            stances=sorted(collected.stances),
         )
-        for target, one in sorted(found.items())
+        for target, collected in sorted(found.items())
     }
 
 

@@ -211,7 +211,7 @@ def _restored_scenarios(reviews: Reviews, entry: ReviewEntry) -> Iterator[Scenar
 def _with_metric(metrics: Sequence[Metric], metric: Metric) -> list[Metric]:
     """Insert a metric by its id."""
     # by id and not at the end: the other metrics stay in the person's order
-    at = sum(one.id < metric.id for one in metrics)
+    at = sum(other.id < metric.id for other in metrics)
     return [*metrics[:at], metric, *metrics[at:]]
 
 
@@ -307,18 +307,18 @@ def changed_scenario(
     return ContentChange(
         [
             replace(
-                one,
+                stored,
                 seq=0,
                 at=None,
-                scenario=replace(scenario, id=one.scenario.id),
-                source=source if one is row and row.played else "model",
-                depends=depends if one is row else None,
+                scenario=replace(scenario, id=stored.scenario.id),
+                source=source if stored is row and row.played else "model",
+                depends=depends if stored is row else None,
             )
-            for one in rows
+            for stored in rows
         ],
         [
-            ReviewItem(ReviewKind.SCENARIO.value, one.scenario.id, new, scenario_was(one))
-            for one in rows
+            ReviewItem(ReviewKind.SCENARIO.value, stored.scenario.id, new, scenario_was(stored))
+            for stored in rows
         ],
     )
 
@@ -335,7 +335,7 @@ def changed_metric(
         was["depends"] = dict(before.depends)
     name = reviews.definition.name
     row = MetricRow(benchmark=name, metric=metric, source=source, depends=depends)
-    metrics = [metric if one.id == metric.id else one for one in reviews.definition.metrics]
+    metrics = [metric if other.id == metric.id else other for other in reviews.definition.metrics]
     return ContentChange([row], [ReviewItem(ReviewKind.METRIC.value, metric.id, new, was)], metrics)
 
 
@@ -427,7 +427,7 @@ def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChang
         if item.kind == ReviewKind.METRIC:
             _refuse_other(now, item)
             metric = metric_of_values(was.get("metric"))
-            metrics = [metric if one.id == item.id else one for one in metrics]
+            metrics = [metric if other.id == item.id else other for other in metrics]
             rows.append(
                 MetricRow(
                     benchmark=now.definition.name,

@@ -139,11 +139,11 @@ def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]
     for metric, _, _ in reader.metrics(definition.name) if lost else ():
         if metric.id not in lost:
             continue
-        place = next((n for n, one in enumerate(metrics) if one.id == metric.id), None)
+        place = next((n for n, other in enumerate(metrics) if other.id == metric.id), None)
         if newest.get(metric.id) is ReviewAction.REJECT:
-            metrics = [one for one in metrics if one.id != metric.id]
+            metrics = [other for other in metrics if other.id != metric.id]
         elif place is None:
-            metrics.insert(sum(one.id < metric.id for one in metrics), metric)
+            metrics.insert(sum(other.id < metric.id for other in metrics), metric)
         elif metric_review_digest(metrics[place]) != metric_review_digest(metric):
             metrics[place] = metric
     return tuple(metrics)
@@ -296,7 +296,7 @@ class Reviews:
         name = row.scenario.id
         if row.played or row.scenario.base_id != name:
             return False
-        variants = [one for one in self.rows.values() if one.scenario.base_id == name]
+        variants = [variant for variant in self.rows.values() if variant.scenario.base_id == name]
         return len(variants) > 1 and all(
             variant.source == "file" for variant in variants if variant is not row
         )
@@ -379,9 +379,9 @@ class ReviewPage:
         variants of the same base."""
         mine = _entry_words(entry)
         near = [
-            Neighbour(one.id, resemblance(mine, _entry_words(one)))
-            for one in self.entries
-            if one.id != entry.id and _group(one) == _group(entry)
+            Neighbour(other.id, resemblance(mine, _entry_words(other)))
+            for other in self.entries
+            if other.id != entry.id and _group(other) == _group(entry)
         ]
         near.sort(key=lambda one: (-one.alike, one.id))
         return [neighbour for neighbour in near if neighbour.alike >= _LEAST_ALIKE][

@@ -202,13 +202,17 @@ class BenchmarkRun:
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
         # claimed before rows are announced as queued, so that no two orders queue the same row
-        playings = [one for one in playings if await self._take(Stage.SIMULATE, one.wanted.key)]
+        playings = [
+            playing for playing in playings if await self._take(Stage.SIMULATE, playing.wanted.key)
+        ]
         # a verdict on a take that is about to be replaced would be wasted
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
-        judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
+        judgings = [
+            planned for planned in judgings if await self._take(Stage.EVALUATE, planned.key)
+        ]
         self._settle_rows(Stage.SIMULATE, wanted, replayed, stored.counting)
-        to_judge = {one.key for one in judgings}
+        to_judge = {planned.key for planned in judgings}
         if Stage.EVALUATE in stages:
             # claimed now, judged later: no other order may judge a take about to be replaced
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
@@ -222,9 +226,11 @@ class BenchmarkRun:
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
         self._queue(Stage.EVALUATE, sorted(to_judge))
         talks = FairQueue((playing.wanted.key.target_id, playing) for playing in playings)
-        verdicts = FairQueue(((one.key.target_id, one) for one in judgings), source=talks)
-        for one in judgings:
-            self._open_to_judge(one.key)
+        verdicts = FairQueue(
+            ((planned.key.target_id, planned) for planned in judgings), source=talks
+        )
+        for planned in judgings:
+            self._open_to_judge(planned.key)
         with contextlib.ExitStack() as notes:
             if playings:
                 notes.enter_context(self._stage(Stage.SIMULATE))

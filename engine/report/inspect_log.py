@@ -320,7 +320,11 @@ def _scores(conversation: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
     if not conversation.verdicts:
         return
     said = next(
-        (each for each in reversed(conversation.verdicts) if each.passed is conversation.passed),
+        (
+            verdict
+            for verdict in reversed(conversation.verdicts)
+            if verdict.passed is conversation.passed
+        ),
         None,
     )
     why = {} if conversation.unscored is None else {"unscored": conversation.unscored}

@@ -405,7 +405,7 @@ class Engine:
 
     def _unpark(self, target: str | None) -> str:
         pipeline = self._running_pipeline()
-        known = [one.id for one in pipeline.config.targets]
+        known = [target.id for target in pipeline.config.targets]
         if target not in known:
             raise _RequestRefused(f"there is no target {target!r}; there is: {', '.join(known)}")
         if pipeline.models.parked(target) is None:

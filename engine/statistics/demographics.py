@@ -295,18 +295,20 @@ def _is_crossed(variants: Sequence[Variant]) -> bool:
 def _fitted_gaps(
     target: str | None, variants: Mapping[str, Sequence[Variant]]
 ) -> list[DemographicGap]:
-    axes = {axis for found in variants.values() for one in found for axis in one.demographic}
+    axes = {
+        axis for found in variants.values() for variant in found for axis in variant.demographic
+    }
     rows = [
         VariantScore(
-            *one.cluster,
-            (played, one.metric, one.base),
-            one.demographic,
-            one.rate,
-            one.scored,
+            *variant.cluster,
+            (played, variant.metric, variant.base),
+            variant.demographic,
+            variant.rate,
+            variant.scored,
         )
         for played, found in variants.items()
-        for one in found
-        if one.scored and one.demographic.keys() == axes
+        for variant in found
+        if variant.scored and variant.demographic.keys() == axes
     ]
     fit = DemographicFit(rows)
     return [

@@ -344,9 +344,9 @@ def simultaneous(
     95% of such families, so that at most 5% have any false mark, whatever is true."""
     allowed = levels({part: _size(found) for part, found in family.items()}, shares)
     return [
-        _adjust(one, allowed[part]) if part in allowed else Adjusted(None, None)
+        _adjust(difference, allowed[part]) if part in allowed else Adjusted(None, None)
         for part, found in family.items()
-        for one in found
+        for difference in found
     ]
 
 

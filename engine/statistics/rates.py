@@ -190,7 +190,10 @@ def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool
     found: dict[str, bool] = {}
     for metric, pairs in counts.items():
         listed = list(pairs)
-        passed, scored = sum(one for one, _ in listed), sum(of for _, of in listed)
+        passed, scored = (
+            sum(passed_of_target for passed_of_target, _ in listed),
+            sum(of for _, of in listed),
+        )
         if scored and passed in {0, scored}:
             found[metric] = passed > 0
     return found

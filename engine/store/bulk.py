@@ -287,8 +287,8 @@ class Numbering:
                 seq = self.seq
                 for part in (*take.messages, *take.behind_messages()):
                     yield from self._number_row(part, seq)
-            for one in (*row.attempts, *row.states):
-                yield from self._number_row(one)
+            for unit in (*row.attempts, *row.states):
+                yield from self._number_row(unit)
         if self._count >= _AT_ONCE:
             yield from self.rest()
 

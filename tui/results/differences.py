@@ -58,7 +58,7 @@ def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     blocks = [
         _PairGroup(
             where,
-            [_of_pair(one) for one in sorted(pairs, key=lambda one: -abs(one.difference))],
+            [_of_pair(pair) for pair in sorted(pairs, key=lambda one: -abs(one.difference))],
         )
         for where, pairs in pairs_by_kind(analysis)
     ]
@@ -102,7 +102,7 @@ def _of_gap(gap: Gap) -> _ForestLine:
 
 def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     """Draw all blocks on one scale, so that they can be compared by eye."""
-    branches = [one for block in blocks for one in block.branches]
+    branches = [branch for block in blocks for branch in block.branches]
     found = [branch.of for branch in branches]
     scale = scale_of(
         end for branch in found for end in (branch.low, branch.high, branch.difference)
@@ -117,7 +117,7 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     for block in blocks:
         sure = sum(branch.of.sure for branch in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} significant")
-        known = tuple(name for one in block.branches for name in (one.greater, one.less))
+        known = tuple(name for branch in block.branches for name in (branch.greater, branch.less))
         for one in block.branches:
             of = one.of
             ink = Ink.ACCENT if of.sure else Ink.MUTED

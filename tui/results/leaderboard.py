@@ -51,7 +51,9 @@ def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    said = max(cell_len(_rate_words(analysis, one, t)) for one in analysis.targets for t in Track)
+    said = max(
+        cell_len(_rate_words(analysis, result, t)) for result in analysis.targets for t in Track
+    )
     spans = _SPAN if width - name - said > 46 else 0
     room = width - name - 5 - _RATE - spans - _RANK - 2
     if room - said < _LEAST_BAR:
@@ -83,7 +85,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
 def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
     counts = max(
-        cell_len(_count_words(analysis, one, t)) for one in analysis.targets for t in Track
+        cell_len(_count_words(analysis, result, t)) for result in analysis.targets for t in Track
     )
     each = (width - name - 2) // len(analysis.tracks) - 2
     bar = each - 2 - _RATE - _SPAN - 2 - counts - _RANK
@@ -172,9 +174,9 @@ def _rank(result: TargetResult, track: Track) -> str:
 
 def _legend(analysis: Analysis) -> Iterator[SheetRow]:
     estimates: Sequence[Estimate] = [
-        estimate for one in analysis.targets for estimate in one.tracks.values()
+        estimate for result in analysis.targets for estimate in result.tracks.values()
     ]
-    if any(one.too_few and one.scored for one in estimates):
+    if any(estimate.too_few and estimate.scored for estimate in estimates):
         words = f" ○ fewer than {ENOUGH_SCENARIOS} base scenarios: rests on little"
         yield SheetRow([Piece(words, Ink.FAINT)])
 
@@ -186,7 +188,7 @@ SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
 def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[HeatCell, Heat]]:
     """The rows (metrics), the columns (targets) and the cells of the heat map. A pair without
     verdicts has no cell."""
-    silent = {one.metric_id: SILENT[one.passed] for one in analysis.no_signal}
+    silent = {metric.metric_id: SILENT[metric.passed] for metric in analysis.no_signal}
     rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
         HeatCell(row, column): Heat(found.rate, percent(found.rate))

@@ -73,7 +73,9 @@ def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str])
     """The filter line for `behind`. A filter matches parts of names, so other names that contain a
     wanted one are excluded again."""
     people = {
-        value for one in analysis.targets for value in one.demographics.get(behind.axis or "", {})
+        value
+        for result in analysis.targets
+        for value in result.demographics.get(behind.axis or "", {})
     }
     metrics = () if behind.metric is None else (behind.metric,)
     own = analysis.benchmarks if isinstance(analysis, Overall) else [analysis.benchmark]

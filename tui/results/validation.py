@@ -37,7 +37,9 @@ def validation_rows(
     """What each validation run shows about the order of the targets, in `width` cells."""
     if not validations:
         return list(_nothing_rows(benchmark, width))
-    return [row for one in validations for row in (*_validated(one, width), SheetRow([]))]
+    return [
+        row for validation in validations for row in (*_validated(validation, width), SheetRow([]))
+    ]
 
 
 def _nothing_rows(benchmark: str, width: int) -> Iterator[SheetRow]:

@@ -157,7 +157,7 @@ class EngineControl:
     def _has_work_left(self) -> bool:
         tally = self._watch.progress.stage_tally
         tallies = (tally(info.name, stage) for info in self._watch.benchmarks for stage in Stage)
-        return any(each.queued or each.running for each in tallies)
+        return any(tally.queued or tally.running for tally in tallies)
 
     def is_own(self, board: Board) -> bool:
         """Whether the engine at work was started by this app, and not by somebody else."""

@@ -86,5 +86,5 @@ class LabelQueue:
         except InputError as error:
             if len(labels) == 1:
                 return [(labels[0].number, str(error))]
-            return [refused for one in labels for refused in self._store([one])]
+            return [refused for label in labels for refused in self._store([label])]
         return []

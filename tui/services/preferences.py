@@ -91,7 +91,7 @@ class Views:
 
     def with_line(self, line: str) -> tuple[str, ...]:
         """Put a line first; keeps at most `MOST_LINES`."""
-        others = [each for each in self.lines if each != line]
+        others = [other for other in self.lines if other != line]
         return (line, *others)[:MOST_LINES]
 
     def with_star_turned(self, subject: Subject) -> tuple[Subject, ...]:

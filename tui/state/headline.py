@@ -53,7 +53,7 @@ def metric_behind(info: BenchmarkInfo | None, dialogue: Dialogue) -> Metric | No
 
 def info_of(watch: Watch, benchmark: str) -> BenchmarkInfo | None:
     """The benchmark of this name; None if there is none."""
-    return next((one for one in watch.benchmarks if one.name == benchmark), None)
+    return next((info for info in watch.benchmarks if info.name == benchmark), None)
 
 
 def metric_in(watch: Watch, benchmark: str, scenario_id: str) -> Metric | None:

@@ -123,17 +123,17 @@ class ReviewQueue:
         """The entry of a row; None for a benchmark's own row."""
         if not isinstance(key, QueueKey):
             return None
-        page = next((one for one in self.pages if one.benchmark == key.benchmark), None)
+        page = next((page for page in self.pages if page.benchmark == key.benchmark), None)
         entry = None if page is None else page.entry(key.id)
         return None if page is None or entry is None else (page, entry)
 
     def count(self, state: ReviewState) -> int:
-        return sum(one.state is state for page in self.pages for one in page.entries)
+        return sum(entry.state is state for page in self.pages for entry in page.entries)
 
     def standing(self, benchmark: str) -> dict[str, tuple[ReviewState, str]]:
         """The status of each entry of a benchmark and a digest of its text, by id."""
         pages = (page for page in self.pages if page.benchmark == benchmark)
-        return {one.id: (one.state, one.digest) for page in pages for one in page.entries}
+        return {entry.id: (entry.state, entry.digest) for page in pages for entry in page.entries}
 
     def _is_shown(self, page: ReviewPage, entry: ReviewEntry) -> bool:
         if QueueKey(page.benchmark, entry.id) in self.under_way:

@@ -291,7 +291,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
         message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
     }
     found: dict[MessageKey, list[Styled]] = {}
-    for quote in (quote for each in verdicts for quote in each.quotes):
+    for quote in (quote for judged in verdicts for quote in judged.quotes):
         if quote.turn is None or quote.turn not in replies:
             continue
         marks = found.setdefault((quote.turn, Speaker.TARGET), [])
@@ -320,9 +320,9 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
     """The verdicts that count, then the others, the newest first in both. A verdict replaced by the
     same judge is marked as older."""
     if len(verdicts) < 2:
-        return [block for each in verdicts for block in one_verdict(each)]
-    counted = {each.seq for each in counting_votes(verdicts, jury)}
-    stand = {each.seq for each in newest_votes(verdicts)}
+        return [block for verdict in verdicts for block in one_verdict(verdict)]
+    counted = {vote.seq for vote in counting_votes(verdicts, jury)}
+    stand = {vote.seq for vote in newest_votes(verdicts)}
 
     def note(each: Verdict) -> str:
         if each.seq in counted:

@@ -315,7 +315,7 @@ class OutcomeGrid(GridView):
         if self._group_width < min(ROOM_FOR_WHO, cell_len(each.whole) + BETWEEN):
             return each.name
         room = max(self._group_width - cell_len(each.name) - BETWEEN, 0)
-        who = group_text(each.who, tuple(one.who for one in self._groups), room)
+        who = group_text(each.who, tuple(column.who for column in self._groups), room)
         return f"{each.name} {who}".rstrip()
 
     def bring_column_into_view(self) -> None:

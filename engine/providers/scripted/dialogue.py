@@ -223,12 +223,12 @@ def read_sheet(path: Path) -> DialogueSheet:
         raise InputError(
             [
                 Problem(
-                    one["msg"].removeprefix("Value error, "),
+                    fault["msg"].removeprefix("Value error, "),
                     path,
-                    _line_of(root, one["loc"]),
-                    key=".".join(map(str, one["loc"])),
+                    _line_of(root, fault["loc"]),
+                    key=".".join(map(str, fault["loc"])),
                 )
-                for one in error.errors()
+                for fault in error.errors()
             ]
         ) from error
 

@@ -105,7 +105,7 @@ def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
 
 @cache
 def _dialogues() -> dict[str, DialogueScript]:
-    return {one.id: one for sheet in dialogue_sheets() for one in sheet.dialogues}
+    return {dialogue.id: dialogue for sheet in dialogue_sheets() for dialogue in sheet.dialogues}
 
 
 def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:

@@ -227,8 +227,8 @@ def write_site(
     `InputError` and `StoreError`."""
     with new_site(place, instead_of) as folder:
         published = [
-            _with_transcripts(folder, one, reader, jury, number)
-            for number, one in enumerate(benchmarks, 1)
+            _with_transcripts(folder, benchmark, reader, jury, number)
+            for number, benchmark in enumerate(benchmarks, 1)
         ]
         for name, text in site_pages(published, made):
             folder.write(name, text)

@@ -132,12 +132,12 @@ class Transcripts:
             jury=self.jury,
             keys=self.outcomes.keys(),
         )
-        for one in found:
-            key = one.take.key
+        for conversation in found:
+            key = conversation.take.key
             outcome = self.outcomes[key]
-            earlier = self._earlier(key, one.take.seq) if key in replayed else []
+            earlier = self._earlier(key, conversation.take.seq) if key in replayed else []
             published = {
-                **_published(one, self.jury),
+                **_published(conversation, self.jury),
                 "passed": outcome.passed,
                 "unscored": outcome.unscored,
                 "stale": sorted(
@@ -146,8 +146,8 @@ class Transcripts:
                 "earlier_takes": [_published(take, self.jury) for take in earlier],
             }
             place = said.add(clean_values(published))
-            number = index.add(one, outcome, place, is_replayed=bool(earlier))
-            for verdict in counting_votes(one.verdicts, self.jury):
+            number = index.add(conversation, outcome, place, is_replayed=bool(earlier))
+            for verdict in counting_votes(conversation.verdicts, self.jury):
                 for quote in verdict.quotes:
                     quotes.add([number, quote.turn or 0, clean(quote.text)])
         pieces.add(INDEX, index.value(said.close(), quotes.close()))
