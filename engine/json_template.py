@@ -123,3 +123,4 @@ def at_path(document: object, path: str) -> object:
 
 
 _DIGITS: Final = 7
+"""No list has an index of so many digits, and a path may have very many."""

@@ -134,7 +134,7 @@ def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | N
         if option is None:
             raise InputError(_unknown(word, parser))
         if option.nargs is None and "=" not in word:
-            next(words, None)
+            next(words, None)  # its value, which is not the command
     return None
 
 
@@ -178,6 +178,7 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
 @cache
 def build_parser() -> argparse.ArgumentParser:
     """Of all commands; parsing does not change it, so that one serves all that a process parses."""
+    # suppressed, or a command's default would replace what was said before the command
     shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     add_shared(shared)
     parser = _CommandLine(

@@ -52,6 +52,8 @@ class _Holder:
 
     def hold(self, number: int) -> None:
         """Keep `number` workers alive until the engine ends."""
+        # a handler, even one that does nothing, makes Python write each signal to the pipe on which
+        # this process waits
         os.set_blocking(self._deaths, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._deaths, warn_on_full_buffer=False)
@@ -59,7 +61,7 @@ class _Holder:
             for name in range(1, number + 1):
                 self._begin(str(name))
             while not self._ends(None):
-                os.read(self._died, 4096)
+                os.read(self._died, 4096)  # how many does not matter, as all are looked at
                 if self._replace_dead_workers():
                     break
         finally:
@@ -72,6 +74,7 @@ class _Holder:
         """Wait for news, at most `wait_s` seconds; return whether the engine has ended."""
         watched = [sys.stdin] if wait_s is not None else [sys.stdin, self._died]
         readable, _, _ = select.select(watched, [], [], wait_s)
+        # nothing comes after the first line, so that a readable standard input is at its end
         return sys.stdin in readable
 
     def _replace_dead_workers(self) -> bool:
@@ -94,6 +97,7 @@ class _Holder:
     def _become_worker(self, name: str) -> NoReturn:
         code = 1
         try:
+            # held by the parent alone, or this worker would keep it open when the parent has ended
             os.close(self._held)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -115,6 +115,8 @@ async def _join(settings: WorkerSettings, address: str, spool: Path, say: SayLin
         nanny = _make_nanny(settings, address, spool)
         await nanny
     except (OSError, ValueError, RuntimeError) as error:
+        # a RuntimeError is Dask's wrapping: only with such a cause is it about listening, and not
+        # about the worker's process
         if not isinstance(error.__cause__ or error, OSError | ValueError):
             return False
         raise ClusterError(
@@ -139,6 +141,7 @@ async def _until_over(nanny: Nanny) -> bool:
     while not over.done() and dead < _MOST_DEAD:
         await asyncio.wait({over}, timeout=_LOOK_S)
         dead = 0 if nanny.is_alive() else dead + 1
+    # only a wait that is not over can be cancelled: then it is the process that is dead
     return not over.cancel()
 
 

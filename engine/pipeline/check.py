@@ -46,6 +46,7 @@ def axes_of(config: Config, scenarios: Iterable[ScenarioRow]) -> dict[str, tuple
         for axis, value in row.scenario.demographic.items():
             if value not in found.setdefault(axis, {}):
                 beside.setdefault(axis, set()).add(value)
+    # always in the same order, as the values are part of the question and of its digest
     axes = {axis: (*values, *sorted(beside.get(axis, ()))) for axis, values in found.items()}
     return {axis: values for axis, values in axes.items() if len(values) > 1}
 
@@ -161,6 +162,7 @@ async def make_check(
             served_by=model.served_by,
         )
     )
+    # read again, as this try counts, too
     if unusable is None or _was_asked_often(asking, bench.reader.checks_of([take])[take]):
         return None
     return f"{asking.kind.in_words}: no usable answer: {unusable}"

@@ -71,6 +71,7 @@ def _one_each(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
     found: dict[ConversationKey, RelatedTake] = {}
     for take in kin:
         before = found.get(take.key)
+        # oldest first: each replaces the one before, until one counts
         if before is None or take.counts or not before.counts:
             found[take.key] = take
     return list(found.values())

@@ -153,17 +153,26 @@ class LineView(ScrollView, inherit_bindings=False):
         # on the way goes to the terminal
         self.scroll_to(y=top, animate=False, force=True)
 
+    def move_by(self, step: int) -> None:
+        """Scroll by so many rows; a view with a cursor moves it instead."""
+        self.jump(self.top + step)
+
+    @property
+    def page_step(self) -> int:
+        """How far a page key goes: one row of the page before stays visible."""
+        return max(self.page_height - 1, 1)
+
     def action_go_down(self) -> None:
-        self.jump(self.top + 1)
+        self.move_by(1)
 
     def action_go_up(self) -> None:
-        self.jump(self.top - 1)
+        self.move_by(-1)
 
     def action_go_page_down(self) -> None:
-        self.jump(self.top + max(self.page_height - 1, 1))
+        self.move_by(self.page_step)
 
     def action_go_page_up(self) -> None:
-        self.jump(self.top - max(self.page_height - 1, 1))
+        self.move_by(-self.page_step)
 
     def action_go_home(self) -> None:
         self.jump(0)

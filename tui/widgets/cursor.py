@@ -79,9 +79,12 @@ class CursorView(LineView):
         self.move_to((self._item or 0) + step)
 
     def bring_into_view(self, item: int) -> None:
-        """Scroll by as little as shows the whole item."""
+        """Scroll by as little as shows the whole item; to the first one with what stands above it,
+        if both fit."""
         rows = self.item_rows(item)
-        if rows.start < self.top:
+        if item == 0 and rows.stop <= self.page_height:
+            self.jump(0)
+        elif rows.start < self.top:
             self.jump(rows.start)
         elif rows.stop > self.top + self.page_height:
             self.jump(rows.stop - self.page_height)
@@ -107,18 +110,6 @@ class CursorView(LineView):
         if event.chain > 1 and item == self._item:
             self.action_open()
         self.move_to(item)
-
-    def action_go_down(self) -> None:
-        self.move_by(1)
-
-    def action_go_up(self) -> None:
-        self.move_by(-1)
-
-    def action_go_page_down(self) -> None:
-        self.move_by(max(self.page_height - 1, 1))
-
-    def action_go_page_up(self) -> None:
-        self.move_by(-max(self.page_height - 1, 1))
 
     def action_go_home(self) -> None:
         self.move_to(0)
@@ -153,8 +144,15 @@ class GridView(CursorView):
         """The column of cells at column `x` of the screen; None if there is none."""
         raise NotImplementedError
 
+    def row_count(self) -> int:
+        return self.item_count() + HEAD_ROWS
+
     def item_rows(self, item: int) -> range:
         return range(item + HEAD_ROWS, item + HEAD_ROWS + 1)
+
+    def redraw_item(self, item: int | None) -> None:
+        """Redraw everything: the heading, too, has a mark at the cursor's column."""
+        self.redraw()
 
     def row_back(self, index: int) -> Ink | None:
         """None: brackets mark the cursor's cell, so its row needs no background."""
@@ -175,13 +173,6 @@ class GridView(CursorView):
     def move_to(self, item: int) -> None:
         self.put(item, self._column)
 
-    def bring_into_view(self, item: int) -> None:
-        """Scroll to a row; to the first one with the heading above it."""
-        if item == 0:
-            self.jump(0)
-        else:
-            super().bring_into_view(item)
-
     def action_aside(self, step: int) -> None:
         if 0 <= self._column + step < self.column_count():
             self.put(self._item or 0, self._column + step)
@@ -192,12 +183,6 @@ class GridView(CursorView):
         self.measure(self.row_count())
         self.bring_column_into_view()
         self.bring_into_view(self._item or 0)
-
-    def on_focus(self) -> None:
-        self.redraw()
-
-    def on_blur(self) -> None:
-        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         row, column = self.top + event.y - HEAD_ROWS, self.column_at(event.x)

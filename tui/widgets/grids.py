@@ -78,9 +78,6 @@ class HeatMap(GridView):
         self.measure(self.row_count())
         self.put(*self.cursor)
 
-    def row_count(self) -> int:
-        return self.item_count() + HEAD_ROWS
-
     def item_count(self) -> int:
         return len(self._rows)
 
@@ -129,7 +126,7 @@ class HeatMap(GridView):
         here = spot == self.cursor
         edge = Ink.ACCENT if self.has_focus else Ink.MUTED
         left, right = ("[", "]") if here else (" ", " ")
-        room = self._column_width - 7
+        room = self._column_width - 7  # without both edges, the rate in four cells and a blank
         ink = _ink(heat.rate)
         filled, rest = ("", " " * room)
         if heat.rate is not None:
@@ -160,6 +157,7 @@ class HeatMap(GridView):
         return max((self.line_width - self._name_width - 2) // self._column_width, 1)
 
     def bring_column_into_view(self) -> None:
+        # no further than needed, and without free room behind the last column
         first = max(self._column - self._fit + 1, min(self._first, self._column))
         self._first = max(min(first, len(self._columns) - self._fit), 0)
 
@@ -249,9 +247,6 @@ class OutcomeGrid(GridView):
         group = max(min(spot.group, len(self._groups) - 1), 0)
         cell = max(min(spot.cell, self._cells - 1), 0)
         self.put(spot.row, group * self._cells + cell)
-
-    def row_count(self) -> int:
-        return self.item_count() + HEAD_ROWS
 
     def item_count(self) -> int:
         return len(self._names)

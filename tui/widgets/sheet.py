@@ -96,13 +96,6 @@ class Sheet(CursorView):
         else:
             self.jump(self.top + step)
 
-    def bring_into_view(self, item: int) -> None:
-        """Scroll to a key; to the first one with what is above it, if both fit."""
-        if item == 0 and self.item_rows(0).stop <= self.page_height:
-            self.jump(0)
-        else:
-            super().bring_into_view(item)
-
     def action_go_page_down(self) -> None:
         self._turn_page(1)
 
@@ -137,7 +130,7 @@ class Sheet(CursorView):
 
     def _turn_page(self, direction: int) -> None:
         """Scroll by a page, and move the cursor to the first key that is wholly visible."""
-        self.jump(self.top + direction * max(self.page_height - 1, 1))
+        self.jump(self.top + direction * self.page_step)
         seen = [
             item
             for item, rows in enumerate(self._spans)

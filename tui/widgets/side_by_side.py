@@ -132,6 +132,7 @@ def _aligned_parts(
     starts: list[tuple[Hashable, bool, int, int]] = [(None, False, 0, 0)]
     for key, (top, is_rule) in left.items():
         other = right.get(key, (-1, False))[0]
+        # blocks that have changed places cannot both be aligned: the first on the left is
         if other >= starts[-1][3]:
             starts.append((key, is_rule, top, other))
     ends = [(start[2], start[3]) for start in starts[1:]]

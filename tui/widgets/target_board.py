@@ -75,11 +75,10 @@ class TargetBoard(CursorView):
         if self._item is not None:
             self.post_message(self.Opened(self._item))
 
-    def action_go_page_down(self) -> None:
-        self.move_by(max(self.page_height // 2, 1))
-
-    def action_go_page_up(self) -> None:
-        self.move_by(-max(self.page_height // 2, 1))
+    @property
+    def page_step(self) -> int:
+        """In targets, each of which takes a row or two."""
+        return max(self.page_height // 2, 1)
 
     def item_count(self) -> int:
         return len(self._targets)
@@ -91,13 +90,6 @@ class TargetBoard(CursorView):
     def item_at(self, row: int, column: int) -> int | None:
         del column
         return self._owners[row] if 0 <= row < len(self._owners) else None
-
-    def bring_into_view(self, item: int) -> None:
-        """Scroll to a target; to the first one with the heading above it."""
-        if item == 0:
-            self.jump(0)
-        else:
-            super().bring_into_view(item)
 
     def row_count(self) -> int:
         return len(self._lines)

@@ -271,7 +271,7 @@ class BlindTranscript(TranscriptView):
             self._come_along()
 
     def action_go_page_down(self) -> None:
-        self.jump(min(self.top + max(self.page_height - 1, 1), max(self._lowest, 0)))
+        self.jump(min(self.top + self.page_step, max(self._lowest, 0)))
         self._come_along()
 
     def action_go_page_up(self) -> None:
