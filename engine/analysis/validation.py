@@ -187,6 +187,7 @@ def _unmarked_track(
     left = [outcome for outcome in before if outcome.track is track and outcome.passed is not None]
     right = [outcome for outcome in after if outcome.track is track and outcome.passed is not None]
     if swap.same_scenarios:
+        # a conversation that is scored on one side only would move the rate, not the model
         shared = {outcome.key for outcome in left} & {outcome.key for outcome in right}
         left = [outcome for outcome in left if outcome.key in shared]
         right = [outcome for outcome in right if outcome.key in shared]
@@ -301,6 +302,7 @@ def _rate_change(
             differences(_answers(right, of_all=True), _answers(left, of_all=True))
         )
         return None if found is None or found.error is None else found
+    # one correlation for both, so that chance does not make one side the more certain
     before, after = _strata(left), _strata(right)
     correlation = intraclass_correlation([*before, *after])
     then, now = benchmark_rate(before, correlation), benchmark_rate(after, correlation)

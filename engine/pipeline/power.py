@@ -122,6 +122,7 @@ def _sizes(
         rows = 0
         for metric in metrics:
             stand = {base_id(scenario) for scenario in variants[metric]}
+            # a removed scenario is not written again, so the plan stays smaller by it
             gone = {scenario for scenario in removed if scenario.startswith(f"{metric}_")} - stand
             lacking = max(0, config.generation.scenarios_per_metric - len(stand) - len(gone))
             bases.append(len(stand) + lacking)
@@ -141,6 +142,7 @@ def _detectable(sought: _PossibleMark, plan: Plan, seen: PairError | None) -> De
         return Detectable(
             sought.track, found, scenarios, seen=False, comparisons=sought.comparisons
         )
+    # what was seen is of fewer scenarios, and an error shrinks with the root of their number
     error = seen.error * sqrt(seen.base_scenarios / scenarios)
     found = detectable(error, plan.freedom, sought.level)
     return Detectable(sought.track, found, scenarios, seen=True, comparisons=sought.comparisons)

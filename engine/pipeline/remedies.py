@@ -149,6 +149,8 @@ class KnownFailure(Enum):
         return self.value[2]
 
 
+# in order of precedence: a reason that names a proxy also says "could not be reached", and one
+# about an oversized reply says "too large", as those about contexts do
 _SIGNS: Final = (
     (KnownFailure.OTHER_MODEL, r"another model answered"),
     (KnownFailure.OWN_FAULT, r"\bbug in Crosswind"),
@@ -218,6 +220,7 @@ def model_of(reason: str) -> str:
 def ailment_of(reason: str) -> KnownFailure:
     """The first kind whose pattern matches, in our own words or else in those of the server."""
     head = _NAME.sub("", reason[:READ_AT_MOST], count=1)
+    # without what other programs said first: their words may name anything
     for text in (_SAID.sub("", head), head):
         for ailment, sign in _COMPILED:
             if sign.search(text):
