@@ -149,8 +149,8 @@ class KnownFailure(Enum):
         return self.value[2]
 
 
-# in order of precedence: a reason that names a proxy also says "could not be reached", and one
-# about an oversized reply says "too large", as those about contexts do
+# in order of precedence, as a reason may fit several: one about an oversized reply says "too
+# large", as those about contexts do
 _SIGNS: Final = (
     (KnownFailure.OTHER_MODEL, r"another model answered"),
     (KnownFailure.OWN_FAULT, r"\bbug in Crosswind"),
