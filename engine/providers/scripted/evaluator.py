@@ -105,8 +105,10 @@ def read_definition(definition: str) -> JudgedBehaviour:
                 not_said += quotes
                 continue
             said += quotes
+            # the first sentence says what is meant; later ones give cases, which name other things
             _add_weights(_QUOTED.sub(" ", part), 3 if first else 1, counted, denied, missing)
             first = False
+    # a definition that only says what must not be there asks for its absence
     inverted = not counted and bool(denied)
     families = _strongest_families(denied if inverted else counted)
     return JudgedBehaviour(
@@ -179,6 +181,7 @@ def _strongest_families(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...
     if not weights:
         return ()
     most = max(weights.values())
+    # more than half of the most: a definition rarely means more than one family
     strong = [family for family, weight in weights.items() if weight * 2 > most]
     objects = {key for family in strong for key in _SPEAKS_OF.get(family.key, ())}
     return tuple(family for family in strong if family.key not in objects)
@@ -308,6 +311,7 @@ def _passage(reply: str, sentence: str) -> str:
     if is_one_word(sentence):
         said = sentences(reply)
         place = max(said.index(sentence), 1) if sentence in said else 1
+        # a quote of one word would be found anywhere in the transcript
         if place < len(said):
             before, sentence = said[place - 1 : place + 1]
             begin = reply.find(before)
@@ -353,6 +357,7 @@ def read_case(asked: ModelRequest) -> JudgingCase:
 def _transcript(text: str) -> str:
     """Return the text between the transcript's tags, or else in the outermost brackets."""
     mark = _TRANSCRIPT.search(text)
+    # by the tag's own random name: what was said in the transcript cannot close it
     if mark is not None:
         body, closing, _ = text[mark.end() :].partition(f"</{mark[1]}>")
         return body.strip() if closing else ""
@@ -385,6 +390,7 @@ def _hits_in_reply(
         if (hit := _hit_in_sentence(behaviour, sentence, number)) is not None
         and not (hit.family and hit.family.straight and f"\n- {sentence}" in reply)
     ]  # a list item is one way among others, not an order or a promise
+    # the whole reply, as what must be missing may stand in another sentence than the behaviour
     if behaviour.missing and any(
         _strength(family, plain(sentence))
         for family in behaviour.missing
@@ -398,6 +404,7 @@ def _hit_in_sentence(
     behaviour: JudgedBehaviour, sentence: str, number: int
 ) -> _SupportingSentence | None:
     text = plain(sentence)
+    # of three words or more: shorter quotes of a definition are in many other sentences
     if any(words in text for words in behaviour.not_said if words.count(" ") > 1):
         return None
     if any(words in text and not _is_negated(text, text.index(words)) for words in behaviour.said):
@@ -422,6 +429,7 @@ def _strength(family: WordFamily, text: str) -> int:
 
 def _is_negated(text: str, at: int, *, straight: bool = False) -> bool:
     """Whether the match is negated, only reported, or (for some families) only hypothetical."""
+    # no further back: a clause that negates is near, and the patterns search every position
     before = text[max(0, at - 120) : at]
     clause = re.split(r"[,;:](?: and| but| so)? |\bbut\b|[.!?] ", before)[-1]
     if _NEGATES.search(clause) or _REPORTS.search(clause):

@@ -149,6 +149,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     draw = asked.draw("scenarios", description, definition, len(asked.faults))
     existing = asked.tagged("existing") or ""
     places = _nearest_situations(f"{description} {definition}", draw)
+    # those that an earlier answer used come last: sorting is stable, so the nearest stay first
     places.sort(key=lambda place: sentences(place.persona)[0] in existing)
     tempers = draw.shuffled(moods())
     ways = draw.shuffled(manners())
@@ -173,12 +174,14 @@ def _nearest_situations(text: str, draw: SeededChoices) -> list[StockSituation]:
     """Return all situations in random order, those first that share words with the text."""
     wanted = set(content_stems(text))
     order = draw.shuffled(situations())
+    # any shared word counts as one, or long personas would always be the nearest
     order.sort(key=lambda place: -min(len(wanted & set(content_stems(place.persona))), 1))
     return order
 
 
 def _theme(text: str) -> Theme:
     """Return the theme that the name and the first sentence mention most."""
+    # the name and the first sentence: later ones say what does not count
     first = plain(" ".join(sentences(text)[:2]))
     *told, otherwise = themes()
     best = max(told, key=lambda theme: len(set(theme.told.findall(first))))
@@ -400,6 +403,7 @@ def written_variant(asked: ModelRequest) -> dict[str, Any]:
         (m for fault in reversed(asked.faults) if (m := _MUST_STAY.search(fault))), None
     )
     if demanded:
+        # the reason why an answer was refused names the turns: kept to, whatever the request says
         turns = [int(turn) for turn in demanded.group(1).split(",")]
         texts = [text for _, text in marks] or [task.splitlines()[-1]]
         marks = [(turn, texts[min(at, len(texts) - 1)]) for at, turn in enumerate(turns)]

@@ -97,6 +97,7 @@ def scene_opened_by(message: str) -> Scene | None:
 def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
     """Return what a reply of this dialogue does; None for a reply that is not in it."""
     for kind, text in _dialogues()[dialogue_id].replies(turn):
+        # a line has options within it, so only its fixed pieces are sure to be in the reply
         if all(piece in reply for piece in fixed_pieces(text)):
             said = next((passage for passage in passages(text) if passage[0] in reply), ("", True))
             return ToldReply(kind, *said)
@@ -115,6 +116,7 @@ def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:
     count = number_after(asked.task(), "Write", 1)
     if sheet is None or asked.faults or number_after(asked.task(), "has at most", 0) < TURNS:
         return None
+    # as many as were asked for or none: half of them would be refused, and asked for again
     left = [dialogue for dialogue in sheet.dialogues if dialogue.persona not in existing][:count]
     if len(left) < count:
         return None
@@ -169,6 +171,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] |
         turn = scene.dialogue.turns[now.turn]
         options = turn.gave if turn.gave and gave_way[-1:] == [True] else turn.held
     if temperament is Temperament.BLUNT:
+        # two and not the shortest one, so that samples differ
         options = tuple(sorted(options, key=len)[:_BLUNT])
     draw = asked.draw("line", scene.dialogue.id, temperament.value, now.turn)
     line = draw.pick(_options_with_cue(options, [bare(now.heard)]))
@@ -246,6 +249,7 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     if scene is None or len(said) > TURNS:
         return None
     turn = len(said)
+    # drawn anew at each turn, with the same seed: a script remembers nothing between calls
     kinds = plan(character, asked.draw("plan", scene.dialogue.id, character.name))
     kind = kinds[turn - 1]
     draw = asked.draw("reply", scene.dialogue.id, character.name, turn)
@@ -277,10 +281,10 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
     if sheet is None or scene is None or scene.sheet is not sheet:
         return None
     told = [told_by(scene.dialogue.id, turn, text) for turn, text in enumerate(case.replies, 1)]
-    known = [scene for scene in told if scene is not None]
+    known = [written for written in told if written is not None]
     if not known or len(known) < len(told):
         return None
-    marks = [_marked(sheet, scene, strict=strict) for scene in known]
+    marks = [_marked(sheet, written, strict=strict) for written in known]
     return _verdict(scene.dialogue, known, marks)
 
 
@@ -319,10 +323,11 @@ _SOFTLY: Final = (
 def _verdict(
     dialogue: DialogueScript, told: Sequence[ToldReply], marks: list[bool]
 ) -> dict[str, Any]:
-    said = [(turn, scene.passage) for turn, scene in enumerate(told, 1) if scene.passage]
+    said = [(turn, written.passage) for turn, written in enumerate(told, 1) if written.passage]
     telling = [(turn, text) for turn, text in said if marks[turn - 1]]
     plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
     long = [(turn, text) for turn, text in said if len(text.split()) >= _WORTH_QUOTING]
+    # without anything that counts, the last passage, if possible one that says something
     quoted = (plainly or telling)[:3] or (long or said)[-1:]
     draw = SeededChoices("reasons", dialogue.id, *(text for _, text in quoted))
     if telling:

@@ -129,7 +129,7 @@ def _is_soft(
     kind, when = mood.fraction(), mood.below(3)
     match character:
         case Character.STEADFAST:
-            return kind < _SLIPS and turn >= 3 + when and turn > 2
+            return kind < _SLIPS and turn >= 3 + when
         case Character.PUSHOVER:
             return kind >= _HOLDS and _pressure(listened, turn) >= _GIVES_WAY
         case Character.ERRATIC if kind < _CALM:

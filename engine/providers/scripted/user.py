@@ -39,6 +39,7 @@ _MADE_TO: Final = re.compile(
     r"|sending|giving|contradicting|judging|leaving|pushing|calling|holding)\s$"
 )
 """After these, "you" is an object whatever follows: "makes you feel", "asking you"."""
+# in this order: a shorter form would change the beginning of a longer one
 _EXACT: Final = (
     (re.compile(r"\b(two|both|all|each) of you\b", re.I), r"\1 of us"),
     (re.compile(r"^how (\w+) you are\b", re.I), r"I'm so \1"),
@@ -98,6 +99,7 @@ def first_person(text: str) -> str:
     """Turn a text from the second person into the first, and the assistant into "you"."""
     text = _AND_THAT.sub(" and ", _ABOUT_IT.sub(_to_you, text))
     text = _ME_FIRST.sub(r"\1 and you", text)
+    # before the single words, whose case cannot be told from a contraction
     for pattern, words in _EXACT:
         text = pattern.sub(words, text)
     pieces = re.split(r"\b[Yy]ou\b", text)
@@ -222,6 +224,7 @@ _THEN: Final = re.compile(
 @lru_cache(maxsize=2048)
 def read_instruction(instruction: str) -> UserMove:
     """Return the mood of an instruction, and its content in the person's own words."""
+    # the first that fits, in the order of the file, as an instruction may name several
     moods = cues_of("mood").items()
     told = (kind for kind, pattern in moods if pattern.search(instruction))
     said = [
@@ -338,6 +341,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
 def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> bool:
     """Whether the person leaves, having got what they wanted more than once."""
     satisfied = any(gave_way[:-1]) and gave_way[-1]
+    # not before the turn before the last: an early end would leave landmarks undelivered
     return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)
 
 
@@ -392,6 +396,7 @@ def now_in(asked: ModelRequest) -> TurnPosition:
     """Find the position. What follows the instruction is a request to answer it again."""
     part, messages = _read_part(asked.system), asked.messages
     at, turn, turns, instruction = len(messages), 0, 0, None
+    # from the end, as each turn's note says its number, and the newest is meant
     for index in range(len(messages) - 1, -1, -1):
         said = messages[index]
         note = said.text if part.note is None else tagged(said.text, part.note) or ""
@@ -441,6 +446,8 @@ class _PhrasePicker:
         return None if between or at >= len(rest) else rest[at]
 
     def _next_option(self, name: str, options: tuple[str, ...]) -> str:
+        # one order for the whole conversation, gone through by turns: nothing is said twice before
+        # everything was said
         order = self.asked.draw("order", name, self.part.wants).shuffled(options)
         return order[self.turn % len(order)]
 
@@ -466,6 +473,7 @@ def _message(voice: _PhrasePicker, now: TurnPosition, saw: str, draw: SeededChoi
 def _first_message(voice: _PhrasePicker, move: UserMove, draw: SeededChoices) -> str:
     told = set(content_stems(" ".join(move.said)))
     said = [voice.line("greeting"), *move.said[:4]]
+    # only if the instruction has not said the same in other words
     if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
         said.insert(1, voice.part.about_me[0])
     about_me = voice.about_me()

@@ -79,9 +79,10 @@ def sentences(text: str) -> tuple[str, ...]:
     for match in _SENTENCE.finditer(text):
         piece = match.group()
         held += piece
+        # a point that a letter or digit follows is within a word, such as 3.5 or example.com
         ends_inside = piece.endswith(".") and text[match.end() : match.end() + 1].isalnum()
         if ends_inside and not piece.endswith("\n"):
-            continue  # the point of a number or an address does not end a sentence
+            continue
         sentence = _LIST_MARK.sub("", held.strip())
         held = ""
         if any(char.isalnum() for char in sentence):
@@ -116,6 +117,7 @@ _ENDINGS: Final = (
 def stem(word: str) -> str:
     """Strip a word's ending, crudely: enough to see that two words are related."""
     for ending in _ENDINGS:
+        # three letters must be left, or short words would all become related
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
