@@ -100,7 +100,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "stop": ("controlling", "stop"),
     "retry": ("running", "retry"),
     "doctor": ("doctor", "doctor"),
-    "cluster": ("clustering", "cluster"),
+    "cluster": ("workers", "cluster"),
 }
 """The module of this package and the function of each command. A module is imported when its
 command is called, so that `--help` does not wait for it."""

@@ -1,17 +1,20 @@
-"""`--workers`, `--cluster` and `--forward-keys`: which processes make the calls of an engine."""
+"""`--workers`, `--cluster` and `--forward-keys`: which processes make the calls of an engine; and
+`crosswind cluster`, which makes a cluster's key, runs its scheduler and workers, and lists them."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from engine.cli.console import tell
 from engine.cli.session import Session, open_session
-from engine.cluster.extra import require_extra
 from engine.cluster.folder import folder_of
 from engine.cluster.local_processes import LocalProcesses
 from engine.config.schema import Config, Target
@@ -19,6 +22,8 @@ from engine.errors import InputError, Problem
 from engine.service.spawning import AgentSettings
 
 MOST_WORKERS: Final = 64
+_PACKAGES: Final = ("distributed", "cryptography")
+"""What workers need; an optional extra."""
 
 
 def agents_asked_for(arguments: argparse.Namespace) -> AgentSettings | None:
@@ -74,3 +79,30 @@ def _stays_here(config: Config) -> str | None:
         return None
     rest = "workers make the calls of the others" if here < len(specs) else "workers have no part"
     return f"scripted models and Python functions answer in the engine itself: {rest}"
+
+
+def cluster(arguments: argparse.Namespace) -> int:
+    require_extra()
+    # our own sentences replace Dask's log; the worker's process inherits this
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
+    os.environ.setdefault("DASK_LOGGING__ASYNCIO", "critical")
+    # such as that it found no network: it goes on with this machine
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="distributed")
+    # imported here: Dask may not be installed, and reads its log settings on import
+    from engine.cli.cluster_actions import ACTIONS
+
+    return ACTIONS[arguments.action](arguments)
+
+
+def require_extra() -> None:
+    """Raise `InputError` if a package that workers need is missing. Imports none of them."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            Problem(
+                f"workers need {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} "
+                "not installed",
+                hint="pip install 'crosswind[cluster]', or pipx inject crosswind distributed "
+                "cryptography",
+            )
+        )

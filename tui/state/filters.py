@@ -96,7 +96,7 @@ def _value(field: Field, value: str) -> str:
 
 
 def _one_of(field: Field, value: str, known: tuple[str, ...] | list[str]) -> str:
-    meant = [value_name for value_name in known if value_name.startswith(value.lower())]
+    meant = [word for word in known if word.startswith(value.lower())]
     if len(meant) != 1:
         raise FilterFault(f"{field}: takes {', '.join(known)}, not `{value}`")
     return meant[0]

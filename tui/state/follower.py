@@ -118,7 +118,7 @@ class Follower:
         """Go to the next or previous live conversation; a pin moves along."""
         order = sorted(speaking, key=lambda speech: str(TakeRef.of(speech)))
         if order:
-            places = [place for place, take in enumerate(order) if TakeRef.of(take) == self.shown]
+            places = [at for at, speech in enumerate(order) if TakeRef.of(speech) == self.shown]
             place = places[0] + step if places else min(step, 0)
             self._turn_to(order[place % len(order)], now)
         return self.shown

@@ -138,6 +138,7 @@ def _with_engine(progress: Progress, board: Board, benchmark: str) -> RunPhase:
 
 
 def _at_work(progress: Progress, board: Board, benchmark: str) -> RunPhase:
+    # before the stage, as conversations are judged while others are played
     if board.speaking or progress.stage_tally(benchmark, Stage.EVALUATE).running:
         return RunPhase.RUNNING
     match progress.stage:
@@ -178,6 +179,7 @@ class RunClock:
                     self.began, self.ended = note.at, None
                     self.paused, self.rested = None, timedelta()
                 case NoteKind.PAUSED:
+                    # a question of the engine may pause a run that is paused already
                     self.paused = self.paused or note.at
                 case NoteKind.RESUMED:
                     if self.paused is not None:

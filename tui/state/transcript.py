@@ -110,6 +110,7 @@ class Dialogue:
         return True
 
     def _hear(self, heard: LiveText) -> None:
+        # cleaned by whole lines: what is harmful may come in two pieces, but has no line end in it
         said, line_end, rest = heard.text.rpartition("\n")
         if line_end:
             self._drawn += display_text(self._line + said + line_end)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.cluster import extra
+from engine.cli import workers as worker_options
 from tests.engine.cluster.processes import ClusterProcess
 from tests.engine.commands import command
 
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_the_key_is_told_where_no_scheduler_runs_either(
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"distributed": None, "cryptography": find_spec("cryptography")}
-    monkeypatch.setattr(extra, "find_spec", missing.get)
+    monkeypatch.setattr(worker_options, "find_spec", missing.get)
     told = command("cluster", "status", code=2)
     assert "pip install 'crosswind[cluster]'" in told.err
 
