@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Track
 from engine.cli.person_labels import PersonSample
 from engine.cli.piloting import pilot_page
-from engine.cli.reviewing import ReviewDesk
+from engine.cli.reviewing import PersonReview
 from engine.cli.running import prepare_demo
 from engine.cli.session import Session, open_session
 from engine.host import EngineThread
@@ -162,7 +162,7 @@ async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
 
     backend = Backend(
         report=report,
-        review=lambda: ReviewDesk(session, lambda: "ann"),
+        review=lambda: PersonReview(session, lambda: "ann"),
         pilot=partial(pilot_page, session),
     )
     app = CrosswindApp(watch, place="Benchmarks", theme=THEMES[""], backend=backend)

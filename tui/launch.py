@@ -48,7 +48,7 @@ MOST: Final = 6
 """The most benchmarks listed when the app closes."""
 
 
-def farewell(watch: Watch) -> Iterator[str]:
+def exit_summary(watch: Watch) -> Iterator[str]:
     """Yield a line for each benchmark with any work, and for each kind of failure."""
     begun = [info for info in watch.benchmarks if _total(watch, info)]
     for info in begun[:MOST]:
@@ -142,7 +142,7 @@ def open_app(arguments: argparse.Namespace, first: OpenedScreen | None = None) -
         run_app(workspace, session, watch, place=place, face=face, first=first, describe=describe)
         watch.poll()
         if first is None and watch.progress.run_state is not None:
-            goodbye(handle, watch)
+            tell_outcome(handle, watch)
     return 0
 
 
@@ -259,10 +259,10 @@ def _workspace_option(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
-def goodbye(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
+def tell_outcome(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
     """Print what stays on the terminal after the app closes. Returns the exit code; a run that
     continues is not a failure."""
-    for line in farewell(watch):
+    for line in exit_summary(watch):
         tell(line)
     on = _workspace_option(handle.workspace)
     if handle.holder() is not None:

@@ -15,7 +15,7 @@ from engine.analysis.overall import ALL
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
 from engine.cli.pricing import checked
-from engine.cli.reviewing import ReviewDesk, ahead_of
+from engine.cli.reviewing import PersonReview, ahead_of
 from engine.cli.running import start
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
@@ -90,9 +90,9 @@ class Orders:
         with closing(open_reader(self.store)) as reader:
             return ahead_of(self.session, benchmark, reader)
 
-    def review(self) -> ReviewDesk:
+    def review(self) -> PersonReview:
         """The reviews of metrics and scenarios."""
-        return ReviewDesk(self.session, self.by)
+        return PersonReview(self.session, self.by)
 
     def report(self, benchmark: str) -> Report:
         """Build the report on a benchmark, or for `ALL` on all of them. Slow on a large store."""

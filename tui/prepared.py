@@ -13,7 +13,7 @@ from engine.cli.pricing import checked, confirm_order
 from engine.cli.running import PreparedRun, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.errors import DONE, STOPPED
 from engine.facts import NoteKind
-from tui.launch import display_options, goodbye, open_app, run_app, watch_of
+from tui.launch import display_options, open_app, run_app, tell_outcome, watch_of
 from tui.navigation import OpenedScreen
 
 
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     with closing(watch_of(session)) as watch:
         run_app(session.workspace, lambda: session, watch, place="Live", face=face, started=pid)
         watch.poll()
-        code = goodbye(session.handle, watch, _next_steps(prepared))
+        code = tell_outcome(session.handle, watch, _next_steps(prepared))
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (held_to(session, prepared.order, prepared.gates) if over else DONE)
 

@@ -14,7 +14,7 @@ from engine.benchmark import Stage, State
 from engine.cli.console import tell
 from engine.display import one_line, plural
 from engine.facts import Fact, NoteKind, StateChanged
-from engine.pipeline.remedies import FailureGroup, KnownFailure, ailment_of, model_of
+from engine.pipeline.remedies import FailureGroup, KnownFailure, failure_kind, model_of
 from engine.progress import Progress, StateCounts, TargetProgress
 from engine.watch import Watch
 
@@ -210,7 +210,7 @@ class FailureNews:
     def hear(self, fact: Fact) -> str | None:
         if not isinstance(fact, StateChanged) or fact.state is not State.FAILED:
             return None
-        kind = ailment_of(fact.reason or "")
+        kind = failure_kind(fact.reason or "")
         self._counts[kind] += 1
         number, models, model = self._counts[kind], self._models[kind], model_of(fact.reason or "")
         is_new = model not in models and len(models) < NAMED

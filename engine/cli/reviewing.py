@@ -170,7 +170,7 @@ def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = T
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewDesk:
+class PersonReview:
     """A person's review of a workspace. Its methods block and may be called on any thread."""
 
     session: Session

@@ -275,7 +275,7 @@ class AgentPool:
     def start(self) -> None:
         """Begin to look for agents."""
         self._start_task(self._receive())
-        self._look_whether_any()
+        self._report_whether_any()
 
     async def close(self) -> None:
         """Close every agent; calls in flight are cut off."""
@@ -425,7 +425,7 @@ class AgentPool:
         agent = _PooledAgent(handle, hello, time.monotonic())
         self._refused.pop(handle.name, None)
         self._agents.append(agent)
-        self._look_whether_any()
+        self._report_whether_any()
         self._hand_out()
         at_work = {self._start_task(self._send(agent)), self._start_task(self._listen(agent))}
         try:
@@ -454,7 +454,7 @@ class AgentPool:
             calls = plural(len(agent.calls), "call")
             self._on_note(f"the worker {agent.handle.name} was lost, with {calls} to make again")
         agent.mark_lost()
-        self._look_whether_any()
+        self._report_whether_any()
 
     async def _hello_of(self, handle: AgentHandle) -> AgentHello:
         greeting = Greeting(WIRE_VERSION, own_version(), self._times.lease, self._source.root)
@@ -509,7 +509,7 @@ class AgentPool:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _look_whether_any(self) -> None:
+    def _report_whether_any(self) -> None:
         """Report that there is no agent after `AgentTimes.grace`, and when there is one."""
         if self._silence is not None:
             self._silence.cancel()

@@ -23,7 +23,7 @@ async def scheduler_identity(
     """What Dask's scheduler says about itself, with `workers` by address. Raises
     `SchedulerGoneError`, and `ClusterError` if a scheduler with another key answers."""
     try:
-        await _knock(address, timeout_s)
+        await _require_listener(address, timeout_s)
         comm = await connect(address, timeout_s, **security.get_connection_args("client"))
         try:
             await comm.write({"op": "identity", "reply": True, "n_workers": -1})
@@ -50,7 +50,7 @@ async def scheduler_identity(
     return answer
 
 
-async def _knock(address: str, timeout_s: float) -> None:
+async def _require_listener(address: str, timeout_s: float) -> None:
     """Raise `OSError` if nobody listens there. Dask would try again for all of `timeout_s`, and a
     new scheduler has another address."""
     host, port = parse_host_port(parse_address(address)[1])

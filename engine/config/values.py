@@ -134,7 +134,7 @@ def _usable_pace(value: object) -> object:
     raise ValueError("expected `human`, `instant`, or a number of words a second above 0")
 
 
-def _whom_to_take(word: str) -> str:
+def _served_choice(word: str) -> str:
     if word not in _SERVED:
         hint = did_you_mean(word, _SERVED)
         raise ValueError(f"found `{quotable(word)}`, expected `any` or `same`; {hint}")
@@ -244,7 +244,7 @@ SessionPath = Annotated[Words, AfterValidator(_session_path)]
 StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
 Call = Annotated[str, AfterValidator(_call)]
 Session = Annotated[str, AfterValidator(_session)]
-Served = Annotated[str, AfterValidator(_whom_to_take)]
+Served = Annotated[str, AfterValidator(_served_choice)]
 GivenStance = Annotated[Stance, BeforeValidator(_stance)]
 GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
 GivenReview = Annotated[ReviewMode, BeforeValidator(_review_mode)]

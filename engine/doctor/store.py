@@ -24,7 +24,7 @@ from engine.store.connection import Connection, raw_connection
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.integrity import (
     amount_faults,
-    came_without_its_log,
+    lost_its_log,
     quick_check,
     spent_usd,
     unread_results,
@@ -90,7 +90,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
     elif damage is None:
         sentence = f"{path}, {size}: no damage found, but it is too large to be checked completely"
         yield _finding("store", Severity.NOTE, sentence)
-    elif came_without_its_log(path):
+    elif lost_its_log(path):
         yield _finding(
             "store",
             Severity.PROBLEM,

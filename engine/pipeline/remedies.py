@@ -197,7 +197,7 @@ _SIGNS: Final = (
         r"server|connection broke|broke off|\b5\d\d\b",
     ),
 )
-_COMPILED: Final = tuple((ailment, re.compile(sign, re.IGNORECASE)) for ailment, sign in _SIGNS)
+_COMPILED: Final = tuple((kind, re.compile(sign, re.IGNORECASE)) for kind, sign in _SIGNS)
 READ_AT_MOST: Final = 600
 """The most characters of a reason that are examined: longer text from servers is not specific."""
 
@@ -217,14 +217,14 @@ def model_of(reason: str) -> str:
 
 
 @lru_cache(1024)
-def ailment_of(reason: str) -> KnownFailure:
+def failure_kind(reason: str) -> KnownFailure:
     """The first kind whose pattern matches, in our own words or else in those of the server."""
     head = _NAME.sub("", reason[:READ_AT_MOST], count=1)
     # without what other programs said first: their words may name anything
     for text in (_SAID.sub("", head), head):
-        for ailment, sign in _COMPILED:
+        for kind, sign in _COMPILED:
             if sign.search(text):
-                return ailment
+                return kind
     return KnownFailure.OTHER
 
 
@@ -248,7 +248,7 @@ def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
     """Group failures in the order of `KnownFailure`: what a person must fix comes first."""
     groups: dict[KnownFailure, list[StateRow]] = {kind: [] for kind in KnownFailure}
     for unit in failed:
-        groups[ailment_of(unit.reason or "")].append(unit)
+        groups[failure_kind(unit.reason or "")].append(unit)
     return [FailureGroup(kind, units) for kind, units in groups.items() if units]
 
 

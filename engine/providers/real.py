@@ -26,7 +26,7 @@ _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
 _GIVE_AWAY = frozenset({"openrouter.ai"})
 
 
-def _unheard(note: str) -> None:
+def _ignored_note(note: str) -> None:
     del note
 
 
@@ -36,7 +36,7 @@ def real_model(
     *,
     label: str | None = None,
     cache: PromptCache | None = None,
-    on_note: OnNote = _unheard,
+    on_note: OnNote = _ignored_note,
 ) -> RealModel:
     """Return a model. Nothing is imported, connected or sent before its first call."""
     label = label or endpoint.model

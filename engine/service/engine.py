@@ -51,7 +51,7 @@ def _nothing_edited() -> Sequence[str]:
     return ()
 
 
-def _to_nobody(text: str) -> None:
+def _ignored(text: str) -> None:
     del text
 
 
@@ -126,7 +126,7 @@ class Engine:
         *,
         linger: float = 0.0,
         edited: Callable[[], Sequence[str]] = _nothing_edited,
-        warn: Callable[[str], None] = _to_nobody,
+        warn: Callable[[str], None] = _ignored,
     ) -> None:
         self._open_pipeline = open_pipeline
         self._linger = linger
@@ -377,7 +377,7 @@ class Engine:
         if "workers" in self._troubles and (work := self._running_order) is not None:
             work.cancel()
 
-    def trouble_from_afar(self, why: str | None) -> None:
+    def trouble_from_thread(self, why: str | None) -> None:
         """As `trouble`, callable from another thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed: no work to pause

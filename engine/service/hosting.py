@@ -120,7 +120,7 @@ def hosted_engine(
         if why is not None:
             warn(MOVED.format(path, why))
         engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
-        store.on_trouble(engine.trouble_from_afar)
+        store.on_trouble(engine.trouble_from_thread)
         if settings.agents is not None:
             # imported here: it loads a hundred modules that runs without agents do not need
             from engine.service.agents import open_agents, values_for

@@ -294,7 +294,7 @@ def _run_check(
         return None if _is_interrupted(error) else error
 
 
-def came_without_its_log(store: Path) -> bool:
+def lost_its_log(store: Path) -> bool:
     """Whether the last engine did not end cleanly and the log with its last writes is gone.
     Creates nothing."""
     log = log_of(store)

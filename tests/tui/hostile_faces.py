@@ -37,7 +37,7 @@ from engine.watch import BenchmarkInfo, Watch
 from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE, judge, workspace_in
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
-from tui.launch import goodbye
+from tui.launch import tell_outcome
 from tui.services.engine_control import Backend
 from tui.services.terminal import ControlCodeFilter, _acts
 
@@ -138,7 +138,7 @@ def show(folder: Path) -> int:
         )
         app.alarm = folder / "alarms"
         app.run()
-        goodbye(session.handle, watch)
+        tell_outcome(session.handle, watch)
     return app.return_code or 0
 
 

@@ -18,7 +18,7 @@ from engine.cli.command_line import parse
 from engine.link import EngineState
 from tests.tui.theatre import BENCHMARK, JURY, Theatre, on_screen, shell
 from tui.app import CrosswindApp
-from tui.launch import farewell
+from tui.launch import exit_summary
 from tui.screens.conversation import ConversationScreen
 from tui.services.export import (
     MOST_FOR_TERMINAL,
@@ -387,9 +387,9 @@ def test_what_stays_on_the_terminal_says_how_far_everything_is(theatre: Theatre)
         await theatre.judge(await theatre.play())
         await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
 
-    assert list(farewell(theatre.watch)) == []
+    assert list(exit_summary(theatre.watch)) == []
     asyncio.run(play())
     theatre.watch.poll()
-    how_far, what_failed = farewell(theatre.watch)
+    how_far, what_failed = exit_summary(theatre.watch)
     assert how_far == f"{BENCHMARK}: 1 of 4 conversations, 1 judged, 1 failed"
     assert what_failed.startswith("1 row failed: the provider has too much to do (m01_s002_v01__")

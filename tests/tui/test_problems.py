@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Role, Stage, State, StopReason, Usage
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, Request, WorkRow
-from engine.pipeline.remedies import KnownFailure, ailment_of
+from engine.pipeline.remedies import KnownFailure, failure_kind
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, moved, on_screen, told
 from tui.screens.conversation import ConversationScreen
@@ -311,7 +311,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
     ],
 )
 def test_every_reason_is_a_case_of_something(reason: str, kind: KnownFailure) -> None:
-    assert ailment_of(reason) is kind
+    assert failure_kind(reason) is kind
 
 
 def footer_text(footer: KeyLine) -> str:

@@ -40,7 +40,7 @@ from tui.results.agreement import label_rows
 from tui.results.differences import people_rows
 from tui.results.leaderboard import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.one_target import target_rows
-from tui.results.onset import course_rows
+from tui.results.onset import onset_rows
 from tui.results.text import VerdictScope, line_of
 from tui.screens.conversation import ConversationScreen
 from tui.screens.results import SECTIONS, ResultsScreen
@@ -436,12 +436,12 @@ def test_names_that_are_terminal_commands_do_nothing(theatre: Theatre) -> None:
 
 
 def test_a_course_says_when_a_target_gives_way(theatre: Theatre) -> None:
-    rows = text_of(course_rows(some_courses(), HELD, 100))
+    rows = text_of(onset_rows(some_courses(), HELD, 100))
     assert [line.split() for line in rows if line.endswith("of 10")] == [
         [HELD, "100%", "100%", "100%", "90%", "of", "10"],
         [CAVED, "90%", "90%", "30%", "10%", "of", "10"],
     ]
-    assert any("no verdict says" in line.lower() for line in text_of(course_rows([], HELD, 80)))
+    assert any("no verdict says" in line.lower() for line in text_of(onset_rows([], HELD, 80)))
 
     async def script(pilot: Pilot[None]) -> None:
         await at_section(theatre, pilot, "course")

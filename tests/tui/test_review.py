@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Stage
 from engine.cli.command_line import parse
-from engine.cli.reviewing import ReviewDesk
+from engine.cli.reviewing import PersonReview
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.pipeline.reviews import Reviews
@@ -202,14 +202,14 @@ def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
         await press(pilot, "a", "j", "x", *"dull", "enter")
         screen, loop = pilot.app.screen, asyncio.get_running_loop()
         assert isinstance(screen, review.ReviewScreen)
-        act = ReviewDesk.act
+        act = PersonReview.act
 
         def act_and_be_read(*words: Any, **more: Any) -> str:
             said = act(*words, **more)
             asyncio.run_coroutine_threadsafe(screen._read(), loop).result()
             return said
 
-        monkeypatch.setattr(ReviewDesk, "act", act_and_be_read)
+        monkeypatch.setattr(PersonReview, "act", act_and_be_read)
         seen = await press(pilot, "j", "j", "u")
         assert "undone: reject m01_s001_v02" in seen
         assert "variant m01_s001_v02 ─" in seen

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 12
 """The most curves drawn, as more cannot be told apart: the chosen one and the first others."""
 
 
-def course_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) -> list[SheetRow]:
+def onset_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) -> list[SheetRow]:
     """The pass rate by the end of each turn, for all targets; `target` is the chosen one,
     highlighted. `width` is in cells."""
     if not any(curve.of for curve in courses):

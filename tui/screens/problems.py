@@ -17,7 +17,7 @@ from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, WorkRow
-from engine.pipeline.remedies import KnownFailure, ailment_of, standing_failures
+from engine.pipeline.remedies import KnownFailure, failure_kind, standing_failures
 from engine.store.tables import AttemptRow, StateRow
 from engine.watch import targets_of
 from tui.bindings import key
@@ -373,7 +373,7 @@ def _unit_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[
     return [
         Rule("what", f"{one_line(unit.unit)}  {stage} of {one_line(unit.benchmark)}", at),
         Passage("why", "because", display_text(unit.reason or "") or "no reason was kept"),
-        _advice(ailment_of(unit.reason or "")),
+        _advice(failure_kind(unit.reason or "")),
         *_calls(attempts),
     ]
 

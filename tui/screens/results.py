@@ -25,7 +25,7 @@ from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.leaderboard import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.one_target import target_rows
-from tui.results.onset import course_rows
+from tui.results.onset import onset_rows
 from tui.results.text import VerdictScope, line_of, paragraph
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
@@ -425,7 +425,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             case "target":
                 return target_rows(analysis, target, width)
             case "course":
-                return course_rows(report.courses, target, width)
+                return onset_rows(report.courses, target, width)
             case "people":
                 return people_rows(analysis, target, width)
             case "pairs":

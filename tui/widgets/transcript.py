@@ -99,20 +99,20 @@ class TranscriptView(LineView):
     def jump(self, top: int) -> None:
         """Scroll on the user's request; leaving the end stops following."""
         super().jump(top)
-        self._see_whether_it_follows()
+        self._update_follow()
 
     def on_mouse_scroll_down(self) -> None:
         # Textual scrolls after its handlers, so the position is known only after this one
-        self.call_next(self._see_whether_it_follows)
+        self.call_next(self._update_follow)
 
     def on_mouse_scroll_up(self) -> None:
-        self.call_next(self._see_whether_it_follows)
+        self.call_next(self._update_follow)
 
     def on_scroll_to(self) -> None:
         """Handle a dragged scroll bar."""
-        self.call_next(self._see_whether_it_follows)
+        self.call_next(self._update_follow)
 
-    def _see_whether_it_follows(self) -> None:
+    def _update_follow(self) -> None:
         self.follow = self.rows_below == 0
 
     @property

@@ -19,7 +19,7 @@ from engine.cli.session import describe_benchmarks
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.facts import StateChanged
-from engine.pipeline.remedies import KnownFailure, ailment_of, grouped, standing_failures
+from engine.pipeline.remedies import KnownFailure, failure_kind, grouped, standing_failures
 from engine.providers.attempts import Cause, Failure, FailureKind, classify, describe
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
@@ -29,7 +29,7 @@ from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.waiting import PATIENCE_S
-from tui.launch import failures, farewell
+from tui.launch import exit_summary, failures
 from tui.services.terminal import how_far
 
 
@@ -102,7 +102,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
         assert sum(len(group.units) for group in groups) == 3
         assert sum(watch.progress.stage_tally("bread", stage).failed for stage in Stage) == 3
         assert how_far(watch)[1] == 3
-        said = list(farewell(watch))
+        said = list(exit_summary(watch))
     assert "3 failed" in said[0]
     assert [line[:12] for line in said[1:]] == ["1 row failed"] * 3
 
@@ -224,7 +224,7 @@ def test_while_it_runs_each_model_is_told_once_and_the_remedy_once_for_each_kind
 def test_only_what_may_pass_by_itself_is_advised_to_be_run_again(status: int) -> None:
     failure = Failure(Cause.STATUS, status=status)
     needs_a_person = classify(failure) in {FailureKind.FATAL_TARGET, FailureKind.FATAL_REQUEST}
-    assert ailment_of(f"gpt: {describe(failure)}").can_pass is not needs_a_person
+    assert failure_kind(f"gpt: {describe(failure)}").can_pass is not needs_a_person
 
 
 def test_rows_of_a_target_that_is_taken_out_are_told_nowhere_and_not_tried_again(
