@@ -22,7 +22,7 @@ from engine.providers.model import Finish
 from engine.providers.protocols.base import Tokens
 from engine.providers.served_model import NO_ROUTE, GatewayRoute
 
-WIRE_VERSION: Final = 2
+WIRE_VERSION: Final = 3
 """Incremented when one side begins to send what the other would not understand."""
 
 LONGEST_FAULT: Final = 200

@@ -70,8 +70,8 @@ class KnownFailure(Enum):
     )
     OUT_OF_REACH = (
         "the provider could not be reached",
-        "Look at the network and at base_url; `crosswind doctor` knocks at each door. "
-        "Then try again.",
+        "Look at the network, at base_url, and at the proxy if the reason names one; "
+        "`crosswind doctor` knocks at each door. Then try again.",
         True,
     )
     SILENT = (

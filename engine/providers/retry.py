@@ -12,6 +12,7 @@ from engine.providers.http.transport import Fault
 
 _UNKNOWN_HOST_TRIES: Final = 3
 _ADDRESS: Final = "base_url"
+_PROXY: Final = "HTTPS_PROXY and HTTP_PROXY, or else base_url"
 _CERTIFICATES: Final = "the certificates that this system trusts and base_url"
 
 
@@ -128,7 +129,8 @@ class RetryState:
                 # a host that never answered: a wrong address, or a server that is not running
                 step = self._retry_or_give_up(failure, words, now)
                 if isinstance(step, GiveUp):
-                    return replace(step, parks=True, look_at=_ADDRESS)
+                    place = _PROXY if failure.cause is Fault.NO_PROXY else _ADDRESS
+                    return replace(step, parks=True, look_at=place)
                 return step
             case FailureKind.TRANSIENT | FailureKind.UNREACHABLE:
                 return self._retry_or_give_up(failure, words, now)

@@ -295,6 +295,10 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("m: 413: the request is too large", KnownFailure.TOO_LONG),
         ("gpt: 400: the request was not accepted (temperature)", KnownFailure.BAD_REQUEST),
         ("gpt: 500: the server failed", KnownFailure.PROVIDER_FAULT),
+        (
+            "gpt: the proxy could not be reached (proxy:3128: econnrefused), after 8 tries",
+            KnownFailure.OUT_OF_REACH,
+        ),
         ("gpt: the answer is not valid HTTP, after 8 tries", KnownFailure.NO_REPLIES),
         (
             "gpt: 200: the server sent something that is no reply (text/html in place of a stream)",

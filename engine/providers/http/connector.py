@@ -10,6 +10,7 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -43,7 +44,19 @@ _NOT_TLS: Final = frozenset(
 )
 """OpenSSL's reasons for a response that is not TLS."""
 
+_NOBODY_THERE: Final = {Fault.UNKNOWN_HOST: "there is no such host", Fault.NO_CONNECTION: ""}
+"""Faults of a peer that was not reached, in words where the failure has none."""
+
 P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a connection has come."""
+
+    reached: bool = False
+    """Whether the first peer, which may be a proxy, has accepted it."""
+    in_tls: bool = False
 
 
 class Connector:
@@ -85,22 +98,20 @@ class Connector:
         """Return a connection that is ready for requests, including TLS and tunnel. Raises
         `ConnectionFailedError`."""
         await self._load_trust()
-        in_tls = False
-
-        def tls_begins() -> None:
-            nonlocal in_tls
-            in_tls = True
-
+        progress = _Progress()
         try:
             async with asyncio.timeout(self._connect_s):
                 if self._tunnelled:
-                    return await self._through_tunnel(make(), tls_begins)
-                return (await self._open_first(make, tls_begins))[1]
+                    return await self._through_tunnel(make(), progress)
+                return (await self._open_first(make, progress))[1]
         except (OSError, UnicodeError) as error:
             failure = failure_of(error, self._tls_peer)
-            if in_tls and isinstance(error, TimeoutError):
+            if progress.in_tls and isinstance(error, TimeoutError):
                 words = f"{self._tls_peer} does not answer in TLS: does it speak it?"
                 failure = TransportFailure(Fault.NO_CONNECTION, words)
+            elif self._proxy and not progress.reached and failure.fault in _NOBODY_THERE:
+                words = _NOBODY_THERE[failure.fault] or failure.message
+                failure = TransportFailure(Fault.NO_PROXY, f"{self._first}: {words}")
         # raised outside the handler, so that it does not have the other error as its context
         raise ConnectionFailedError(failure)
 
@@ -145,7 +156,7 @@ class Connector:
         return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
     async def _open_first(
-        self, make: Callable[[], P], tls_begins: Callable[[], None]
+        self, make: Callable[[], P], progress: _Progress
     ) -> tuple[asyncio.Transport, P]:
         """Connect to the first peer, which may be the proxy."""
         # not asyncio's own happy eyeballs, which do not say when TLS begins: that distinguishes a
@@ -153,9 +164,8 @@ class Connector:
         sock = await aiohappyeyeballs.start_connection(
             await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
         )
-        secured = (self._proxy or self._server).scheme == "https"
-        if secured:
-            tls_begins()
+        progress.reached = True
+        progress.in_tls = secured = (self._proxy or self._server).scheme == "https"
         return await asyncio.get_running_loop().create_connection(
             make,
             sock=sock,
@@ -181,15 +191,15 @@ class Connector:
         return await asyncio.shield(known)
 
     async def _through_tunnel(
-        self, connection: HttpConnection, tls_begins: Callable[[], None]
+        self, connection: HttpConnection, progress: _Progress
     ) -> HttpConnection:
         server = self._server
         # CONNECT always needs a port (RFC 9110, 9.3.6)
         target = server.netloc if server.port else f"{server.netloc}:443"
-        transport, tunnel = await self._open_first(ProxyTunnel, tls_begins)
+        transport, tunnel = await self._open_first(ProxyTunnel, progress)
         try:
             await tunnel.open(transport, target, self._proxy_password)
-            tls_begins()
+            progress.in_tls = True
             context = self._context or self._trust()
             secured = await asyncio.get_running_loop().start_tls(
                 transport, connection, context, server_hostname=_certified_name(server.hostname)

@@ -155,8 +155,11 @@ class ConnectionPool:
 
     @staticmethod
     async def accepts_connection(host_port: HostPort) -> bool:
-        """Whether a connection is accepted there. Sends and keeps nothing."""
-        return await accepts_connection(host_port, longest_s=CONNECT_S)
+        """Whether a connection is accepted there, or by the proxy on the way there. Sends and keeps
+        nothing."""
+        proxy = proxy_for(host_port.url)
+        first = host_port if proxy is None else HostPort.of(proxy)
+        return await accepts_connection(first, longest_s=CONNECT_S)
 
     def can_send(self) -> bool:
         """As `Transport`."""

@@ -31,6 +31,8 @@ class Fault(StrEnum):
     """The host refuses the connection, or does not accept it in time."""
     NO_FILES = "no_files"
     """This machine cannot open more files, which is not the host's fault."""
+    NO_PROXY = "no_proxy"
+    """The proxy that the environment names cannot be reached."""
     PROXY = "proxy"
     """A proxy answered instead of the server, and refuses to pass the request on."""
     CERTIFICATE = "certificate"
@@ -102,6 +104,8 @@ class HostPort:
     port: int
     local: bool
     """Whether it is this machine, which can be reached without a network."""
+    secure: bool = False
+    """Whether it is reached by https, which may have a proxy of its own."""
 
     @classmethod
     @lru_cache(256)  # called several times for each call
@@ -110,7 +114,12 @@ class HostPort:
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        return cls(host, port, host in LOOPBACK)
+        return cls(host, port, host in LOOPBACK, parts.scheme == "https")
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

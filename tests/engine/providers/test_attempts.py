@@ -78,6 +78,7 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
         (Fault.CERTIFICATE, FailureKind.FATAL_TARGET),
         (Fault.BROKEN, FailureKind.TRANSIENT),
         (Fault.NOT_HTTP, FailureKind.TRANSIENT),
+        (Fault.NO_PROXY, FailureKind.UNREACHABLE),
         (Cause.UNFINISHED, FailureKind.TRANSIENT),
         (Cause.NO_STREAM, FailureKind.TRANSIENT),
         (Cause.STALLED, FailureKind.STALLED),

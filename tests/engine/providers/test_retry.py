@@ -90,6 +90,19 @@ def test_of_a_server_that_has_moved_the_address_is_to_be_looked_at() -> None:
     assert (step.parks, step.look_at) == (True, "base_url")
 
 
+def test_of_a_proxy_that_was_never_reached_its_variables_are_to_be_looked_at() -> None:
+    failure = Failure(Fault.NO_PROXY, "proxy:3128: econnrefused")
+    one = retries()
+    *_, step = (
+        one.next(failure, FailureKind.UNREACHABLE, 0.0, strikes=1, known=False) for _ in range(8)
+    )
+    assert isinstance(step, GiveUp)
+    words = "the proxy could not be reached (proxy:3128: econnrefused), after 8 tries"
+    assert step.message == words
+    assert step.parks
+    assert "HTTPS_PROXY" in step.look_at
+
+
 def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
     one, failure = retries(), Failure(Fault.UNKNOWN_HOST)
     steps = [

@@ -21,6 +21,7 @@ from engine.providers.http.transport import (
     Address,
     ConnectionFailedError,
     Fault,
+    HostPort,
     TransportFailure,
 )
 from tests.engine.providers.loopback import (
@@ -471,6 +472,43 @@ def test_a_proxy_that_opens_no_way_is_told_from_the_server(
             await connections.close()
             assert (found.fault, found.status) == (failure.fault, failure.status)
             assert failure.fault in {Fault.NO_CONNECTION, Fault.TLS} or found == failure
+
+    run(test())
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    ("host", "why"), [("127.0.0.1", "econnrefused"), ("a" * 64, "there is no such host")]
+)
+def test_a_proxy_that_cannot_be_reached_is_named_in_place_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, host: str, why: str
+) -> None:
+    closed = socket.create_server(("127.0.0.1", 0))
+    proxy = f"{host}:{closed.getsockname()[1]}"
+    closed.close()
+    monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://me:secret@{proxy}")
+
+    async def test() -> None:
+        address = Address(f"{scheme}://server.example/v1", {})
+        connections = ConnectionPool(address, trust=trusting)
+        assert await failing(connections) == TransportFailure(Fault.NO_PROXY, f"{proxy}: {why}")
+        await connections.close()
+
+    run(test())
+
+
+def test_a_host_behind_a_proxy_is_looked_for_at_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be reached in no other way: a call would wait for an hour for what works already."""
+
+    async def test() -> None:
+        behind = HostPort.of("https://server.invalid/v1")
+        assert not await ConnectionPool.accepts_connection(behind)
+        async with serving(saying()) as served:
+            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
+            assert await ConnectionPool.accepts_connection(behind)
+            assert not await ConnectionPool.accepts_connection(HostPort.of("http://server.invalid"))
+            monkeypatch.setenv("NO_PROXY", "server.invalid")
+            assert not await ConnectionPool.accepts_connection(behind)
 
     run(test())
 
