@@ -432,6 +432,7 @@ class Reader {
         return;
       }
       if (search !== this.search) return;
+      const before = this.found.length;
       for (const one of byPart.get(part)) {
         const snippet = foundIn(talks[one.row.place], words);
         if (snippet) this.found.push({ ...one, snippet });
@@ -440,7 +441,8 @@ class Reader {
       const isFull = this.found.length >= MOST_FOUND;
       const more = looked === rows.length ? "" : isFull ? "; stopped there" : " …";
       this.say(`${this.found.length.toLocaleString("en")} found in ${looked.toLocaleString("en")} of ${plural(rows.length, "conversation")}${more}`);
-      this.draw();
+      // drawing takes longer than searching: the first page as it fills, the rest at the end
+      if (before < PAGE ? this.found.length > before : isFull || n + 1 === parts.length) this.draw();
       if (isFull) return;
     }
     if (!rows.length) this.say("0 found: the other filters leave no conversation");
