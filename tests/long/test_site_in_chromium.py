@@ -18,7 +18,7 @@ import pytest
 
 from tests.benchmarks.synthetic import CONVERSATIONS, Size, build_store
 from tests.engine.report.test_site import MORE_HOSTILE, Site, fill, publish
-from tests.engine.small_workspace import small_workspace
+from tests.engine.small_workspace import BENCHMARK, CONFIG, small_workspace
 
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
 NPM: Final = shutil.which("npm")
@@ -293,6 +293,25 @@ def test_nothing_is_wider_than_the_window(
     tab.page.wait_for_selector("#talk h2")
     sizes = tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert sizes[0] <= sizes[1]
+    tab.context.close()
+
+
+@pytest.mark.parametrize("width", [320, 400, 1280])
+def test_a_long_name_stays_in_its_cell(tmp_path: Path, chromium: Any, width: int) -> None:
+    long = "n" * 200
+    config = CONFIG.replace("id: holds", f"id: {'t' * 60}").replace("older", f'"{long}"')
+    place = small_workspace(tmp_path / "workspace", config, BENCHMARK.replace("flattery", long))
+    apart(place.run)
+    publish(place.root, tmp_path / "site")
+    tab = Tab(chromium, viewport={"width": width, "height": 800})
+    for path in Site(tmp_path / "site").pages():
+        beyond = tab.open(path).evaluate(
+            "[...document.querySelectorAll('.fits, td, th, td .name, th .name')]"
+            ".filter(one => one.checkVisibility() && !one.closest('thead.unseen')"
+            " && one.scrollWidth > one.clientWidth + 1 && one.clientWidth)"
+            ".map(one => one.outerHTML.slice(0, 80))"
+        )
+        assert beyond == [], path
     tab.context.close()
 
 

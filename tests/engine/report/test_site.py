@@ -421,6 +421,7 @@ def test_a_benchmark_without_verdicts_has_pages_and_says_so(empty: Path, tmp_pat
     publish(empty, tmp_path / "site")
     site = Site(tmp_path / "site")
     assert "Nothing has been judged yet." in site.page().text
+    assert "Leaderboard" not in site.page().text
     assert not (site.folder / "transcripts.html").exists()
 
 

@@ -481,7 +481,7 @@ class Reader {
     return make("li", {}, make("a", { href, "aria-current": row.id === wanted.get("c") ? "true" : null },
       make("span", { class: `sign ${row.outcome}`, "aria-hidden": "true" }, SIGNS[row.outcome]),
       make("span", { class: "id name" }, make("span", { class: "unseen" }, `${row.outcome}: `), row.id),
-      make("span", { class: "soft about name" }, [option ? option.textContent.replace(/ \([^()]*\)$/, "") : "", people, plural(row.turns, "turn")].filter(Boolean).join(" · ")),
+      make("span", { class: "soft about" }, [option ? option.textContent.replace(/ \([^()]*\)$/, "") : "", people].flatMap((said) => (said ? [name(said), " · "] : [])), plural(row.turns, "turn")),
       flags.map((flag) => make("span", { class: "tag" }, FLAG_WORDS[flag])),
       snippet ?? null));
   }
