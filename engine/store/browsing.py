@@ -22,10 +22,10 @@ from engine.store.records import VerdictRow
 from engine.store.schema import (
     CHECKED_LANDMARKS,
     NEWER_FINISHED,
-    SPEAKS,
     TAKES_WITH_ENDS,
     TURNS,
     outcome,
+    speaks,
 )
 
 
@@ -145,7 +145,7 @@ class BrowsedRow:
     """A conversation as the table shows it."""
 
     verdict: VerdictRow
-    """The verdict of the newest judge that agrees with what counts."""
+    """The newest verdict that agrees with what counts, by a judge that counts if there is one."""
     who: Mapping[str, str]
     judges: int
     """The number of judges that judged it, whether or not they agree."""
@@ -186,7 +186,7 @@ _BROWSED: Final = (
     f" e.stop_reason, {TURNS} AS turns,"
     " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
     f" {_WHO} AS who, NOT EXISTS ({NEWER_FINISHED}) AS counts {_JUDGED}"
-    f" JOIN verdict x ON x.seq = {SPEAKS} WHERE t.seq IN ({{}})"
+    f" JOIN verdict x ON x.seq = {speaks('?')} WHERE t.seq IN ({{}})"
 )
 _PLACE: Final = "t.benchmark, t.scenario_id, t.target, t.sample"
 _ORDER: Final[Mapping[Column, str]] = {
@@ -228,6 +228,11 @@ class Browser:
     def longest_id(self) -> int:
         """Return the length of the longest conversation id, in characters."""
         return self._store.number(f"SELECT coalesce(max(length({_CONV_ID})), 0) FROM take t")
+
+    def has_several_judges(self) -> bool:
+        """Whether not all verdicts are by one judge."""
+        asked = "SELECT EXISTS (SELECT 1 FROM verdict WHERE judge <> (SELECT judge FROM verdict))"
+        return bool(self._store.number(asked))
 
     def groups(self) -> list[dict[str, str]]:
         """Return the demographic groups of all scenarios, each once, at most `MOST_GROUPS`."""
@@ -288,11 +293,12 @@ class Browser:
         )
         return found[1], found[0]
 
-    def rows(self, takes: Sequence[int]) -> dict[int, BrowsedRow]:
-        """Return the rows by take; a take that is gone from the store is left out."""
+    def rows(self, takes: Sequence[int], judges: Sequence[str] = ()) -> dict[int, BrowsedRow]:
+        """Return the rows by take; a take that is gone from the store is left out. `judges` are
+        those whose verdicts count."""
         found: dict[int, BrowsedRow] = {}
         landmarks = self._landmarks(takes)
-        for row in self._store.of_each(_BROWSED, takes):
+        for row in self._store.of_each(_BROWSED, takes, [json.dumps(judges)]):
             with self._store.reporting_damage():
                 found[row["take_seq"]] = BrowsedRow(
                     read(VerdictRow, row),

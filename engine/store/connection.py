@@ -77,12 +77,14 @@ class Connection:
             except sqlite3.Error as error:
                 raise unreadable(self.path, error) from error
 
-    def of_each(self, sql: str, values: Sequence[int]) -> Iterator[sqlite3.Row]:
+    def of_each(
+        self, sql: str, values: Sequence[int], before: Sequence[Parameter] = ()
+    ) -> Iterator[sqlite3.Row]:
         """Yield the rows of a query about many values, which replace `{}` in it, a few hundred at a
-        time: SQLite limits the number of parameters."""
+        time: SQLite limits the number of parameters. `before` are parameters that precede it."""
         for start in range(0, len(values), AT_ONCE):
-            some = list(values[start : start + AT_ONCE])
-            yield from self.all(sql.format(", ".join("?" * len(some))), some)
+            some = values[start : start + AT_ONCE]
+            yield from self.all(sql.format(", ".join("?" * len(some))), [*before, *some])
 
     def first(self, sql: str, parameters: Sequence[Parameter] = ()) -> sqlite3.Row | None:
         """Return the first row. All rows are read, so the query should limit them."""

@@ -37,11 +37,11 @@ from engine.store.schema import (
     CONV_ID,
     LOST_BASES,
     NEWER_FINISHED,
-    SPEAKS,
     TAKES_WITH_ENDS,
     TURNS,
     outcome,
     part_is_damaged,
+    speaks,
 )
 from engine.store.tables import (
     AttemptRow,
@@ -444,7 +444,7 @@ class Reader:
             f"  {TURNS} AS turns "
             "FROM verdict v JOIN take t ON t.seq = v.take "
             "JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
-            f"JOIN verdict x ON x.seq = {SPEAKS} "
+            f"JOIN verdict x ON x.seq = {speaks()} "
             "WHERE v.seq > ?1 AND (?2 IS NULL OR t.benchmark = ?2) "
             "AND NOT EXISTS (SELECT 1 FROM verdict w WHERE w.take = v.take AND w.seq > v.seq) "
             f"AND NOT EXISTS ({NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",

@@ -79,13 +79,17 @@ LOST_BASES: Final = (
 """Base scenarios that have no row at all, not even of their removal, although variants that a model
 wrote from them are there. Variants that a person writes name no base."""
 
-# IS, so that NULL equals NULL: an unscored verdict finds the unscored ones
-SPEAKS: Final = (
-    "coalesce((SELECT seq FROM verdict WHERE take = t.seq AND passed IS v.counted"
-    " ORDER BY source = 'human', seq DESC LIMIT 1), v.seq)"
-)
-"""The verdict whose words explain what counts: the newest with that result, a model's if there is
-one. The words of a person's label are not for others to read."""
+
+def speaks(judges: str = "'[]'") -> str:
+    """Return SQL for the verdict whose words explain what counts: the newest with that result, by
+    one of the `judges` (SQL for a JSON array) if there is one. The words of a person's label are
+    not for others to read, so a model's come first."""
+    return (
+        # IS, so that NULL equals NULL: an unscored verdict finds the unscored ones
+        "coalesce((SELECT seq FROM verdict WHERE take = t.seq AND passed IS v.counted"
+        f" ORDER BY source = 'human', judge NOT IN (SELECT value FROM json_each({judges})),"
+        " seq DESC LIMIT 1), v.seq)"
+    )
 
 
 def outcome(said: str = "v") -> str:

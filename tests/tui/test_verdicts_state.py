@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from engine.store.browsing import Browser, Column, FilterResult, Sorting
 from engine.watch import named_only
-from tests.tui.theatre import BENCHMARK, Theatre
+from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
 from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
 from tui.state.verdicts import AGAIN_AFTER, KnownNames, VerdictsState, cells
@@ -26,7 +26,7 @@ def read(theatre: Theatre, state: VerdictsState) -> list[int]:
     browser = Browser(theatre.watch.reader)
     found = browser.find(state.wanted, state.sorting)
     total = browser.count() if state.must_count(found) else None
-    state.find(found, total, browser.longest_id())
+    state.find(found, total, browser.longest_id(), has_judges=browser.has_several_judges())
     return [] if state.found is None else list(state.found.takes)
 
 
@@ -208,6 +208,32 @@ def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_colu
     asyncio.run(script())
 
 
+def test_judges_have_a_column_once_there_are_several_and_one_that_counts_stands_in_it(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare()
+        played = await theatre.play(1)
+        await theatre.judge(played, justification="the one that counts")
+        browser = Browser(theatre.watch.reader)
+
+        def shown() -> str:
+            [take] = read(theatre, state)
+            names = KnownNames([], [JUDGE], state.id_width(120), has_judges=state.has_judges)
+            rows = browser.rows([take], [JUDGE])
+            [row] = cells(rows, several=False, stars=(), stale={}, read=(), names=names).values()
+            assert len(row) == len(state.columns(theatre.watch.benchmarks, 120, [JUDGE]))
+            return text(row)
+
+        assert JUDGE not in shown()
+        await theatre.judge(played, judge="another", justification="one that does not count")
+        assert f"{JUDGE} +1" in shown()
+        assert "the one that counts" in shown()
+
+    asyncio.run(script())
+
+
 @pytest.mark.parametrize("width", [18, 24, 40])
 def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width: int) -> None:
     ages, skills = (
@@ -233,6 +259,7 @@ def test_columns_are_as_wide_as_what_is_in_them() -> None:
         0,
         27,
         [{"age": "in your early twenties", "sex": "woman"}],
+        has_judges=True,
     )
     at = {
         width: {column.title: column.width for column in state.columns(infos, width, ["evaluator"])}

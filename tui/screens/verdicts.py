@@ -376,10 +376,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             total = await asyncio.to_thread(browser.count) if must_count else None
             longest = await asyncio.to_thread(browser.longest_id)
             groups = await asyncio.to_thread(browser.groups)
+            judges = await asyncio.to_thread(browser.has_several_judges)
         except StoreError as error:
             state.fail(error)
         else:
-            state.find(found, total, longest, groups)
+            state.find(found, total, longest, groups, has_judges=judges)
         self._show_rows()
         if self._from_top:
             self._from_top = False
@@ -449,7 +450,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _rows(self, takes: Sequence[int]) -> list[VerdictRow]:
         try:
-            found = self._browser.rows(takes)
+            found = self._browser.rows(takes, self._judges)
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return []
@@ -474,16 +475,21 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _columns(self) -> list[Heading]:
-        return self._state.columns(self.watched.benchmarks, self.size.width, self._judges)
+        return self._state.columns(self.watched.benchmarks, self.size.width, self._judge_names)
 
     @property
     def _judges(self) -> Sequence[str]:
+        """The judges whose verdicts count."""
         jury = self.watched.jury
-        return () if jury is None else tuple(map(one_line, jury.judges))
+        return () if jury is None else jury.judges
+
+    @property
+    def _judge_names(self) -> Sequence[str]:
+        return tuple(map(one_line, self._judges))
 
     def _cells(self, rows: Sequence[int]) -> Mapping[int, Cells]:
         try:
-            found = self._browser.rows(rows)
+            found = self._browser.rows(rows, self._judges)
         except StoreError as error:
             self._state.fault = str(error)
             return {}
@@ -496,13 +502,14 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         width = self.size.width
         names = KnownNames(
             sorted(targets),
-            self._judges,
+            self._judge_names,
             state.id_width(width),
             width < NARROW,
             benchmarks,
             benchmark_width(benchmarks, width),
             state.groups,
             state.who_width(width),
+            state.has_judges,
         )
         return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
 
@@ -533,7 +540,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _read_detail(self, row: int) -> list[Block]:
         """Read the verdicts on a row. Raises `StoreError`."""
         verdicts, jury = self.watched.reader.verdicts(row), self.watched.jury
-        found = self._browser.rows([row]).get(row)
+        found = self._browser.rows([row], self._judges).get(row)
         if found is not None:
             given = found.verdict
             self._metric = metric_in(self.watched, given.benchmark, given.key.scenario_id)

@@ -87,6 +87,8 @@ class VerdictsState:
         """The length of the longest id in cells; 0 until the store was read."""
         self.groups: tuple[tuple[str, ...], ...] = ()
         """The demographic groups of all conversations."""
+        self.has_judges = False
+        """Whether there are verdicts of several judges."""
         self.has_stars = False
         """Whether any conversation has a star."""
         self.missed: UnseenCounts | None = None
@@ -130,6 +132,8 @@ class VerdictsState:
         total: int | None,
         longest_id: int,
         groups: Iterable[Mapping[str, str]] = (),
+        *,
+        has_judges: bool = False,
     ) -> None:
         """Take in a query's result; `total` if it was counted, `longest_id` in cells."""
         self.found, self.fault, self._through = found, None, found.through
@@ -138,6 +142,7 @@ class VerdictsState:
         elif total is not None:
             self.total = total
         self.longest_id, self.groups = longest_id, tuple(map(group_parts, groups))
+        self.has_judges = has_judges
         self.unseen.clear()
         self.mark_stale(self.stale)
 
@@ -222,7 +227,7 @@ class VerdictsState:
         self, benchmarks: Sequence[BenchmarkInfo], width: int, judges: Sequence[str] = ()
     ) -> list[Heading]:
         """The columns on a screen of so many cells, as wide as what is in them needs; several
-        benchmarks have one more. `judges` are those whose verdicts count."""
+        benchmarks and several judges have one more each. `judges` are those whose verdicts count."""
         turns = max((info.turns for info in benchmarks), default=0)
         narrow = width < NARROW
         columns = [
@@ -231,9 +236,10 @@ class VerdictsState:
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
             Heading(Column.END, "ended", 10),
-            Heading(Column.JUDGE, "judge", judge_width(judges)),
             Heading(Column.BECAUSE, "because", 0),
         ]
+        if self.has_judges:
+            columns.insert(-1, Heading(Column.JUDGE, "judge", judge_width(judges)))
         if self.groups:
             columns.insert(3, Heading(Column.WHO, "who", self.who_width(width)))
         if len(benchmarks) > 1:
@@ -329,6 +335,8 @@ class KnownNames(NamedTuple):
     groups: tuple[tuple[str, ...], ...] = ()
     """The demographic groups; without any there is no column for them."""
     who_width: int = WHO_WIDTH[0]
+    has_judges: bool = False
+    """Whether there is a column for judges."""
 
 
 def cells(
@@ -388,9 +396,10 @@ def _cells(
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
         Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT),
         Piece(end, Ink.MUTED),
-        Piece(_judges(row, names.judges), Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
     ]
+    if names.has_judges:
+        cells.insert(-1, Piece(_judges(row, names.judges), Ink.MUTED))
     if names.groups:
         cells.insert(3, Piece(group_text(who, names.groups, names.who_width), Ink.MUTED))
     if several:
