@@ -93,6 +93,9 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
         whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
         assert f"▸ {FOLDED_FROM} the provider has too much to do {whose}" in lines
         assert any(line.startswith("▸ 1 the answer had not the shape") for line in lines)
+        shown = on_screen(pilot).splitlines()
+        starts = {line.index("the ") for line in shown if line.startswith(" ▸ ")}
+        assert len(starts) == 1  # numbers of one digit and of two end in one column
 
         assert "Enter unfold" in on_screen(pilot)
         await pilot.press("enter")

@@ -223,10 +223,12 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     def _show(self) -> None:
         entries = [_parked_entry(target, why) for target, why in self._parked.items()]
+        digits = max((len(f"{len(units):,}") for units in self._groups.values()), default=0)
         for ailment, units in self._groups.items():
             opened = self._open is not None and ailment in self._open
             marked = sum(_key(unit) in self._list.marked for unit in units)
-            entries.append(_group_entry(ailment, units, 0 if opened else marked, opened=opened))
+            hidden = 0 if opened else marked
+            entries.append(_group_entry(ailment, units, hidden, opened=opened, digits=digits))
             if opened:
                 entries += _unit_entries(units)
         self._list.unfolded = self._open or ()
@@ -315,14 +317,15 @@ def _parked_entry(target: str, why: str) -> Entry:
 
 
 def _group_entry(
-    ailment: KnownFailure, units: Sequence[StateRow], marked: int, *, opened: bool
+    ailment: KnownFailure, units: Sequence[StateRow], hidden: int, *, opened: bool, digits: int
 ) -> Entry:
-    """The entry of a group, of which `marked` rows are marked and hidden."""
+    """The entry of a group, of which so many marked rows are `hidden`; its number takes at least so
+    many `digits`."""
     left = [
         Piece("▾ " if opened else "▸ ", Ink.ACCENT),
-        Piece(f"{len(units):,} ", Ink.BAD),
+        Piece(f"{len(units):>{digits},} ", Ink.BAD),
         Piece(ailment.name_in_words, Ink.STRONG),
-        Piece(f"  {marked} marked" if marked else "", Ink.ACCENT),
+        Piece(f"  {hidden} marked" if hidden else "", Ink.ACCENT),
     ]
     whose = Counter(one_line(unit.target or unit.benchmark) for unit in units).most_common(MOST)
     right = "  ".join(f"{name} {number:,}" for name, number in whose)
