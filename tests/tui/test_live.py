@@ -46,6 +46,21 @@ def test_the_screen_opens_on_an_empty_store(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
+def test_the_header_tells_scripted_parts_from_scripted_benchmarks(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        info = theatre.watch.benchmarks[0]
+        other = replace(info, name="another", scripts="the user model is a script")
+        for others, words in (
+            ([other], "some parts scripted"),
+            ([replace(info, name="real", scripted=False)], "some benchmarks scripted"),
+        ):
+            theatre.watch.benchmarks = [info, *others]
+            await theatre.open(pilot, "5")
+            assert words in on_screen(pilot)
+
+    theatre.perform(script)
+
+
 def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
     theatre.watch.link = None
 

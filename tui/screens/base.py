@@ -114,13 +114,15 @@ def _notice(screen: WatchingScreen, *, roomy: bool) -> Line:
     if not scripted:
         return ()
     words = scripted_words(scripted[0].scripts, roomy=roomy)
-    if len({(info.scripted, info.scripts) for info in infos}) > 1:
+    if len(scripted) < len(infos):
         words = "some benchmarks scripted"
+    elif len({info.scripts for info in infos}) > 1:
+        words = "some parts scripted"
     return [Piece(words, Ink.WARN), Piece(" ")]
 
 
 DEFINITION: Final = key(
-    "d", "definition", "definition", "show what the metric asks, its direction, and where it counts"
+    "d", "definition", "definition", "show what the metric asks, its direction, where it counts"
 )
 """The key of all screens that can show the metric of a conversation."""
 _ZOOMED: Final = "-zoomed"
