@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 import tui
 from engine.cli.piloting import PilotPage
 from engine.link import Command, WorkRow
+from engine.watch import EvaluatorInfo
 from tests.tui.theatre import BENCHMARK, METRIC, Theatre, on_screen, shell
 from tui.screens.cards import DefinitionScreen, HelpScreen, MessagesScreen, PilotScreen
 from tui.screens.dialogs import (
@@ -57,7 +59,7 @@ def every_dialog(theatre: Theatre, pilot: Pilot[None]) -> Iterator[Overlay[Any]]
         CommandScreen(None, ()),
         FilterScreen("", (), lambda _wanted: None),
         FindScreen("", _find),
-        GoToScreen(theatre.watch.reader, {}),
+        GoToScreen(theatre.watch.reader, ()),
         QuitScreen(board),
         StopScreen(board),
         StopOthersScreen(board),
@@ -119,6 +121,22 @@ def test_playing_again_says_whole_what_it_does_and_costs(theatre: Theatre) -> No
         assert "Enter plays and judges it" in shown
 
     theatre.perform(script, (80, 24))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_judge_to_choose_is_named_whole(theatre: Theatre, width: int) -> None:
+    judge = EvaluatorInfo("strict-reader", "offline:evaluator-strict", scripted=True)
+    theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], evaluators=[judge])]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        row = WorkRow(BENCHMARK, str((await theatre.play()).key))
+        await pilot.app.push_screen(JudgeAgainScreen(shell(pilot), Command.EVALUATE, (row,)))
+        await theatre.tick(pilot)
+        line = "strict-reader  offline:evaluator-strict  does not count, a script"
+        assert line in on_screen(pilot)
+
+    theatre.perform(script, (width, 24))
 
 
 def test_what_each_way_to_leave_means_is_said_whole(theatre: Theatre) -> None:

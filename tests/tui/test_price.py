@@ -18,6 +18,8 @@ from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
 from tui.screens.rejudge import JudgeAgainScreen
 from tui.services.engine_control import Backend
+from tui.text.ink import Ink
+from tui.widgets.lines import Lines
 
 QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
 TOTAL = (
@@ -111,6 +113,10 @@ def test_what_should_be_known_before_stands_beside_the_price(theatre: Theatre) -
         while "all together" not in on_screen(pilot):
             await pilot.pause()
         assert f"note: {NOTE}" in " ".join(" ".join(screen_lines_of(pilot)).split())
+        question = app.screen.query_one("#question", Lines)
+        noted = [line for line in map(question.row, range(question.row_count())) if line]
+        warned = [line[0].text for line in noted if line[0].ink is Ink.WARN]
+        assert warned[0].startswith("note: ")
 
     theatre.perform(script, size=(80, 24), app=app)
 

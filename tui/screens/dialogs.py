@@ -107,6 +107,10 @@ class TextCard(Overlay[None], inherit_bindings=False):
         self.dismiss()
 
 
+WARNINGS: Final = ("! ", "note: ")
+"""How a line that warns begins."""
+
+
 class ChoiceOption(NamedTuple):
     """One answer to a question, and the key that gives it."""
 
@@ -130,9 +134,9 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         begin: int = 0,
         capitals: bool = False,
     ) -> None:
-        """`question` is one sentence, or a few lines with the most important first. The cursor
-        begins on offer number `begin`. With `capitals`, a capital letter chooses too, and the
-        result then has it as its key."""
+        """`question` is one sentence, or a few lines, the most important first; those that begin
+        like one of `WARNINGS` warn. The cursor begins on offer number `begin`. With `capitals`, a
+        capital letter chooses too, and the result then has it as its key."""
         super().__init__()
         self._begin = begin
         self._capitals = capitals
@@ -150,6 +154,10 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
     def _lines(self) -> list[Line]:
         width = min(WIDTH, self.app.size.width) - 6
         inks = [Ink.ACCENT, Ink.TEXT, *[Ink.MUTED] * len(self._question)]
+        inks = [
+            Ink.WARN if line.startswith(WARNINGS) else ink
+            for line, ink in zip(self._question, inks, strict=False)
+        ]
         return [
             [Piece(row, ink)]
             for line, ink in zip(self._question, inks, strict=False)

@@ -413,7 +413,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._rows = rows
         infos = {info.name: info for info in shell.watch.benchmarks}
         self._candidates = _candidates(infos.get(rows[0].benchmark), command)
-        self._list = ChoiceList(_lines(self._candidates), id="found")
+        self._list = ChoiceList((), id="found")
         self._price_line = Lines(id="price")
         self._note = DialogFooter()
         self._prices: dict[str | None, Line] = {}
@@ -424,7 +424,10 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         """The quotes of candidates that can be asked."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
+        width = min(max(_width(self._candidates), WIDTH), self.app.size.width)
+        self._list.show(_lines(self._candidates, width))
+        with Vertical(classes="card") as card:
+            card.styles.width = width
             yield Lines([[Piece(self._question, Ink.ACCENT)]], id="question")
             yield self._list
             yield self._price_line
@@ -514,10 +517,16 @@ def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeC
     return found
 
 
-def _lines(candidates: Sequence[JudgeCandidate]) -> list[Line]:
-    """The names, and beside them the notes, which are never cut."""
+def _width(candidates: Sequence[JudgeCandidate]) -> int:
+    """The cells of a card on which no name is cut."""
+    names = max(cell_len(candidate.words) for candidate in candidates)
+    return names + max(cell_len(candidate.note) for candidate in candidates) + _BESIDE
+
+
+def _lines(candidates: Sequence[JudgeCandidate], width: int) -> list[Line]:
+    """The names on a card of so many cells, and beside them the notes, which are never cut."""
     notes = max(cell_len(candidate.note) for candidate in candidates)
-    room = max(WIDTH - _BESIDE - notes, _LEAST_NAME)
+    room = max(width - _BESIDE - notes, _LEAST_NAME)
     names = min(max(cell_len(candidate.words) for candidate in candidates), room)
     return [
         [
