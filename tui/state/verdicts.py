@@ -227,7 +227,7 @@ class VerdictsState:
         self, benchmarks: Sequence[BenchmarkInfo], width: int, judges: Sequence[str] = ()
     ) -> list[Heading]:
         """The columns on a screen of so many cells, as wide as what is in them needs; several
-        benchmarks and several judges have one more each. `judges` are those whose verdicts count."""
+        benchmarks and several judges have one more each. `judges` are those that count."""
         turns = max((info.turns for info in benchmarks), default=0)
         narrow = width < NARROW
         columns = [
