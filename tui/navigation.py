@@ -304,13 +304,8 @@ class Navigator:
             self._app.call_later(chosen.act)
 
     def ask_id(self, watch: Watch) -> None:
-        """Ask for the id of a metric, scenario or conversation, and open it."""
-        names = {
-            (info.name, metric_id): metric.name
-            for info in watch.benchmarks
-            for metric_id, metric in info.metrics.items()
-        }
-        self._ask("go to", self.open_found, watch.reader, names)
+        """Ask for a metric, scenario or conversation by its id, and open it."""
+        self._ask("go to", self.open_found, watch.reader, watch.benchmarks)
 
     def ask_filter(
         self,

@@ -26,6 +26,7 @@ from tui.screens.problems import ProblemsScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
+from tui.screens.verdicts import VerdictsScreen
 from tui.services.palette import commands, matching
 
 
@@ -272,6 +273,72 @@ def test_an_id_is_found_by_any_part_of_it_in_letters_of_any_size(theatre: Theatr
         assert "metric:m01" in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_a_metric_is_found_by_any_part_of_its_name(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot)
+        for key in ("i", "colon"):
+            await pilot.press(key, *"TO", "space", *"what")
+            await theatre.answered(pilot)
+            assert f"metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
+            await pilot.press("escape")
+        await pilot.press("i", *"to", "space", *"what", "enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert "metric:m01" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_shown(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.open(pilot, "1")
+        for name in ("replay", "compare", "definition"):
+            await pilot.press("colon", *name)
+            await theatre.answered(pilot)
+            assert "for a conversation, which you choose in Verdicts" in on_screen(pilot)
+            await pilot.press("enter")
+            await theatre.tick(pilot)
+            assert isinstance(pilot.app.screen, VerdictsScreen)
+            await pilot.press("1")
+            await theatre.tick(pilot)
+        await pilot.press("colon")
+        await pilot.pause()
+        assert "which you choose" not in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None:
+    """In its line where there is room, else at the foot of the dialog."""
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(), passed=False)
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+        for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "2 w"):
+            await pilot.press(*keys.split())
+            await theatre.tick(pilot)
+            known = matching(commands(pilot.app, pilot.app.screen), "")
+            await pilot.press("colon")
+            await pilot.pause()
+            for command in known:
+                shown = on_screen(pilot)
+                assert command.meaning in shown, command
+                assert width == 80 or "Enter does it" in shown, command
+                await pilot.press("down")
+                await pilot.pause()
+            await pilot.press("escape", "escape")
+
+    theatre.perform(script, (width, 40))
 
 
 def test_an_id_that_is_not_there_is_said_and_changes_nothing(theatre: Theatre) -> None:

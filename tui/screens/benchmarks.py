@@ -71,7 +71,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             "V",
             "pilot",
             "pilot",
-            "play a few conversations of each metric, then say what they show",
+            "see what a few conversations of each metric show",
         ),
         key("B", "begin_all", "run all", "run what is missing of every benchmark", show=False),
         key("W", "failures", "failures", "read the failures of its weakest metric"),

@@ -86,7 +86,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             "p",
             "replay",
             "replay",
-            "replay it at the speed at which it was spoken; again: faster; once more: to its end",
+            "replay it at its own pace; again: faster; then: to its end",
         ),
         key("comma", "earlier_take", "earlier take", "the previous take"),
         key("full_stop", "later_take", "later take", "the next take"),

@@ -4,7 +4,7 @@ command."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -18,12 +18,23 @@ from engine.display import one_line, plural
 from engine.errors import StoreError
 from engine.store.browsing import Filter
 from engine.store.reader import Reader
+from engine.watch import BenchmarkInfo
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
 from tui.screens.dialogs import WIDTH, DialogFooter, ResultT, TypingScreen
 from tui.services.palette import matching, of_ids
 from tui.services.ticker import begin_instead
-from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
+from tui.state.filters import (
+    AT_MOST,
+    HELP,
+    FilterFault,
+    FoundId,
+    MetricNames,
+    find,
+    metric_names,
+    parse,
+    what_is,
+)
 from tui.state.transcript import PatternFault
 from tui.text.ink import (
     MEANINGFUL,
@@ -147,6 +158,8 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
 
 LEAST: Final = 24
 """Cells that an id has at least, however long the words behind it."""
+_PLACE_WIDTH: Final = 24
+"""The most cells of a benchmark's name behind an id."""
 TOGETHER: Final = 0.03
 """Seconds within which letters that are typed are looked up together."""
 
@@ -159,14 +172,13 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         Binding("tab", "complete", "complete", show=False),
     ]
 
-    def __init__(self, reader: Reader, metrics: Mapping[tuple[str, str], str]) -> None:
-        """`metrics` are their names by benchmark and id."""
-        super().__init__("an id, or any part of it")
+    def __init__(self, reader: Reader, benchmarks: Iterable[BenchmarkInfo]) -> None:
+        super().__init__("an id or the name of a metric, or any part of it")
         self._reader = reader
-        self._metrics = metrics
+        self._metrics = metric_names(benchmarks)
 
     def on_mount(self) -> None:
-        self._say("Type a part of an id, such as s002 or a target.")
+        self._say(_EXAMPLES)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
@@ -191,7 +203,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
 
     async def _answer(self, typed: str) -> None:
         try:
-            found = await asyncio.to_thread(find, self._reader, typed)
+            found = await asyncio.to_thread(find, self._reader, typed, self._metrics)
         except StoreError as error:
             self._say(one_line(str(error)), Ink.BAD)
             return
@@ -203,48 +215,49 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         self._say(_matches_words(typed, len(found)))
 
 
+_EXAMPLES: Final = "Type a part of an id, such as s002 or a target, or of a metric's name."
+
+
 def _matches_words(typed: str, found: int) -> str:
     if not typed.strip():
-        return "Type a part of an id, such as s002 or a target."
+        return _EXAMPLES
     if not found:
         return "No metric, scenario or conversation is called so."
     more = f"{found} or more, type on; " if found >= AT_MOST else ""
     return f"{more}Enter opens, Tab completes"
 
 
-def _lines(
-    found: Sequence[FoundId], typed: str, width: int, metrics: Mapping[tuple[str, str], str]
-) -> list[Line]:
-    of = [f"  {found_id.kind} of {one_line(found_id.benchmark, 24)}" for found_id in found]
-    room = max(width - 2 - max(map(cell_len, of), default=0), LEAST)
+def _lines(found: Sequence[FoundId], typed: str, width: int, metrics: MetricNames) -> list[Line]:
+    of = [what_is(each, {}, _PLACE_WIDTH) for each in found]
+    room = max(width - 4 - max(map(cell_len, of), default=0), LEAST)
     names = told_apart(tuple(one_line(found_id.id) for found_id in found), room)
     return [
-        fitted_line(_line(names[one_line(each.id)], words + _named(each, metrics), typed), width)
-        for each, words in zip(found, of, strict=True)
+        fitted_line(
+            [
+                Piece(" "),
+                *_typed_in(names[one_line(each.id)], typed, Ink.STRONG),
+                Piece("  "),
+                *_typed_in(what_is(each, metrics, _PLACE_WIDTH), typed, Ink.MUTED),
+            ],
+            width,
+        )
+        for each in found
     ]
 
 
-def _named(found: FoundId, metrics: Mapping[tuple[str, str], str]) -> str:
-    """`: Says what it cannot know` for a metric."""
-    name = metrics.get((found.benchmark, found.id)) if found.kind == "metric" else None
-    return f": {one_line(name)}" if name else ""
-
-
-def _line(name: str, of: str, typed: str) -> Line:
-    start = max(name.lower().find(typed.lower()), 0)
+def _typed_in(text: str, typed: str, ink: Ink) -> Line:
+    """The text, with what was typed highlighted where it is in it."""
+    start = text.lower().find(typed.lower())
     end = start + len(typed)
-    return [
-        Piece(" "),
-        Piece(name[:start], Ink.STRONG),
-        Piece(name[start:end], Ink.ACCENT),
-        Piece(name[end:], Ink.STRONG),
-        Piece(of, Ink.MUTED),
-    ]
+    if start < 0:
+        return [Piece(text, ink)]
+    return [Piece(text[:start], ink), Piece(text[start:end], Ink.ACCENT), Piece(text[end:], ink)]
 
 
 PALETTE_WIDTH: Final = 100
 """Cells of the card, as the stylesheet says."""
 _NAME_WIDTH: Final = 24
+"""The most cells of the column of names. A longer name reaches beyond it."""
 FEWEST: Final = 2
 """How many letters must be typed before ids are searched."""
 MOST_IDS: Final = 12
@@ -266,6 +279,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
         self._commands = commands
         self._found_for: str | None = None
         """The line for which the list is complete, ids included."""
+        self._lines: Sequence[Line] = ()
 
     def on_mount(self) -> None:
         self._show(matching(self._commands, ""))
@@ -299,34 +313,44 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     async def _ids(self, typed: str) -> list[PaletteCommand]:
         if self._shell is None or len(typed) < FEWEST:
             return []
-        found = await asyncio.to_thread(find, self._shell.watch.reader, typed, MOST_IDS)
-        return of_ids(found, self._shell)
+        names = metric_names(self._shell.watch.benchmarks)
+        found = await asyncio.to_thread(find, self._shell.watch.reader, typed, names, MOST_IDS)
+        return of_ids(found, names, self._shell)
 
     def _show(self, found: Sequence[PaletteCommand]) -> None:
         if found != self._found or self._found_for is None:
             self._found = found
             self._draw()
-        none = "No command, benchmark, target or id is called so."
-        self._say("Enter does it" if found else none)
+        self.on_cursor_view_moved()
+
+    def on_cursor_view_moved(self) -> None:
+        """Say what the chosen command does, where its line has no room for that."""
+        if not self._found:
+            self._say("No command, benchmark, target, metric or id is called so.")
+            return
+        chosen = self._found[self._list.cursor]
+        line = "".join(piece.text for piece in self._lines[self._list.cursor])
+        self._say("Enter does it" if chosen.meaning in line else f"Enter: {chosen.meaning}")
 
     def _draw(self) -> None:
         width = max(min(PALETTE_WIDTH, self.app.size.width) - 6, 1)
+        names = [cell_len(one_line(command.name)) for command in self._commands]
+        longest = max((each for each in names if each <= _NAME_WIDTH), default=_NAME_WIDTH)
         groups = [None, *(command.group for command in self._found)]
-        self._list.show(
-            [
-                _command_line(command, width, begins=command.group is not before)
-                for command, before in zip(self._found, groups, strict=False)
-            ]
-        )
+        self._lines = [
+            _command_line(command, longest, width, begins=command.group is not before)
+            for command, before in zip(self._found, groups, strict=False)
+        ]
+        self._list.show(self._lines)
 
 
-def _command_line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
+def _command_line(command: PaletteCommand, names: int, width: int, *, begins: bool) -> Line:
     """Name, meaning and key of a command, behind the name of its group where that begins; without
-    the meaning where it has too little room."""
+    the meaning where it has too little room. `names` is the width of the column of names."""
     text = shorten_middle(one_line(command.name), max(width - 24, _NAME_WIDTH))
     left = [
         Piece(" " + pad(command.group if begins else "", 6), Ink.ACCENT),
-        Piece(pad(text, max(_NAME_WIDTH, cell_len(text))), Ink.STRONG),
+        Piece(pad(text, max(names, cell_len(text))), Ink.STRONG),
     ]
     keys = [Piece(command.keys + " ", Ink.ACCENT)] if command.keys else []
     if width - length(left) - length(keys) >= MEANINGFUL:

@@ -44,7 +44,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             "f",
             "pin",
             "pin",
-            "switch between staying with this one, going round all, and following the newest",
+            "stay with this one, go round all, or follow the newest",
         ),
         key(
             "right_square_bracket",

@@ -60,7 +60,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             "g",
             "generate_again",
             "write again",
-            tooltip="have a model write it again, with your note; the old version is kept",
+            tooltip="have it written again with your note; the old one is kept",
             priority=True,
         ),
         key("u", "undo_review", "undo", "take back what you did last"),

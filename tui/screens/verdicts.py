@@ -62,7 +62,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             "C",
             "compare",
             "compare",
-            "compare two marked ones side by side, or this one with its nearest",
+            "read the two marked, or this and the nearest, side by side",
         ),
         key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
         DEFINITION,

@@ -15,7 +15,7 @@ from engine.display import one_line
 from tui.bindings import Hinting, KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import PersonScreen
-from tui.state.filters import FoundId
+from tui.state.filters import FoundId, MetricNames, what_is
 from tui.themes import PREFIX
 from tui.widgets.base import LineView
 
@@ -69,12 +69,15 @@ _OTHER_NAMES: Final = {
 }
 """Further names that people type, among them those of the command line."""
 _OF_A_CONVERSATION: Final = {
-    "compare": "open the conversation and read it side by side with another",
+    "compare": "read the conversation side by side with another",
     "judge_again": "judge the conversation again, by the judge you choose",
     "play_again": "play the conversation again; this take stays",
-    "replay": "open the conversation and replay it at the speed at which it was spoken",
+    "replay": "replay the conversation at its own pace",
 }
 """Actions on a conversation, offered on other screens that are about one."""
+_PLACE_WIDTH: Final = 40
+"""The most cells of a benchmark's name behind an id."""
+_CHOOSE: Final = "for a conversation, which you choose in Verdicts"
 
 
 def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
@@ -128,9 +131,16 @@ def _group(action: str) -> PaletteGroup:
 
 
 def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteCommand]:
-    """Commands for the screen's conversation that have no key on that screen."""
+    """Commands for the screen's conversation that have no key on that screen. Without one, their
+    names lead to the verdicts."""
     subject, navigator = screen.subject, screen.shell.navigator
-    if subject is not None:
+    if subject is None:
+        choose = partial(app.run_action, "go('Verdicts')")
+        for action in (*_OF_A_CONVERSATION, "definition"):
+            yield PaletteCommand(
+                PaletteGroup.GO, action.replace("_", " "), _CHOOSE, "", choose, acts_now=False
+            )
+    else:
         for action, meaning in _OF_A_CONVERSATION.items():
 
             def act(action: str = action) -> None:
@@ -167,8 +177,8 @@ def _named_commands(shell: Shell) -> Iterator[PaletteCommand]:
         verdicts = partial(navigator.open_verdicts, f'benchmark:"={info.name}"')
         name = f"verdicts of {one_line(info.name)}"
         yield PaletteCommand(PaletteGroup.GO, name, one_line(info.title), "", verdicts)
-    blind = "label a sample of conversations yourself, without seeing the judges' verdicts"
-    piloting = "play a few conversations of each metric, then say what they show"
+    blind = "label a sample without seeing the judges' verdicts"
+    piloting = "see what a few conversations of each metric show"
     for info in benchmarks:
         pilot = partial(shell.engine.pilot, info.name, navigator.open_pilot)
         name = "pilot" if len(benchmarks) == 1 else f"pilot {one_line(info.name)}"
@@ -178,7 +188,7 @@ def _named_commands(shell: Shell) -> Iterator[PaletteCommand]:
         yield PaletteCommand(PaletteGroup.GO, name, blind, "", label)
         decide = partial(shell.engine.adjudicate, info.name, navigator.open_disputes)
         name = name.replace("label", "adjudicate", 1)
-        disagree = "decide where people who labelled the same conversation disagree"
+        disagree = "decide where people disagree about a conversation"
         yield PaletteCommand(PaletteGroup.GO, name, disagree, "", decide)
     for target in sorted({target.id for info in benchmarks for target in info.targets}):
         verdicts = partial(navigator.open_verdicts, f'target:"={target}"')
@@ -199,13 +209,13 @@ def _themes(app: App[Any], shell: Shell) -> Iterator[PaletteCommand]:
             yield PaletteCommand(PaletteGroup.APP, name, "colours", "", use)
 
 
-def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
+def of_ids(found: Iterable[FoundId], metrics: MetricNames, shell: Shell) -> list[PaletteCommand]:
     """Commands that open scenarios and conversations by id."""
     return [
         PaletteCommand(
             PaletteGroup.GO,
             one_line(found_id.id),
-            f"{found_id.kind} of {one_line(found_id.benchmark)}",
+            what_is(found_id, metrics, _PLACE_WIDTH),
             "",
             partial(shell.navigator.open_found, found_id),
         )

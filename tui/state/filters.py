@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from engine.benchmark import Track
+from engine.display import one_line
 from engine.store.browsing import KINDS, OUTCOMES, Field, Filter, FilterTerm
 from engine.store.reader import Reader
+from engine.watch import BenchmarkInfo
+from tui.text.ink import shorten_middle
 
 LONGEST: Final = 500
 """The longest line in characters."""
@@ -115,13 +118,38 @@ class FoundId(NamedTuple):
     """`metric`, `scenario` or `conversation`."""
 
 
-def find(reader: Reader, typed: str, limit: int = AT_MOST) -> list[FoundId]:
-    """Find ids that begin with the text, then those that contain it, ignoring case. Raises
-    `StoreError`."""
+MetricNames = Mapping[tuple[str, str], str]
+"""The names of metrics, by benchmark and id."""
+
+
+def metric_names(benchmarks: Iterable[BenchmarkInfo]) -> MetricNames:
+    return {
+        (info.name, metric_id): metric.name
+        for info in benchmarks
+        for metric_id, metric in info.metrics.items()
+    }
+
+
+def what_is(found: FoundId, metrics: MetricNames, room: int) -> str:
+    """`metric of study: Says what it cannot know`, with a benchmark's name of `room` cells."""
+    name = metrics.get((found.benchmark, found.id)) if found.kind == "metric" else None
+    of = f"{found.kind} of {shorten_middle(one_line(found.benchmark), room)}"
+    return f"{of}: {one_line(name)}" if name else of
+
+
+def find(reader: Reader, typed: str, metrics: MetricNames, limit: int = AT_MOST) -> list[FoundId]:
+    """Find ids that begin with the text, then those that contain it, then metrics whose name
+    contains it, ignoring case. Raises `StoreError`."""
     part = typed.strip()
     if not part:
         return []
     found = reader.find_ids(part, limit)
     if len(found) < limit:
         found += reader.find_ids_within(part, limit - len(found))
-    return sorted((FoundId(*row) for row in found), key=lambda each: each.id != part)
+    ids = sorted((FoundId(*row) for row in found), key=lambda each: each.id != part)
+    named = [
+        FoundId(*place, "metric")
+        for place, name in metrics.items()
+        if part.casefold() in name.casefold()
+    ]
+    return [*ids, *(each for each in named if each not in ids)][:limit]
