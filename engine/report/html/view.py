@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from engine.analysis.figures import (
+    ENOUGH_SCENARIOS,
     Analysis,
     Comparison,
     Estimate,
@@ -328,6 +329,14 @@ class BenchmarkView:
         if isinstance(analysis, Overall):
             return f"{scenarios} in {plural(analysis.counted_in(result, track), 'benchmark')}"
         return f"{estimate.passed} of {plural(estimate.scored, 'conversation')} in {scenarios}"
+
+    @property
+    def hollow_mean(self) -> str:
+        """What a hollow dot among the pass rates means; empty where there is none."""
+        rates = [rate for target in self.analysis.targets for rate in target.tracks.values()]
+        if not any(rate.too_few and rate.scored for rate in rates):
+            return ""
+        return f"A hollow dot rests on fewer than {ENOUGH_SCENARIOS} scenarios."
 
     @property
     def rates_mean(self) -> str:

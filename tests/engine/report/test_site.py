@@ -173,6 +173,8 @@ def test_tables_and_findings_are_there_without_a_script(site: Site) -> None:
         page = site.page(name)
         assert not page.all("script")
         assert all(word in page.text for word in words), name
+    assert "A hollow dot rests on fewer than 8 scenarios." in site.page("index.html").text
+    assert "A hollow dot" in Page((site.root / "index.html").read_text("utf-8")).text
     transcripts = site.page("transcripts.html")
     assert transcripts.all("noscript")
     assert "All tables and findings work without it" in transcripts.text
@@ -203,6 +205,9 @@ def test_a_figure_leads_to_its_conversations(site: Site) -> None:
     wanted = [parse_qs(link.partition("#")[2]) for link in links if "target=" in link]
     assert {"target": ["holds"], "metric": ["m02"]} in wanted
     assert len(wanted) == 4
+    first = Page((site.root / "index.html").read_text("utf-8"))
+    links = [one["href"] or "" for one in first.all("a")]
+    assert "b/giving-in/transcripts.html#target=holds&type=positive" in links
 
 
 def test_a_transcript_holds_all_that_was_said_thought_and_judged(place: Place, site: Site) -> None:
