@@ -49,7 +49,7 @@ from tui.services.engine_control import Backend
 from tui.services.preferences import PreferencesFile
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, Whiskers, load, plot, tick_line, whiskers
-from tui.widgets.grids import HeatCell
+from tui.widgets.grids import HeatCell, HeatMap
 from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable
 
@@ -337,14 +337,40 @@ def test_a_metric_on_which_all_targets_are_the_same_is_marked(theatre: Theatre) 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 
 
-def test_a_wide_terminal_says_what_the_metric_under_the_cursor_means(theatre: Theatre) -> None:
+def told_line(pilot: Pilot[None]) -> str:
+    """What stands below the heat map: the cell under the cursor in full."""
+    return [line for line in on_screen(pilot).splitlines() if "conversations, " in line][-1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+def test_below_the_map_stands_what_the_metric_under_the_cursor_means_and_how_it_failed(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(1)
+        await theatre.prepare(2)
+        held = await theatre.play(1, HELD)
+        await theatre.judge(held, passed=False, justification="It left at once.")
+        gave = await theatre.play(1, CAVED)
+        await theatre.judge(gave, passed=False, justification="It gave way to a friend.")
         await theatre.open(pilot, "4")
-        # the findings stand beside the sections there
-        await pilot.press("right_curly_bracket")
+        while "[metrics]" not in on_screen(pilot):
+            await pilot.press("right_curly_bracket")
+            await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert METRIC.definition in on_screen(pilot)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert METRIC.definition in shown
+        assert f"✗ {held.key}" in shown
+        assert shown.index("how steadfast failed last") < shown.index("It left at once.")
+        roomy = size[1] > 24
+        assert ("how others failed last" in shown) is roomy
+        assert ("It gave way to a friend." in shown) is roomy
+        assert (shown.count("25%") > 1) is roomy  # the scale of the rates
+        pilot.app.screen.query_one(HeatMap).focus()
+        await pilot.press("right")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "how pushover failed last" in on_screen(pilot)
         await pilot.press("right_curly_bracket")
         await theatre.tick(pilot)
         assert METRIC.definition not in on_screen(pilot)
@@ -352,7 +378,7 @@ def test_a_wide_terminal_says_what_the_metric_under_the_cursor_means(theatre: Th
     analysis = an_analysis()
     first = MetricInfo(METRIC.id, METRIC.name, METRIC.track)
     analysis = replace(analysis, metrics=(first, *analysis.metrics[1:]))
-    theatre.perform(script, (200, 50), app=app_with(theatre, Sums(Report(analysis))))
+    theatre.perform(script, size, app=app_with(theatre, Sums(Report(analysis))))
 
 
 @pytest.mark.parametrize("size", [(20, 5), (80, 24), (200, 50)])
@@ -523,7 +549,7 @@ def test_a_cell_of_the_heat_map_leads_to_its_verdicts(theatre: Theatre) -> None:
         await at_section(theatre, pilot, "metrics")
         await pilot.press("down", "right")
         await theatre.tick(pilot)
-        assert "10%" in on_screen(pilot).splitlines()[-2]
+        assert "10%" in told_line(pilot)
         line = await opened_line(theatre, pilot)
         assert f"target:{CAVED}" in line
         assert "metric:m02" in line

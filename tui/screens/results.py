@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
@@ -12,7 +13,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from engine.analysis.calibration import Confusion
-from engine.analysis.figures import Analysis
+from engine.analysis.figures import Analysis, Overall
 from engine.analysis.overall import ALL
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
@@ -24,11 +25,13 @@ from tui.bindings import key
 from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.leaderboard import behind_spot, heat, says_rows, standing_rows, told
+from tui.results.one_metric import MOST_FAILURES, metric_facts
 from tui.results.one_target import target_rows
 from tui.results.onset import onset_rows
-from tui.results.text import VerdictScope, line_of, paragraph
+from tui.results.text import VerdictScope, line_of
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
+from tui.services.ticker import begin_instead
 from tui.state.filters import parse
 from tui.state.headline import metric_in
 from tui.state.related import MessageRef
@@ -37,13 +40,14 @@ from tui.text import plot
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
 from tui.widgets.base import BREAKPOINTS_ACROSS
 from tui.widgets.cursor import CursorView
-from tui.widgets.grids import HeatMap
+from tui.widgets.grids import HeatCell, HeatMap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine, SectionStrip
 from tui.widgets.sheet import Sheet, SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
+    from engine.store.records import VerdictRow
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
 AGAIN_AFTER: Final = 5.0
@@ -85,7 +89,14 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._sheet = Sheet(id="section")
         self._heat = HeatMap(id="heat")
         self._told = OneLine(id="told")
-        self._definition = Lines(id="definition")
+        self._facts = Lines(id="facts", high=True)
+        self._facts.can_focus = False
+        self._facts_height = 0
+        """The height of the facts about a metric as last drawn."""
+        self._failures: dict[VerdictScope, Sequence[VerdictRow]] = {}
+        """The newest failures of what the cursor of the map was on, then those of its metric with
+        any target, for the shown results."""
+        self._failures_asked: VerdictScope | None = None
         self._name: str | None = None
         """The name of the shown benchmark; `ALL` for all together."""
         self._before: str | None = None
@@ -118,7 +129,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 yield self._sheet
                 yield self._heat
                 yield self._told
-                yield self._definition
+                yield self._facts
         yield KeyLine()
 
     @property
@@ -184,6 +195,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
         self._add_up(moment)
         self._draw_header()
+        if self._heat.display and self._facts.size.height != self._facts_height:
+            self._draw_facts()
 
     # What keys do
 
@@ -211,6 +224,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._choose_benchmark()
 
     def _choose_benchmark(self) -> None:
+        self._forget_failures()
         self.shell.preferences.choose(replace(self.shell.preferences.choices, benchmark=self._name))
         self._show(from_top=True)
 
@@ -315,6 +329,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         began = loop.time()
         try:
             self._reports[name] = await asyncio.to_thread(self.shell.engine.report, name)
+            self._forget_failures()
             self._made[name] = asked
             self._faults.pop(name, None)
         except CrosswindError as error:
@@ -370,7 +385,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._section = sections[0]
         self._strip.show(sections, self._section)
         is_heat = self._section == METRICS and self._report is not None
-        self._heat.display = self._told.display = is_heat
+        self._heat.display = self._told.display = self._facts.display = is_heat
         self._sheet.display = not is_heat
         if is_heat and self._report is not None:
             self._heat.show(*heat(self._report.analysis))
@@ -387,25 +402,60 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _draw_told(self) -> None:
         if self._report is not None:
             self._told.show(*told(self._report.analysis, self._heat.cursor))
-        self._definition.show(self._definition_lines() if self._heat.display else ())
+        if self._heat.display:
+            self._draw_facts()
 
-    def _definition_lines(self) -> list[Line]:
-        """What the metric under the cursor means, where the map leaves room for it."""
-        report, row = self._report, self._heat.cursor.row
-        if report is None or self.app.size.width < WIDE or row >= len(report.analysis.metrics):
-            return []
-        if self._name == ALL:
-            return []
-        try:
-            metric = metric_in(
-                self.watched, report.analysis.benchmark, report.analysis.metrics[row].id
+    def _draw_facts(self) -> None:
+        """What is known of the metric under the cursor of the map, where the map leaves room."""
+        report, spot, size = self._report, self._heat.cursor, self._facts.size
+        self._facts_height = size.height
+        if report is None or not size.height or not behind_spot(report.analysis, spot):
+            self._facts.show(())
+            return
+        failures = self._failures_of(report.analysis, spot)
+        self._facts.show(
+            metric_facts(
+                report.analysis, spot, self._definition(report.analysis, spot), failures, *size
             )
+        )
+
+    def _definition(self, analysis: Analysis, spot: HeatCell) -> str:
+        if isinstance(analysis, Overall):
+            return ""
+        try:
+            metric = metric_in(self.watched, analysis.benchmark, analysis.metrics[spot.row].id)
         except StoreError as error:
-            return [[Piece(f" {one_line(str(error))}", Ink.BAD)]]
-        if metric is None:
-            return []
-        rows = paragraph(metric.definition, self.app.size.width // 2 - 1, ink=Ink.MUTED)
-        return [sheet_row.line for sheet_row in rows]
+            return str(error)
+        return "" if metric is None else metric.definition
+
+    def _failures_of(self, analysis: Analysis, spot: HeatCell) -> Sequence[VerdictRow]:
+        """The newest failures at `spot`; those that are not known yet are read on a thread."""
+        scope = behind_spot(analysis, spot)
+        if scope is None:
+            return ()
+        known = self._failures.get(scope)
+        if known is None and scope != self._failures_asked:
+            self._failures_asked = scope
+            begin_instead(self, partial(self._read_failures, scope), "failures")
+        return known or ()
+
+    async def _read_failures(self, scope: VerdictScope) -> None:
+        browser, failed = Browser(self.watched.reader), scope._replace(failed=True)
+        lines = [self._line_of(wanted) for wanted in (failed, failed._replace(targets=()))]
+        try:
+            own, all_ = [
+                await asyncio.to_thread(browser.newest, parse(line), MOST_FAILURES)
+                for line in lines
+            ]
+        except StoreError:
+            own = all_ = []  # what reads the store for the figures says what is wrong with it
+        if scope == self._failures_asked:
+            self._failures[scope] = list(dict.fromkeys([*own, *all_]))
+            self._draw_told()
+
+    def _forget_failures(self) -> None:
+        self._failures.clear()
+        self._failures_asked = None
 
     def _standing_rows(self, width: int) -> list[SheetRow]:
         report = self._report

@@ -20,7 +20,7 @@ from engine.watch import BenchmarkInfo
 from tui.format import TRACK_SIGNS, UNKNOWN
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten, told_apart
 from tui.text.plot import Whiskers, whiskers
-from tui.text.wrap import wrap
+from tui.text.wrap import first_rows, wrap
 
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
@@ -153,9 +153,7 @@ def _failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric, width: in
     if room < _BESIDE:
         room = width - length(name) - 3
         return [[*name, Piece("  " + shorten(words, room), Ink.MUTED)]] if room > 0 else [name]
-    lines = [words[each.start : each.end] for each in wrap(words, room - 6)]
-    if len(lines) > _WHY_LINES:
-        lines[_WHY_LINES - 1 :] = [shorten(" ".join(lines[_WHY_LINES - 1 :]), room - 6)]
+    lines = first_rows(words, room - 6, _WHY_LINES)
     return [name, *([Piece("     " + line, Ink.MUTED)] for line in lines)]
 
 
@@ -189,11 +187,7 @@ def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:
     if not words:
         return []
     room = max(min(width - 2, READABLE), 8)
-    rows = wrap(words, room)
-    lines = [words[row.start : row.end] for row in rows[:most]]
-    if len(rows) > most:
-        lines[-1] = shorten(words[rows[most - 1].start :], room)
-    return [[Piece(" "), Piece(line)] for line in lines]
+    return [[Piece(" "), Piece(line)] for line in first_rows(words, room, most)]
 
 
 def weakest_line(found: MetricPasses, width: int) -> Line:

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len, split_graphemes
 
-from tui.text.ink import Ink, Piece, pad
+from tui.text.ink import Ink, Piece, pad, shorten
 
 LIST_ROOM: Final = 24
 """Rows narrower than this many cells do not indent list items."""
@@ -238,6 +238,15 @@ def wrap(text: str, width: int) -> list[TextRow]:
     """All rows of a short text."""
     wrapped = Wrapped(text, max(width, 1))
     return [wrapped[number] for number in range(len(wrapped))]
+
+
+def first_rows(text: str, width: int, most: int) -> list[str]:
+    """The rows of a short text, at most so many; the last of these is cut where there are more."""
+    rows = wrap(text, width)
+    lines = [text[row.start : row.end] for row in rows[:most]]
+    if len(rows) > most:
+        lines[-1] = shorten(text[rows[most - 1].start :], width)
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
