@@ -9,23 +9,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
-from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
-from engine.checks import CheckAnswer, FaultKind, UserFault
+from engine.benchmark import MOST_TOKENS, MOST_USD
 from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
-from engine.store.tables import (
-    TABLES,
-    Depends,
-    LabelItem,
-    Quote,
-    RareFlag,
-    ReviewItem,
-    ReviewKind,
-)
+from engine.store.tables import TABLES, RareFlag, ReviewItem, ReviewKind
 
 ColumnCheck = Callable[[object], object]
 """Returns the value as it is to be stored; raises `ValueError` if that makes the row unusable."""
@@ -90,56 +82,40 @@ def _json(value: object, fits: Callable[[object], bool]) -> str:
     return said
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_named_text(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(member, str) for member in value.values())
-
-
-def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(member, str) for member in value)
-
-
-def _is_list_of(**members: Callable[[object], bool]) -> Callable[[object], bool]:
-    """Return a test for a list of objects that each have these members, with values that fit."""
-    return lambda value: (
-        isinstance(value, list)
-        and all(
-            isinstance(member, dict)
-            and all(name in member and fits(member[name]) for name, fits in members.items())
-            for member in value
+def _shape(hint: Any) -> Callable[[object], bool]:
+    """Return a test whether a value from JSON is of this type. A dataclass is an object with all
+    its fields; others beside them are left alone."""
+    if (needed := without_none(hint)) is not hint:
+        of_needed = _shape(needed)
+        return lambda value: value is None or of_needed(value)
+    kind: Any = get_origin(hint) or hint
+    if kind is tuple:
+        of_item = _shape(get_args(hint)[0])
+        return lambda value: isinstance(value, list) and all(map(of_item, value))
+    if kind in {dict, Mapping}:
+        of_text = get_args(hint)[1] is str
+        return lambda value: (
+            isinstance(value, dict)
+            and (not of_text or all(isinstance(member, str) for member in value.values()))
         )
-    )
+    if is_dataclass(kind):
+        members = {
+            name: _shape(_NARROWER.get((kind, name), of))
+            for name, of in get_type_hints(kind).items()
+        }
+        return lambda value: (
+            isinstance(value, dict)
+            and all(name in value and fits(value[name]) for name, fits in members.items())
+        )
+    if issubclass(kind, StrEnum):
+        return tuple(kind).__contains__
+    if kind is float:  # the only ones in JSON are probabilities
+        return lambda value: type(value) in {int, float} and 0 < cast("float", value) <= 1
+    return lambda value: type(value) is kind  # exactly, as a boolean is no number
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int  # which a boolean is not
-
-
-def _is_probability(value: object) -> bool:
-    return type(value) in {int, float} and 0 < cast("float", value) <= 1
-
-
-def _is_whole_or_none(value: object) -> bool:
-    return value is None or _is_whole(value)
-
-
-def _is_object_or_none(value: object) -> bool:
-    return value is None or _is_object(value)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_list_of_flags(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_flag, value))
+_NARROWER: Final[Mapping[tuple[Any, str], Any]] = {(ReviewItem, "kind"): ReviewKind}
+"""The types of fields that are declared wider than what is stored in them."""
 
 
 def _as_it_is(value: object) -> object:
@@ -165,44 +141,9 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     bool: _FLAG,
     RareFlag: partial(_if_possible, check=_FLAG),
     bytes | None: _as_it_is,
-    tuple[str, ...]: partial(_json, fits=_is_list_of_text),
-    tuple[Landmark, ...]: partial(_json, fits=_is_list_of(turn=_is_whole, instruction=_is_text)),
-    tuple[Quote, ...]: partial(_json, fits=_is_list_of(text=_is_text, turn=_is_whole_or_none)),
-    tuple[LabelItem, ...]: partial(
-        _json,
-        fits=_is_list_of(
-            take=_is_whole, metric_id=_is_text, stratum=_is_text, inclusion=_is_probability
-        ),
-    ),
-    tuple[ReviewItem, ...]: partial(
-        _json,
-        fits=_is_list_of(
-            kind=tuple(ReviewKind).__contains__,
-            id=_is_text,
-            digest=_is_text,
-            was=_is_object_or_none,
-        ),
-    ),
-    tuple[bool, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_list_of_flags)),
-    Mapping[str, str]: partial(_json, fits=_is_named_text),
-    Mapping[str, object]: partial(_json, fits=_is_object),
-    tuple[UserFault, ...] | None: partial(
-        _if_possible,
-        check=partial(
-            _json,
-            fits=_is_list_of(kind=tuple(FaultKind).__contains__, turn=_is_whole, detail=_is_text),
-        ),
-    ),
-    tuple[CheckAnswer, ...]: partial(
-        _json,
-        fits=_is_list_of(
-            about=_is_text, turn=_is_whole_or_none, said=_is_text, holds=_is_flag, quote=_is_text
-        ),
-    ),
-    Depends | None: partial(_if_possible, check=partial(_json, fits=_is_named_text)),
     str | None: partial(_or_nothing, check=_text),
 }
-"""The check of a column by the type of its field; enumerations are handled by `_check`."""
+"""The check of a column by the type of its field; enumerations and JSON are left to `_check`."""
 
 _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "seq": _REFERENCE,
@@ -222,7 +163,7 @@ _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "host": _remark,
     "pid": _NUMBER_IF_POSSIBLE,
     "duration_ms": _NUMBER_IF_POSSIBLE,
-    "config": partial(_json, fits=_is_object),
+    "config": partial(_json, fits=_shape(Mapping[str, object])),
     **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _check_any),
 }
 """The checks of columns that are stricter or more lenient than their types. The amounts that calls
@@ -239,6 +180,9 @@ def _check(column: FieldColumn) -> ColumnCheck:
     if found := _BY_NAME.get(column.name) or _BY_TYPE.get(column.hint):
         return found
     kind = without_none(column.hint)
+    if get_origin(kind) in {tuple, Mapping}:
+        shaped = partial(_json, fits=_shape(kind))
+        return shaped if kind is column.hint else partial(_if_possible, check=shaped)
     check = partial(_check_word, words=kind) if issubclass(kind, StrEnum) else _BY_TYPE[kind]
     return check if kind is column.hint else partial(_or_nothing, check=check)
 
