@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count, repeat
 from math import sqrt
-from typing import Final
+from operator import add, sub
+from typing import Final, NamedTuple
 
 from engine.statistics.clusters import jackknife_error
 from engine.statistics.distributions import Interval, critical, wilson
@@ -109,13 +111,13 @@ def agreement(
             alike[place, sum(given), len(given)] += weight
     sums: dict[Hashable, _Sums] = {}
     for (place, passed, rated), things in alike.items():
-        sums[place] = sums.get(place, _NOTHING) + _Sums.of(passed, rated, things)
+        sums[place] = sums.get(place, _NOTHING).plus(_Sums.of(passed, rated, things))
     if not sums:
         return None
     parts = list(sums.values())
-    whole = sum(parts, _NOTHING)
+    whole = reduce(_Sums.plus, parts)
     # by subtraction: adding up all clusters but one, for each of them, would be quadratic
-    left_out = [whole - part for part in parts]
+    left_out = [whole.minus(part) for part in parts]
 
     def corrected(
         formula: _Formula, expected: _Formula, limit: _IntervalLimit
@@ -134,8 +136,7 @@ def agreement(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(NamedTuple):
     """The sums over things that every figure is computed from."""
 
     things: float = 0
@@ -167,29 +168,11 @@ class _Sums:
             things * pairs,
         )
 
-    def __add__(self, other: _Sums) -> _Sums:
-        return _Sums(
-            self.things + other.things,
-            self.answers + other.answers,
-            self.passed + other.passed,
-            self.alike + other.alike,
-            self.unanimous + other.unanimous,
-            self.share + other.share,
-            self.apart + other.apart,
-            self.pairs + other.pairs,
-        )
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(*map(add, self, other))
 
-    def __sub__(self, other: _Sums) -> _Sums:
-        return _Sums(
-            self.things - other.things,
-            self.answers - other.answers,
-            self.passed - other.passed,
-            self.alike - other.alike,
-            self.unanimous - other.unanimous,
-            self.share - other.share,
-            self.apart - other.apart,
-            self.pairs - other.pairs,
-        )
+    def minus(self, other: _Sums) -> _Sums:
+        return _Sums(*map(sub, self, other))
 
     def worth_of_pairs(self, value: float) -> float:
         """How many independent pairs one thing's pairs are worth, if the coefficient is `value`:

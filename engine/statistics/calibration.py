@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, comb, sqrt
-from typing import Final, Self
+from operator import sub
+from typing import Final, NamedTuple, Self
 
 from engine.statistics.clusters import Cluster, Stratum, jackknife_error, stratified_error
 from engine.statistics.distributions import Z95, Interval, clopper_pearson, critical, wilson
@@ -297,7 +298,7 @@ def rogan_gladen(population: Population, labels: Sequence[LabelledConversation])
         return RoganGladen.missing(MissingReason.FEW_BASE_SCENARIOS)
     rate = sum(cell.present for metric in population.values() for cell in metric.values()) / count
     # by subtraction: adding up all clusters but one, for each of them, would be quadratic
-    parts = [whole - _sums(part) for part in clusters.values()]
+    parts = [whole.minus(_sums(part)) for part in clusters.values()]
     if not all(part.present > _NONE and part.absent > _NONE for part in parts):
         return RoganGladen.missing(MissingReason.ONE_ANSWER)
     youden = whole.youden
@@ -320,8 +321,7 @@ _NONE: Final = 1e-9
 """What subtracting weights may leave of nothing, by rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(NamedTuple):
     """Sums of the weights of labels."""
 
     present: float = 0.0
@@ -339,13 +339,8 @@ class _Sums:
     def corrected(self, rate: float) -> float:
         return (rate + self.passed_over / self.absent - 1) / self.youden
 
-    def __sub__(self, other: _Sums) -> _Sums:
-        return _Sums(
-            self.present - other.present,
-            self.absent - other.absent,
-            self.found - other.found,
-            self.passed_over - other.passed_over,
-        )
+    def minus(self, other: _Sums) -> _Sums:
+        return _Sums(*map(sub, self, other))
 
 
 def _sums(labels: Iterable[LabelledConversation]) -> _Sums:
