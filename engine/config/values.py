@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from engine.benchmark import Stance, name_fault
 from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.wording import did_you_mean, quotable
+from engine.config.wording import did_you_mean, either_of, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 from engine.json_template import FROM_HEADER, path_fault
@@ -141,32 +142,16 @@ def _served_choice(word: str) -> str:
     return word
 
 
-def _stance(value: object) -> object:
-    if isinstance(value, str) and value in set(Stance):
-        return Stance(value)
-    raise ValueError(f"found `{quotable(str(value))}`, expected `adversarial` or `neutral`")
+def _one_of(words: type[StrEnum]) -> BeforeValidator:
+    """A validator that takes one of these words. YAML 1.1 reads a bare `off` as false."""
 
+    def member(value: object) -> StrEnum:
+        word = "off" if value is False else value
+        if isinstance(word, str) and word in set(words):
+            return words(word)
+        raise ValueError(f"found `{quotable(str(value))}`, expected {either_of(words)}")
 
-def _audit_mode(value: object) -> object:
-    """YAML 1.1 reads a bare `off` as false."""
-    word = "off" if value is False else value
-    if isinstance(word, str) and word in set(UserAuditMode):
-        return UserAuditMode(word)
-    raise ValueError(f"found `{quotable(str(value))}`, expected `off`, `flag` or `invalidate`")
-
-
-def _review_mode(value: object) -> object:
-    """YAML 1.1 reads a bare `off` as false."""
-    word = "off" if value is False else value
-    if isinstance(word, str) and word in set(ReviewMode):
-        return ReviewMode(word)
-    raise ValueError(f"found `{quotable(str(value))}`, expected `required`, `optional` or `off`")
-
-
-def _people(value: object) -> object:
-    if isinstance(value, str) and value in set(People):
-        return People(value)
-    raise ValueError(f"found `{quotable(str(value))}`, expected `compare`, `vote` or `overrule`")
+    return BeforeValidator(member)
 
 
 def _names_of_models(value: object) -> object:
@@ -245,10 +230,10 @@ StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
 Call = Annotated[str, AfterValidator(_call)]
 Session = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_served_choice)]
-GivenStance = Annotated[Stance, BeforeValidator(_stance)]
-GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
-GivenReview = Annotated[ReviewMode, BeforeValidator(_review_mode)]
-GivenPeople = Annotated[People, BeforeValidator(_people)]
+GivenStance = Annotated[Stance, _one_of(Stance)]
+GivenUserAudit = Annotated[UserAuditMode, _one_of(UserAuditMode)]
+GivenReview = Annotated[ReviewMode, _one_of(ReviewMode)]
+GivenPeople = Annotated[People, _one_of(People)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 
 T = TypeVar("T")

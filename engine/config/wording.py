@@ -17,6 +17,12 @@ SLIP_RATIO: Final = 0.8
 """From this similarity on, an unknown word counts as a typo of a known one."""
 
 
+def either_of(words: Iterable[str]) -> str:
+    """`a`, `b` or `c`, each in back quotes."""
+    *others, last = (f"`{word}`" for word in words)
+    return f"{', '.join(others)} or {last}"
+
+
 def nearest_word(word: str, known: Iterable[str], *, ratio: float = 0.6) -> str | None:
     """The known word most similar to `word`, ignoring case; None where none is similar."""
     by_fold = {choice.casefold(): choice for choice in sorted(known)}
