@@ -330,7 +330,7 @@ def is_listed(name: str, known: Collection[str]) -> bool:
     if name.startswith("ft:"):
         return True
     wanted = _bases(name)
-    return any(not wanted.isdisjoint(_bases(url)) for url in known)
+    return any(not wanted.isdisjoint(_bases(listed)) for listed in known)
 
 
 def _bases(name: str) -> frozenset[str]:
