@@ -40,6 +40,7 @@ from engine.pipeline.validation import (
     write_report,
 )
 from engine.statistics.agreement import Agreement, Flips
+from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
 
 RATES = "rates in per cent"
@@ -123,7 +124,8 @@ def _run_validation(
     session: Session, asked: Validation, order: Order, arguments: argparse.Namespace
 ) -> int:
     # nothing is written before the price is agreed to
-    place_branch(asked)
+    with hold_workspace(session.workspace.root):
+        place_branch(asked)
     with session.reader() as reader:
         state_bound(asked, reader)
     infos = session.benchmark_infos(order.benchmarks)

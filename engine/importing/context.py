@@ -157,7 +157,7 @@ def place_draft(path: Path, title: str, metrics: Mapping[str, str]) -> list[Path
 def _write_file(path: Path, text: str) -> list[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+        replace_file(path, text.encode(), is_only_writer=True)
     except OSError as error:
         raise StoreError(f"{path} could not be written: {error.strerror}") from error
     return [path]

@@ -202,7 +202,8 @@ def _nothing_to_compare(asked: Validation, reader: Reader) -> Iterator[Problem]:
 
 
 def place_branch(asked: Validation) -> None:
-    """Create the branch's folder, or update what it takes from the original.
+    """Create the branch's folder, or update what it takes from the original. Only whoever holds the
+    workspace may do this.
 
     Raises `InputError`. Nothing of the original is changed.
     """
@@ -232,7 +233,7 @@ def _put_file(path: Path, content: bytes) -> None:
         if path.exists() and read_regular(path) == content:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content)
+        replace_file(path, content, is_only_writer=True)
     except OSError as error:
         what = f"this cannot be written: {error.strerror or 'unknown reason'}"
         raise InputError(Problem(what, path)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from engine.kill_points import VARIABLE, KillPoint
 from tests.engine import small_workspace
 from tests.engine.commands import Said, crosswind
 from tests.waiting import PATIENCE_S, Child, until
@@ -429,3 +431,22 @@ def test_a_validation_run_that_was_stopped_goes_on_and_ends_the_same(
     code, _, told = desk.validate(swap, model)
     assert code == 0, told
     assert desk.report(f"{swap}-{model}") == other.report(f"{swap}-{model}")
+
+
+def test_what_a_killed_validation_left_of_a_file_is_gone_after_the_next(desk: Desk) -> None:
+    words = ("validate", NAME, "--swap", "user", "--with", "blunt", "--workspace", str(desk.root))
+    killed = subprocess.run(
+        [sys.executable, "-m", "tui", *words],
+        env={**os.environ, VARIABLE: KillPoint.WROTE_FILE},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert unfinished(desk.root)
+    assert desk.validate("user", "blunt").code == 0
+    assert unfinished(desk.root) == []
+
+
+def unfinished(root: Path) -> list[str]:
+    """Files under a temporary name."""
+    return [path.name for path in (root / "benchmarks").rglob(".*") if path.is_file()]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from argparse import Namespace
 from contextlib import closing
 
 from engine.benchmark import ConversationKey
 from engine.cli.session import open_session
 from engine.facts import NoteKind
+from engine.kill_points import VARIABLE, KillPoint
 from engine.store.database import open_store
 from engine.store.tables import NoteRow, TakeRow
 from engine.watch import BenchmarkInfo, Watch
@@ -138,3 +143,19 @@ def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_fro
     assert goals == ["An older goal.", "Decide where to live."]
     assert newest["m01_s001_v01"].user_goal == "Decide where to live."
     assert not ours.take_in(theirs.root).benchmarks[0].is_new
+
+
+def test_what_a_killed_import_left_of_a_file_is_gone_after_the_next(
+    theirs: Theirs, ours: Ours
+) -> None:
+    theirs.run()
+    killed = subprocess.run(
+        [sys.executable, "-m", "tui", "--workspace", ours.root, "import", theirs.root],
+        env={**os.environ, VARIABLE: KillPoint.WROTE_FILE},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in ours.root.rglob("benchmarks/**/.*")]
+    take_in(ours, theirs)
+    assert [path.name for path in ours.root.rglob("benchmarks/**/.*")] == []
