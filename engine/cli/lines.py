@@ -14,7 +14,13 @@ from engine.benchmark import Stage, State
 from engine.cli.console import tell
 from engine.display import one_line, plural
 from engine.facts import Fact, NoteKind, StateChanged
-from engine.pipeline.remedies import FailureGroup, KnownFailure, failure_kind, model_of
+from engine.pipeline.remedies import (
+    FailureGroup,
+    KnownFailure,
+    failed_model,
+    failure_kind,
+    may_pass,
+)
 from engine.progress import Progress, StateCounts, TargetProgress
 from engine.watch import Watch
 
@@ -154,17 +160,19 @@ def _reasons(group: FailureGroup) -> str:
 
 
 def what_next(groups: Sequence[FailureGroup], command: str) -> str:
-    """Whether trying again may help as things are, or only after a change."""
+    """How many rows another try may mend as things are, and that the others need a change."""
     total = count_of(groups)
-    passing = sum(len(group.units) for group in groups if group.kind.can_pass)
+    passing = may_pass(groups)
     if passing == total:
         return f"`{command}` tries {'it' if total == 1 else 'them'} again"
     if not passing:
-        they = "it" if total == 1 else "they"
-        return f"change what is named there, then `{command}`: else {they} will fail again"
+        they = "it is" if total == 1 else "they are"
+        return f"change what is named there, then `{command}`: else {they} likely to fail again"
+    rest = total - passing
+    others = "the other one is" if rest == 1 else f"the other {rest} are"
     return (
-        f"`{command}` tries all {total} again: {passing} may pass as things are, the others once "
-        "what is named there is changed"
+        f"`{command}` may mend {passing} of these {total} rows as things are; {others} likely to "
+        "fail again until what is named there is changed"
     )
 
 
@@ -212,7 +220,8 @@ class FailureNews:
             return None
         kind = failure_kind(fact.reason or "")
         self._counts[kind] += 1
-        number, models, model = self._counts[kind], self._models[kind], model_of(fact.reason or "")
+        number, models = self._counts[kind], self._models[kind]
+        model = failed_model(fact.reason or "")
         is_new = model not in models and len(models) < NAMED
         models.add(model)
         unit, reason = one_line(fact.unit), _reason(fact.reason or "")

@@ -67,7 +67,8 @@ class OtherModel(NamedTuple):
     def words(self) -> str:
         """What a person should know about it and can do."""
         is_target = self.role is Role.TARGET
-        who = f"target {self.target}" if is_target else f"the {_ROLE_NAMES[self.role]}"
+        who = role_words(self.role, self.target)
+        who = who if is_target else f"the {who}"
         way = "" if self.route is None else f" ({self.route})"
         counts = "counts as the target's" if is_target else "is used as that model's"
         return (
@@ -85,6 +86,11 @@ def refuse_or_name(served: str) -> str:
     )
 
 
+def role_words(role: Role, target: str | None) -> str:
+    """`user model`, or `target alpha`."""
+    return f"target {target}" if role is Role.TARGET and target else _ROLE_NAMES[role]
+
+
 _ROLE_NAMES: Final = {
     Role.GENERATOR: "generator",
     Role.USER: "user model",
@@ -92,6 +98,13 @@ _ROLE_NAMES: Final = {
     Role.CHECKER: "checker",
     Role.TARGET: "target",
 }
+
+
+def caller_words(role: Role, target: str | None, label: str) -> str:
+    """`target alpha (gpt-4o)`: who failed, as several targets and roles may have one model."""
+    who = role_words(role, target)
+    return who if label == target else f"{who} ({label})"
+
 
 OnOther = Callable[[OtherModel], None]
 MOST_OTHERS: Final = 50
@@ -345,7 +358,22 @@ class RecordedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """Make a call. Raises `ModelError`, and `StopRequested` where the budget has no room."""
+        """Make a call. Raises `ModelError` that says whose model failed, and `StopRequested` where
+        the budget has no room."""
+        try:
+            return await self._reply(messages, schema, seed, on_text)
+        except ModelError as error:
+            said = str(error).removeprefix(f"{self.label}: ")
+            who = caller_words(self.role, self.target, self.label)
+            raise ModelError(f"{who}: {said}", retryable=error.retryable) from error
+
+    async def _reply(
+        self,
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        on_text: OnText | None,
+    ) -> Reply:
         await self.budget.wait_until_agreed(self.role, self.label)
         most = most_tokens(messages, schema) if self.budget.limits else 0
         budget = self.budget.call(

@@ -206,12 +206,16 @@ _SAID: Final = re.compile(r"\([^()]*\)?")
 """Parenthesised quotes of other programs; unclosed where the reason was cut."""
 
 
-_NAME: Final = re.compile(r"\A(?!\d{3}:)\S{1,200}: ")
-"""The label of the model at the beginning of a reason, which may be `long-context` or `budget`."""
+_NAME: Final = re.compile(
+    r"\A(?!\d{3}:)(?:(?:target \S{1,200}|user model|evaluator|generator|checker)"
+    r"(?: \([^()]{1,200}\))?|\S{1,200}): "
+)
+"""Whose model failed, at the beginning of a reason; only its label, which may be `long-context` or
+`budget`, where an older version wrote it."""
 
 
-def model_of(reason: str) -> str:
-    """The label of the model that a reason begins with; empty if it names none."""
+def failed_model(reason: str) -> str:
+    """`target alpha (gpt-4o)`: whose model failed, as a reason says; empty if it does not."""
     found = _NAME.match(reason)
     return "" if found is None else found[0].removesuffix(": ")
 
@@ -237,10 +241,10 @@ class FailureGroup:
 
     @property
     def models(self) -> Mapping[str, Sequence[StateRow]]:
-        """The rows by the model that the reason names; by an empty name where it names none."""
+        """The rows by whose model failed; by an empty name where the reason does not say."""
         found: defaultdict[str, list[StateRow]] = defaultdict(list)
         for unit in self.units:
-            found[model_of(unit.reason or "")].append(unit)
+            found[failed_model(unit.reason or "")].append(unit)
         return found
 
 
@@ -250,6 +254,11 @@ def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
     for unit in failed:
         groups[failure_kind(unit.reason or "")].append(unit)
     return [FailureGroup(kind, units) for kind, units in groups.items() if units]
+
+
+def may_pass(groups: Iterable[FailureGroup]) -> int:
+    """How many of these rows may succeed in another try although nothing was changed."""
+    return sum(len(group.units) for group in groups if group.kind.can_pass)
 
 
 def standing_failures(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from engine.benchmark import ConversationKey, Stage, State
+from engine.benchmark import ConversationKey, Role, Stage, State
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec
 from engine.errors import StopRequested
@@ -25,6 +25,7 @@ from engine.pipeline.generate import (
     plan_scenarios,
 )
 from engine.pipeline.judge import JudgingPlanner, PlannedJudging, give_verdicts, recounted_verdicts
+from engine.pipeline.models import caller_words
 from engine.pipeline.order import Order
 from engine.pipeline.play import (
     ConversationPlanner,
@@ -445,7 +446,8 @@ class _ConversationRunner:
         if parked is not None:
             # the user model would be paid for a message that nobody answers
             # as a call would fail, so that all rows of the target give the same reason
-            reason = f"{bench.models.target(lane).label}: {parked}"
+            who = caller_words(Role.TARGET, lane, bench.models.target(lane).label)
+            reason = f"{who}: {parked}"
             failed = bench.state_row(Stage.SIMULATE, unit, State.FAILED, target=lane, reason=reason)
             bench.store.tell(failed)
             self.run.failed += 1

@@ -89,12 +89,17 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
     lines = shell("status").stdout.splitlines()
     assert sum(int(found[1]) for line in lines if (found := re.match(r"(\d+) rows? failed", line)))
     assert len([line for line in lines if re.match(r"1 row failed: ", line)]) == 3
-    assert "`crosswind retry` tries all 3 again: 1 may pass as things are" in lines[-1]
+    mended = (
+        "may mend 1 of these 3 rows as things are; the other 2 are likely to fail again until "
+        "what is named there is changed"
+    )
+    assert lines[-1] == f"`crosswind retry` {mended}"
 
     explained = shell("run", "--explain").stdout
     assert explained.count(": failed before: ") == 3
     assert "missing" not in explained.replace("nothing is missing", "")
     assert len(re.findall(r"^1 row failed: ", explained, re.MULTILINE)) == 3
+    assert f"`crosswind run` {mended}" in explained.splitlines()
 
     names = named_only(["bread"])
     with closing(Watch(open_reader(place.root / "crosswind.db"), names)) as watch:
@@ -123,10 +128,38 @@ def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_it
     assert "400: the request was not accepted" in line
     assert KnownFailure.BAD_REQUEST.advice in line
     assert "tries them again" not in ended.stderr
-    assert "then `crosswind run`: else they will fail again" in ended.stderr
+    assert "then `crosswind run`: else they are likely to fail again" in ended.stderr
     assert (
         ended.stderr.count(KnownFailure.BAD_REQUEST.advice) == 2
     )  # when it was met, and at the end
+
+
+@pytest.mark.process
+def test_targets_with_one_model_and_the_user_model_with_it_too_are_told_apart(
+    place: Workplace,
+) -> None:
+    """Each has a name of its own in the reason, wherever it stands."""
+    place.server.reset()
+    place.configure(
+        [{"id": name, **place.model("erratic")} for name in ("warm", "cold")],
+        turns=1,
+        user_model=place.model("user"),
+    )
+    place.stage("bread", [scenario(1), scenario(2)])
+    place.server.plan(Fault.BAD_REQUEST, match="user")
+    asked = Shell(place.root)("run", "--headless", "--plain", "--yes", "--json")
+    [kind] = json.loads(asked.stdout)["failures"]
+    assert list(kind["models"]) == ["user model (user)"]
+    place.server.reset()
+    place.server.plan(Fault.BAD_REQUEST, match="erratic")
+    ended = Shell(place.root)("run", "--headless", "--plain", "--yes")
+    assert ended.returncode == 1, ended.stderr
+    said = "400: the request was not accepted"
+    assert f"m01_s001_v01__warm failed: {KnownFailure.BAD_REQUEST.name_in_words}" in ended.stderr
+    assert f"target warm (erratic): {said}" in ended.stderr
+    assert f" failed likewise: target cold (erratic): {said}" in ended.stderr
+    [line] = re.findall(r"^4 rows failed: .*$", ended.stderr, re.MULTILINE)
+    assert f"target warm (erratic), target cold (erratic): {said}" in line
 
 
 def test_a_reason_that_is_cut_says_so() -> None:

@@ -141,7 +141,7 @@ def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
     assert sorted(bool(one) for one in why.values()) == [False, True]
     [reason] = [one for one in why.values() if one]
     assert words in reason
-    assert reason.startswith("python:bot:reply: ")
+    assert reason.startswith("target mine (python:bot:reply): ")
     failed, _ = run(place)
     assert failed == 0
     assert said(place) == ["It is yours to decide."] * 4

@@ -143,8 +143,8 @@ def test_only_the_same_model_can_be_asked_for(place: Workplace) -> None:
         for unit in reader.units("bread", Stage.SIMULATE).values():
             assert unit.state is State.FAILED
             assert unit.reason == (
-                "steadfast: another model answered, which served_model: same refuses (mock-beta "
-                "answered in place of steadfast)"
+                "target alpha (steadfast): another model answered, which served_model: same "
+                "refuses (mock-beta answered in place of steadfast)"
             )
         for row in audit.rows(reader, "bread").values():
             assert [message.speaker for message in row.messages] == ["user"]
