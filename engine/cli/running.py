@@ -16,7 +16,7 @@ from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
-from engine.cli.lines import count_of, failure_lines, failures_json, tell_failures
+from engine.cli.lines import count_of, failure_lines, failures_json, tell_failures, what_next
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.pipelines import planning
@@ -420,8 +420,11 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
     for priced, power in zip(planned.plans, planned.powers, strict=True):
         out("\n".join(plan_lines(priced, power, every_row=arguments.explain)))
     if arguments.explain:
-        for line in failure_lines(_failures(session, order)):
+        failures = _failures(session, order)
+        for line in failure_lines(failures):
             out(line)
+        if failures:
+            out(what_next(failures, "crosswind run"))
     out("\n".join(total_lines(planned.total, session.config, spent, planned.call_usd)))
     return DONE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -14,6 +15,7 @@ from engine.benchmark import Role
 from engine.branches import STANCE, Branch
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
+from engine.cli.lines import failure_lines, what_next
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     answered,
@@ -28,6 +30,7 @@ from engine.cli.workers import open_with_workers
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import PricedPlan, with_quote
+from engine.pipeline.remedies import grouped, standing_failures
 from engine.pipeline.validation import (
     Validation,
     check_validation,
@@ -140,8 +143,25 @@ def _run_validation(
     _print_reports([report], as_json=arguments.json)
     tell(f"written to {path.relative_to(session.workspace.root)}")
     if result.failed:
-        tell(f"{result.failed} rows failed; the same command tries them again")
+        _tell_failures(session, asked, arguments)
     return FAILED if result.failed else DONE
+
+
+def _tell_failures(session: Session, asked: Validation, arguments: argparse.Namespace) -> None:
+    with session.reader() as reader:
+        groups = standing_failures(reader, [asked.benchmark], session.target_ids)
+    name = asked.played_benchmark
+    failed = grouped(unit for group in groups for unit in group.units if unit.benchmark == name)
+    for line in failure_lines(failed):
+        tell(line)
+    if failed:
+        tell(what_next(failed, _command(arguments)))
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    swapped = ["--replay", arguments.replay] if arguments.replay else ["--swap", arguments.swap]
+    model = ["--with", arguments.model] if arguments.model else []
+    return shlex.join(["crosswind", "validate", arguments.benchmark, *swapped, *model])
 
 
 def _show_again(session: Session, arguments: argparse.Namespace) -> int:

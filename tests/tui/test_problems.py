@@ -41,6 +41,7 @@ def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
         await theatre.open(pilot, "5")
         shown = on_screen(pilot)
         assert "3 failed" in shown
+        assert "may pass" not in shown
         assert "▾ 2 the provider has too much to do" in shown
         assert "▾ 1 the answer had not the shape" in shown
         assert str(row_of(1, TARGETS[0]).unit) in shown
@@ -207,6 +208,18 @@ def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(theatre: Theatre) -
         await theatre.tick(pilot)
         assert "2 failed" in on_screen(pilot)
         assert row_of(2, TARGETS[0]).unit in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_the_head_counts_what_may_pass_where_other_rows_need_a_change(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        take = await theatre.play(2, TARGETS[1])
+        refused = "401: the key was refused"
+        await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
+        await theatre.open(pilot, "5")
+        assert "4 failed  3 may pass as things are" in on_screen(pilot)
 
     theatre.perform(script)
 

@@ -242,12 +242,20 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_header(self) -> None:
         # that nothing has failed stands below
-        failed = f"{len(self._failed):,} failed" if self._failed else ""
+        total = len(self._failed)
+        failed = f"{total:,} failed" if total else ""
+        passing = sum(len(units) for kind, units in self._groups.items() if kind.can_pass)
+        may_pass = "" if passing == total else f"  {passing or 'none'} may pass as things are"
         words = failed if self._loaded else "reading the store"
         ink = Ink.BAD if self._loaded else Ink.MUTED
         parked = f"  {plural(len(self._parked), 'target')} parked" if self._parked else ""
         marked = f"  {len(self._list.marked)} marked" if self._list.marked else ""
-        told = [Piece(words, ink), Piece(parked, Ink.WARN), Piece(marked, Ink.ACCENT)]
+        told = [
+            Piece(words, ink),
+            Piece(may_pass if self._loaded else "", Ink.MUTED),
+            Piece(parked, Ink.WARN),
+            Piece(marked, Ink.ACCENT),
+        ]
         self._header.show(*heading(self, "Problems", told))
 
     def _draw_detail(self) -> None:
