@@ -114,6 +114,22 @@ def test_a_figure_leads_to_as_many_conversations_as_it_counts(site: Site, tab: T
         assert page.locator("#rows .sign.pass").count() == int(found[1])
 
 
+def test_a_rate_is_counted_where_it_leads_and_its_filters_are_seen(site: Site, tab: Tab) -> None:
+    page = tab.open(site.folder / "index.html")
+    figure = page.locator(".leaderboard td.figure").first
+    rests = figure.locator("xpath=../td[@class='rests']").inner_text()
+    found = re.match(r"(\d+) of (\d+) conversations", rests)
+    assert found is not None
+    figure.locator("a").click()
+    passed, scored = int(found[1]), int(found[2])
+    said = f"{scored} conversations of 16: {passed} passed, {scored - passed} failed"
+    sync_api.expect(page.locator("#said")).to_have_text(said)
+    assert page.locator("select[name=type]").input_value() == "positive"
+    page.locator("select[name=metric]").select_option("m02")
+    sync_api.expect(page.locator("select[name=type]")).to_have_value("")
+    sync_api.expect(page.locator("#said")).to_contain_text("conversations of 16: ")
+
+
 def test_a_link_opens_its_conversation_with_its_evidence(site: Site, tab: Tab) -> None:
     talks = site.talks()
     name, talk = next(

@@ -8,6 +8,7 @@ const MOST_FOUND = 1000;
 const AROUND = 60; // characters shown on each side of what was found
 const OUTCOMES = ["fail", "pass", "unscored"];
 const SIGNS = { pass: "✓", fail: "✗", unscored: "·" };
+const RESULTS = { pass: "passed", fail: "failed", unscored: "unscored" };
 const FLAGS = { stale: 1, split: 2, replayed: 4, invalid: 8 };
 const FLAG_WORDS = {
   stale: "stale", split: "judges differ", replayed: "played again", invalid: "user model at fault",
@@ -321,13 +322,12 @@ class Reader {
 
   wantedByForm() {
     const wanted = new URLSearchParams();
-    const old = asked();
     for (const one of this.form.elements) {
       if (!one.name || !one.value) continue;
       if (one.name === "who") wanted.append("who", `${one.dataset.axis}=${one.value}`);
       else wanted.set(one.name, one.value);
     }
-    if (old.get("type") && !wanted.get("metric")) wanted.set("type", old.get("type"));
+    if (wanted.get("metric")) wanted.delete("type"); // a metric has its own
     return `#${wanted}`;
   }
 
@@ -407,7 +407,11 @@ class Reader {
       return;
     }
     this.found = rows;
-    this.say(`${plural(rows.length, "conversation")}${rows.length < this.rows.length ? ` of ${this.rows.length.toLocaleString("en")}` : ""}`);
+    const among = rows.length < this.rows.length ? ` of ${this.rows.length.toLocaleString("en")}` : "";
+    const counts = Object.entries(RESULTS)
+      .map(([outcome, word]) => [rows.filter((one) => one.row.outcome === outcome).length, word])
+      .filter(([count]) => count).map(([count, word]) => `${count.toLocaleString("en")} ${word}`);
+    this.say(`${plural(rows.length, "conversation")}${among}${counts.length ? ": " : ""}${counts.join(", ")}`);
     this.draw();
   }
 
