@@ -13,6 +13,8 @@ from engine.progress import TrackScore
 from engine.watch import TargetInfo
 from tests.tui.theatre import Theatre, on_screen
 from tui.state.board import TargetView
+from tui.text.ink import Piece
+from tui.widgets.lines import OneLine
 from tui.widgets.target_board import TargetBoard, field_of
 
 NAMES = [f"model-{number:02d}" for number in range(14)]
@@ -155,3 +157,41 @@ def test_a_target_at_rest_says_nothing_of_what_runs(theatre: Theatre) -> None:
         assert "tok/s" not in text
 
     theatre.perform(script, (80, 24))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+def test_what_follows_a_count_keeps_its_place_while_the_count_grows(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    def places(pilot: Pilot[None]) -> list[int]:
+        rows = on_screen(pilot).splitlines()
+        board = next(row for row in rows if row.startswith(" steadfast"))
+        strip = next(row for row in rows if "aggregate" in row)
+        counts = [place for place in range(len(board)) if board.startswith("/12", place)]
+        return [*counts, strip.index("evaluate"), strip.index("aggregate")]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(12)
+        await theatre.judge(await theatre.play(1))
+        await theatre.tick(pilot)
+        before = places(pilot)
+        assert len(before) == 4
+        for number in range(2, 11):
+            await theatre.judge(await theatre.play(number))
+        await theatre.tick(pilot)
+        assert "10/12" in on_screen(pilot)
+        assert places(pilot) == before
+
+    theatre.perform(script, size)
+
+
+@pytest.mark.parametrize(("width", "end"), [(40, "following"), (26, "following"), (25, "──")])
+def test_the_right_end_is_left_out_where_no_rule_fits_before_it(
+    monkeypatch: pytest.MonkeyPatch, width: int, end: str
+) -> None:
+    monkeypatch.setattr(OneLine, "line_width", width)
+    line = OneLine(fill=True)
+    line.show([Piece("user speaking")], [Piece("following")])
+    text = "".join(piece.text for piece in line.row(0))
+    assert text.startswith("user speaking ─")
+    assert text.rstrip().endswith(end)

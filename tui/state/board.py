@@ -47,6 +47,11 @@ class StageState(Enum):
         return self.value[2]
 
 
+def share(done: int, total: int) -> str:
+    """` 5/64`, as wide as when all are done, so that what follows keeps its place."""
+    return f"{done:>{len(str(total))}}/{total}"
+
+
 @dataclass(frozen=True, slots=True)
 class StageView:
     """A stage as the strip shows it."""
@@ -71,7 +76,7 @@ class StageView:
     @property
     def count(self) -> str:
         """`40/64`; empty where nothing is planned yet."""
-        return f"{self.done}/{self.total}" if self.total else ""
+        return share(self.done, self.total) if self.total else ""
 
     @property
     def word(self) -> str:

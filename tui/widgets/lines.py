@@ -127,7 +127,7 @@ class OneLine(LineView):
             return spread_line(self._left, self._right, self.line_width)
         left = [*self._left, Piece(" ")]
         right = [Piece(" "), *self._right, Piece(" ")] if self._right else []
-        if length(left) + length(right) > self.line_width:
+        if length(left) + length(right) >= self.line_width:
             right = []
         return spread_line(left, right, self.line_width, Piece("─", Ink.RULE))
 

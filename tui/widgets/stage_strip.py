@@ -77,7 +77,7 @@ def _upper(stage: StageView, width: int) -> list[Piece]:
 
 def _lower(stage: StageView, width: int) -> list[Piece]:
     if width < ROOMY - 2:
-        text = f"{stage.count} {stage.word}".strip()
+        text = f"{stage.count} {stage.word}" if stage.count else stage.word
         text = text if len(text) <= width - 2 else stage.count or stage.word
         return [Piece(pad("  " + text, width), Ink.BAD if stage.failed else Ink.MUTED)]
     room = max(width - 2 - 1 - len(stage.count), 1)

@@ -16,7 +16,7 @@ from textual.message import Message
 
 from engine.benchmark import Track
 from tui.format import UNKNOWN, bar, interval_rate, rate
-from tui.state.board import Spending, TargetView
+from tui.state.board import Spending, TargetView, share
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart
 from tui.widgets.cursor import CursorView
 
@@ -197,7 +197,7 @@ def _in_one(target: TargetView, layout: _Layout) -> list[Line]:
             *_how_far(target, layout),
             Piece(" " + pad(str(target.running), 7, right=True), _quiet_ink(target.running)),
             Piece(" " + pad(str(target.failed), 6, right=True), _alarming_ink(target.failed)),
-            Piece(" " + pad(_share(target.judged, target.to_judge), 9, right=True) + "  "),
+            Piece(" " + pad(share(target.judged, target.to_judge), 9, right=True) + "  "),
             *_rates(target, layout),
             *_speed_and_cost(target, layout),
         ]
@@ -212,7 +212,7 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
         *_how_far(target, layout),
         Piece(pad(running, 12), _quiet_ink(target.running)),
         Piece(pad(f" {target.failed} failed", 10), _alarming_ink(target.failed)),
-        Piece(f" judged {_share(target.judged, target.to_judge)}"),
+        Piece(f" judged {share(target.judged, target.to_judge)}"),
     ]
     left = target.left_about if layout.roomy else target.left
     left = "" if left == UNKNOWN else f"  {left} left"
@@ -228,7 +228,7 @@ def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
     return [
         Piece(" " + pad_apart(target.name, layout.names, layout.name_width) + " ", Ink.STRONG),
         *field_of(target, layout.bar_width),
-        Piece(" " + pad(_share(target.simulated, target.to_simulate), 9)),
+        Piece(" " + pad(share(target.simulated, target.to_simulate), 9)),
     ]
 
 
@@ -317,10 +317,6 @@ def _spending_line(spending: Spending, layout: _Layout) -> Line:
         ink = Ink.MUTED if spending.enough else Ink.WARN
         line.append(Piece(f"  the rest costs {spending.left}{words}", ink))
     return line if length(line) else []
-
-
-def _share(done: int, total: int) -> str:
-    return f"{done}/{total}"
 
 
 def _quiet_ink(number: int) -> Ink:
