@@ -218,6 +218,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         "wal_autocheckpoint = 1000",
         # 64 MiB: a log that grew during a long read is truncated to it when it is restarted
         "journal_size_limit = 67108864",
+        # 8 MB instead of 2: if a transaction evicts a page and changes it again, as a large import
+        # does, SQLite reads the log again and computes its checksums anew
+        "cache_size = -8192",
         # off by default, and set for each connection
         "foreign_keys = ON",
     ):
