@@ -243,7 +243,9 @@ def _encoder(hint: Any) -> Convert | None:
         return attrgetter("_value_")  # the property `value` takes five times as long
     if get_origin(hint) is tuple and is_dataclass(item := get_args(hint)[0]):
         keys = [field.name for field in fields(item)]
-        return lambda held: _json([{key: getattr(item, key) for key in keys} for item in held])
+        return lambda held: (
+            _json([{key: getattr(item, key) for key in keys} for item in held]) if held else "[]"
+        )
     return None
 
 
