@@ -33,9 +33,8 @@ def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
     system calls when many small files are read. Raises `OSError` as `open_regular` does, and with
     `ELOOP` for a symbolic link unless `links` are followed."""
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
-    descriptor = _open_regular(path, flags)
+    descriptor, left = _open_sized(path, flags)
     try:
-        left = os.fstat(descriptor).st_size
         while piece := os.read(descriptor, asked := min(max(left, 0) + 1, _CHUNK)):
             yield piece
             left -= len(piece)
@@ -52,6 +51,11 @@ def read_regular(path: Path) -> bytes:
 
 
 def _open_regular(path: str, flags: int) -> int:
+    return _open_sized(path, flags)[0]
+
+
+def _open_sized(path: str, flags: int) -> tuple[int, int]:
+    """Return the descriptor and the size."""
     try:
         # O_NONBLOCK: opening a pipe without a writer would block; O_NOCTTY: a terminal at this path
         # must not become our controlling terminal
@@ -60,9 +64,10 @@ def _open_regular(path: str, flags: int) -> int:
         if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             raise OSError(errno.EINVAL, _NO_FILE, path) from error
         raise
-    kind = os.fstat(descriptor).st_mode
+    found = os.fstat(descriptor)
+    kind = found.st_mode
     if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # reading a directory fails by itself
-        return descriptor
+        return descriptor, found.st_size
     os.close(descriptor)
     raise OSError(errno.EINVAL, _NO_FILE, path)
 
