@@ -47,8 +47,8 @@ HALF_SENT: Final = (
     "class Outbox(row_process._Outbox):\n"
     "    def _send(self):\n"
     "        message = self._waiting.get()\n"
-    "        whole = len(message).to_bytes(4, 'big') + message\n"
-    "        os.write(self._connection.fileno(), whole[:-1])\n"
+    "        whole = len(message).to_bytes(8, 'big') + message\n"
+    "        os.write(self._outgoing.fileno(), whole[:-1])\n"
     "        os.kill(os.getpid(), signal.SIGKILL)\n"
     "row_process._Outbox = Outbox\n"
 )
