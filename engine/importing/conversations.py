@@ -241,7 +241,7 @@ class Conversations:
         """Whether this conversation has not come before. Raises `UnfitError` if it has, with
         another text."""
         # a hash instead of the texts of all conversations; it is compared within this process only
-        said = hash(tuple(text for take in takes for text in take.transcript.texts))
+        said = hash(tuple(digest for take in takes for digest in take.digests))
         if key not in self._seen:
             self._seen[key] = (intern(location.file.path.name), location.index, said)
             return True

@@ -62,7 +62,12 @@ class ParsedTranscript:
     @property
     def digests(self) -> list[bytes]:
         """The digests of the messages, in order."""
-        return [message_digest(message.speaker.value, message.text) for message in self.messages]
+        if isinstance(self.messages, PlainMessages):
+            return self.messages.digests
+        return [
+            message.digest or message_digest(message.speaker.value, message.text)
+            for message in self.messages
+        ]
 
 
 @dataclass(slots=True)

@@ -54,12 +54,13 @@ class PlainMessages(Sequence[MessageRow]):
     """The messages of a take that alternate from the user's on and have nothing but their text.
     `MessageRow`s are made only for code that reads them; writing needs none."""
 
-    __slots__ = ("finishes", "texts")
+    __slots__ = ("digests", "finishes", "texts")
 
     def __init__(self, texts: Sequence[bytes], finishes: Sequence[str]) -> None:
         """`texts` are UTF-8."""
         self.texts = texts
         self.finishes = finishes
+        self.digests = [digest_of(_SPEAKERS[index & 1], text) for index, text in enumerate(texts)]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -77,6 +78,7 @@ class PlainMessages(Sequence[MessageRow]):
             speaker=Speaker.TARGET if index & 1 else Speaker.USER,
             text=self.texts[index].decode(),
             finish=self.finishes[index],
+            digest=self.digests[index],
         )
 
 
@@ -135,36 +137,31 @@ class ColumnRows:
     values: Sequence[tuple[Value, ...]]
 
 
+_PlainTake = tuple[int, int, Sequence[bytes], Sequence[str], Sequence[bytes]]
+"""The `seq` of a take's first message, its own `seq`, and its `PlainMessages`."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlainMessageRows:
     """`PlainMessages` of several takes, written at `at`."""
 
     at: int
-    takes: Sequence[tuple[int, int, Sequence[bytes], Sequence[str]]]
-    """For each take the `seq` of its first message, its own `seq`, and its `PlainMessages`."""
+    takes: Sequence[_PlainTake]
 
     @property
     def last(self) -> int:
         """The `seq` of the last message."""
-        first, _, texts, _ = self.takes[-1]
+        first, _, texts, *_ = self.takes[-1]
         return first + len(texts) - 1
 
     def values(self, shift: int) -> Iterator[tuple[str | int | bytearray, ...]]:
         """Yield the values of `_INSERT_PLAIN`; `shift` is added to the numbers of rows."""
-        shared: Sequence[bytes] = ()
-        digests: list[bytearray] = []
-        for first, take, texts, finishes in self.takes:
+        for first, take, texts, finishes, digests in self.takes:
             first, take = first + shift, take + shift
-            if texts is not shared:  # consecutive takes may share a transcript
-                shared = texts
-                digests = [
-                    bytearray(digest_of(_SPEAKERS[index & 1], text))
-                    for index, text in enumerate(texts)
-                ]
             for index, text in enumerate(texts):
                 # not bytes: sqlite3 searches long for an adapter of bytes, and of None
-                written, speaker = bytearray(text), _SPEAKERS[index & 1]
-                turn, digest = (index >> 1) + 1, digests[index]
+                written, digest = bytearray(text), bytearray(digests[index])
+                turn, speaker = (index >> 1) + 1, _SPEAKERS[index & 1]
                 yield first + index, self.at, take, turn, speaker, written, finishes[index], digest
 
 
@@ -265,7 +262,7 @@ class Numbering:
     seq: int
     at: int
     _waiting: dict[str, list[tuple[Value, ...]]] = field(default_factory=lambda: defaultdict(list))
-    _plain: list[tuple[int, int, Sequence[bytes], Sequence[str]]] = field(default_factory=list)
+    _plain: list[_PlainTake] = field(default_factory=list)
     _count: int = 0
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -338,7 +335,8 @@ class Numbering:
     def _messages(self, messages: Sequence[MessageRow], take: int) -> None:
         if isinstance(messages, PlainMessages):
             if messages:
-                self._plain.append((self.seq + 1, take, messages.texts, messages.finishes))
+                texts, finishes, digests = messages.texts, messages.finishes, messages.digests
+                self._plain.append((self.seq + 1, take, texts, finishes, digests))
             self.seq += len(messages)
             self._count += len(messages)
             return
