@@ -111,15 +111,42 @@ def _named_after(workspace: Path) -> str:
     return hashlib.blake2b(place, digest_size=8).hexdigest()
 
 
-class ViewMemory:
-    """A small file for each workspace. A damaged one counts as missing."""
+class _MemoryFile:
+    """A small file of JSON. A damaged one counts as missing; failing to write it raises nothing."""
 
-    def __init__(self, path: Path, workspace: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._workspace = workspace
         self.notice: str | None = None
         """A problem with the file to report to the user; None without one."""
-        self.views = self._read()
+
+    def _write(self, kept: Mapping[str, object]) -> None:
+        try:
+            write_private(self.path, json.dumps(kept, indent=2) + "\n")
+        except OSError as error:
+            self.notice = f"{self.path} could not be written: {error.strerror}"
+
+    def _read(self, lost: str) -> Mapping[str, Any]:
+        """What the file holds; `lost` is said of what a damaged one held."""
+        try:
+            found = json.loads(read_regular(self.path))
+        except FileNotFoundError:
+            return {}
+        # Python runs out of stack on JSON of a few thousand nested brackets
+        except (OSError, ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            return found
+        self.notice = f"{self.path} cannot be read and is left aside: {lost}"
+        return {}
+
+
+class ViewMemory(_MemoryFile):
+    """The views of one workspace."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        super().__init__(path)
+        self._workspace = workspace
+        self.views = self._read_views()
 
     @classmethod
     def beside(cls, other: Path, workspace: Path) -> ViewMemory:
@@ -142,24 +169,10 @@ class ViewMemory:
             "place_at_work": views.place_at_work,
             "row": None if views.row is None else _subject_as_list(views.row),
         }
-        try:
-            write_private(self.path, json.dumps(kept, indent=2) + "\n")
-        except OSError as error:
-            self.notice = f"{self.path} could not be written: {error.strerror}"
+        self._write(kept)
 
-    def _read(self) -> Views:
-        try:
-            found = json.loads(read_regular(self.path))
-        except FileNotFoundError:
-            return Views()
-        # Python runs out of stack on JSON of a few thousand nested brackets
-        except (OSError, ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            self.notice = (
-                f"{self.path} cannot be read and is left aside: filters and stars are gone"
-            )
-            return Views()
+    def _read_views(self) -> Views:
+        found = self._read("filters and stars are gone")
         names = ("column", "place", "place_at_work")
         column, place, place_at_work = (_text(found.get(name)) for name in names)
         return Views(
@@ -233,14 +246,12 @@ class UserSettings:
     """The name under which the user labels and reviews; None for that of their account."""
 
 
-class PreferencesFile:
-    """A small file. A damaged one counts as missing; failing to write it raises nothing."""
+class PreferencesFile(_MemoryFile):
+    """A user's choices for all workspaces."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.notice: str | None = None
-        """A problem with the file to report to the user; None without one."""
-        self.choices = self._read()
+        super().__init__(path)
+        self.choices = self._read_choices()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> PreferencesFile:
@@ -252,22 +263,10 @@ class PreferencesFile:
         if choices == self.choices:
             return
         self.choices = choices
-        kept = {name: value for name, value in asdict(choices).items() if value is not None}
-        try:
-            write_private(self.path, json.dumps(kept, indent=2) + "\n")
-        except OSError as error:
-            self.notice = f"{self.path} could not be written: {error.strerror}"
+        self._write({name: value for name, value in asdict(choices).items() if value is not None})
 
-    def _read(self) -> UserSettings:
-        try:
-            found = json.loads(read_regular(self.path))
-        except FileNotFoundError:
-            return UserSettings()
-        except (OSError, ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            self.notice = f"{self.path} cannot be read and is left aside: what was chosen is gone"
-            return UserSettings()
+    def _read_choices(self) -> UserSettings:
+        found = self._read("what was chosen is gone")
         words = {
             name: value
             for name in ("theme", "place", "benchmark", "section", "person")
@@ -365,7 +364,7 @@ class Preferences:
         """Report a problem with the file of choices."""
         self._tell_notice(self._memory)
 
-    def _tell_notice(self, memory: PreferencesFile | ViewMemory | None) -> None:
+    def _tell_notice(self, memory: _MemoryFile | None) -> None:
         if memory is not None and memory.notice is not None:
             self._tell(memory.notice)
             memory.notice = None
