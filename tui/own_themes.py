@@ -18,7 +18,7 @@ from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from tui.services.preferences import THEMES_FILE, config_folder, themes_file
-from tui.themes import DARK, INKS, LIGHT, NO_OWN_THEMES, PREFIX, THEMES, OwnThemes
+from tui.themes import DARK, INKS, LIGHT, NO_OWN_THEMES, PREFIX, THEMES, OwnThemes, theme_of
 
 MOST: Final = 20
 """The most themes in one file."""
@@ -87,21 +87,15 @@ def _theme(name: str, given: Mapping[str, str]) -> Theme:
     ground = given.get("background", base.background) or ""
     inks = {ink: given.get(ink, base.variables[f"ink-{ink}"]) for ink in INKS}
     own = "background" in given
-    return Theme(
-        name=PREFIX + name,
-        primary=inks["accent"],
-        secondary=inks["target"],
-        accent=inks["accent"],
-        warning=inks["warn"],
-        error=inks["bad"],
-        success=inks["good"],
+    return theme_of(
+        name,
+        inks,
         foreground=given.get("text", base.foreground),
         background=ground,
         surface=given.get("surface", ground if own else base.surface),
         panel=given.get("panel", inks["cursor-idle-back"] if own else base.panel),
         dark=base.dark,
         variables={
-            **{f"ink-{ink}": colour for ink, colour in inks.items()},
             **{f"scrollbar{part}": ground for part in _TROUGH},
             **dict(zip(_BARS, (inks["faint"], inks["muted"], inks["accent"]), strict=True)),
         },

@@ -42,18 +42,19 @@ def _inks(theme: str) -> dict[str, str]:
     return {row[0]: row[column] for row in _ROWS[1:]}
 
 
-def _theme(theme: str, *, variables: Mapping[str, str], **colours: Any) -> Theme:
+def theme_of(
+    name: str, inks: Mapping[str, str], *, variables: Mapping[str, str], **colours: Any
+) -> Theme:
     """A theme in which Textual's own widgets use the colours of our inks."""
-    inks = _inks(theme)
     return Theme(
-        name=PREFIX + theme,
+        name=PREFIX + name,
         primary=inks["accent"],
         secondary=inks["target"],
         accent=inks["accent"],
         warning=inks["warn"],
         error=inks["bad"],
         success=inks["good"],
-        variables={**variables, **{f"ink-{name}": colour for name, colour in inks.items()}},
+        variables={**variables, **{f"ink-{ink}": colour for ink, colour in inks.items()}},
         **colours,
     )
 
@@ -61,16 +62,17 @@ def _theme(theme: str, *, variables: Mapping[str, str], **colours: Any) -> Theme
 def _with_scrollbar(
     theme: str, scrollbar: str, hover: str, *, background: str, **colours: Any
 ) -> Theme:
+    inks = _inks(theme)
     variables = {
         "scrollbar": scrollbar,
         "scrollbar-hover": hover,
-        "scrollbar-active": _inks(theme)["accent"],
+        "scrollbar-active": inks["accent"],
         "scrollbar-background": background,
         "scrollbar-background-hover": background,
         "scrollbar-background-active": background,
         "scrollbar-corner-color": background,
     }
-    return _theme(theme, background=background, variables=variables, **colours)
+    return theme_of(theme, inks, background=background, variables=variables, **colours)
 
 
 DARK: Final = _with_scrollbar(
@@ -112,8 +114,9 @@ BLUE_ORANGE: Final = _with_scrollbar(
 )
 """For red-green colour blindness: good is blue and bad is orange, and they differ in lightness
 too."""
-SIXTEEN: Final = _theme(
+SIXTEEN: Final = theme_of(
     "terminal",
+    _inks("terminal"),
     variables={"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"},
     **dict.fromkeys(("foreground", "background", "surface", "panel", "boost"), "ansi_default"),
     ansi=True,
