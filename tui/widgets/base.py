@@ -181,6 +181,26 @@ class LineView(ScrollView, inherit_bindings=False):
         self.jump(self.row_count())
 
 
+class OneRow(LineView):
+    """A view of a single row, which keys do not reach."""
+
+    can_focus = False
+    DEFAULT_CSS = """
+    OneRow { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
+    """
+
+    def line(self) -> Line:
+        """The contents of the row."""
+        raise NotImplementedError
+
+    def row_count(self) -> int:
+        return 1
+
+    def row(self, index: int) -> Line:
+        del index
+        return self.line()
+
+
 SIDE_BY_SIDE: Final = 112
 NOT_TINY: Final = 14
 """In this many cells or more, panes stand side by side; with fewer rows than `NOT_TINY`, only one

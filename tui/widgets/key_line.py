@@ -14,7 +14,7 @@ from textual.screen import Screen
 
 from tui.bindings import KEY_NAMES, Hinting, key_name
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.base import LineView
+from tui.widgets.base import OneRow
 
 ORDER: Final = (
     "mark_reply",
@@ -143,13 +143,8 @@ def _is_typed(key: str, screen: Screen[object]) -> bool:
     return focused is not None and focused.check_consume_key(key, typed)
 
 
-class KeyLine(LineView):
+class KeyLine(OneRow):
     """The footer's row. A click on a hint runs its key's action."""
-
-    can_focus = False
-    DEFAULT_CSS = """
-    KeyLine { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
-    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,11 +158,7 @@ class KeyLine(LineView):
         self.screen.bindings_updated_signal.subscribe(self, self._note_change)
         self._look_if_outdated()
 
-    def row_count(self) -> int:
-        return 1
-
-    def row(self, index: int) -> Line:
-        del index
+    def line(self) -> Line:
         line: list[Piece] = []
         for _start, hint in self._placed():
             gap = _start - sum(cell_len(piece.text) for piece in line)

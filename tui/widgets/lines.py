@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, spread_line
-from tui.widgets.base import LineView
+from tui.widgets.base import LineView, OneRow
 from tui.widgets.cursor import CursorView
 
 
@@ -98,13 +98,8 @@ class ChoiceList(Lines, CursorView):
         self.post_message(self.Chosen(self.cursor))
 
 
-class OneLine(LineView):
+class OneLine(OneRow):
     """One line with two ends. The left end is cut first, as long as it stays meaningful."""
-
-    can_focus = False
-    DEFAULT_CSS = """
-    OneLine { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
-    """
 
     def __init__(self, *, id: str | None = None, fill: bool = False) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
@@ -118,11 +113,7 @@ class OneLine(LineView):
             self._left, self._right = left, right
             self.redraw()
 
-    def row_count(self) -> int:
-        return 1
-
-    def row(self, index: int) -> Line:
-        del index
+    def line(self) -> Line:
         if not self._fill:
             return spread_line(self._left, self._right, self.line_width)
         left = [*self._left, Piece(" ")]
@@ -138,13 +129,8 @@ class Blank(Widget):
     BLANK = True
 
 
-class SectionStrip(LineView):
+class SectionStrip(OneRow):
     """Section names to click on. Those before the chosen one are the first left out."""
-
-    can_focus = False
-    DEFAULT_CSS = """
-    SectionStrip { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
-    """
 
     class Chosen(Message):
         """A user has chosen this section."""
@@ -163,11 +149,7 @@ class SectionStrip(LineView):
             self._names, self._chosen = names, chosen
             self.redraw()
 
-    def row_count(self) -> int:
-        return 1
-
-    def row(self, index: int) -> Line:
-        del index
+    def line(self) -> Line:
         line: list[Piece] = [Piece("─", Ink.RULE)]
         for _start, name in self._placed():
             if name == self._chosen:

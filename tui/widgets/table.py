@@ -17,7 +17,7 @@ from textual.message import Message
 
 from tui.text.ink import Ink, Line, Piece, fitted_line
 from tui.text.wrap import Cells, Heading, laid_out, titles
-from tui.widgets.base import LineView
+from tui.widgets.base import OneRow
 from tui.widgets.cursor import CursorView
 
 PAGE: Final = 128
@@ -207,13 +207,8 @@ _MARK: Final = Piece("●", Ink.ACCENT)
 _NO_MARK: Final = Piece(" ")
 
 
-class Headings(LineView):
+class Headings(OneRow):
     """The titles above a table. A click on one asks to sort by it."""
-
-    can_focus = False
-    DEFAULT_CSS = """
-    Headings { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
-    """
 
     class Clicked(Message):
         """A user wants to sort by this column."""
@@ -231,11 +226,7 @@ class Headings(LineView):
             self._titles = titles
             self.redraw()
 
-    def row_count(self) -> int:
-        return 1
-
-    def row(self, index: int) -> Line:
-        del index
+    def line(self) -> Line:
         return [piece for _, piece in self._titles]
 
     def on_click(self, event: events.Click) -> None:
