@@ -94,8 +94,10 @@ _MOST: Final = 20
 
 def _of_table(table: SavedTable) -> str:
     """What was saved and what was lost of a table."""
-    told = (
-        f"{table.saved} saved, {table.unreadable} places unreadable, {table.dropped} rows left out"
+    told = ", ".join(
+        [f"{table.saved} saved"]
+        + ([f"{plural(table.unreadable, 'place')} unreadable"] if table.unreadable else [])
+        + ([f"{plural(table.dropped, 'row')} left out"] if table.dropped else [])
     )
     return f"{told}; nothing could be read of {_numbers(table.lost)}" if table.lost else told
 
@@ -144,7 +146,7 @@ def _report_lines(done: Repair) -> Iterator[str]:
     if done.aside is not None:
         yield f"the damaged store is kept as {done.aside}"
     if done.saved is not None:
-        yield f"saved from it: {done.saved.saved} rows"
+        yield f"saved from it: {plural(done.saved.saved, 'row')}"
         for table, saved in done.saved.tables.items():
             if saved.unreadable + saved.dropped:
                 yield f"  {table}: {_of_table(saved)}"
@@ -157,8 +159,12 @@ def _report_lines(done: Repair) -> Iterator[str]:
     if done.left_out_rows:
         count = sum(done.left_out_rows.values())
         kinds = ", ".join(f"{table} {rows}" for table, rows in sorted(done.left_out_rows.items()))
-        rows = plural(count, "row that can be read has", "rows that can be read have")
-        yield f"{rows} no place in it, and lie in {done.left_out}: {kinds}"
+        rows = plural(
+            count,
+            "row that can be read has no place in it, and lies",
+            "rows that can be read have no place in it, and lie",
+        )
+        yield f"{rows} in {done.left_out}: {kinds}"
     if done.filled is not None:
         yield "from the files:"
         for line in report_lines(done.filled):

@@ -245,6 +245,20 @@ def test_what_has_no_place_any_more_is_kept_beside_the_store(place: Place) -> No
     assert [line["row"]["text"] for line in lines if line["table"] == "message"] == said
 
 
+def test_a_single_row_that_has_no_place_any_more_is_told_as_one(place: Place) -> None:
+    without_files(place)
+    with closing(sqlite3.connect(place.store)) as connection:
+        connection.execute(
+            "UPDATE verdict SET justification = CAST(x'ff41' AS TEXT) "
+            "WHERE seq = (SELECT max(seq) FROM verdict)"
+        )
+        connection.commit()
+    told = crosswind(place.root, "repair", "--yes", code=1).out
+    [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
+    assert "\n  verdict: 15 saved, 1 row left out\n" in told
+    assert f"\n1 row that can be read has no place in it, and lies in {kept}: verdict 1\n" in told
+
+
 def test_a_script_hears_what_was_done(place: Place) -> None:
     def repaired(code: int) -> dict[str, Any]:
         found: dict[str, Any] = crosswind(place.root, "repair", "--yes", "--json", code=code).json()
