@@ -15,6 +15,7 @@ from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
 from tui.state.verdicts import AGAIN_AFTER, KnownNames, VerdictsState, cells
 from tui.text.ink import Line, group_text, shorten_middle, told_apart
+from tui.text.wrap import laid_out
 
 
 def text(line: Line) -> str:
@@ -220,16 +221,20 @@ def test_judges_have_a_column_once_there_are_several_and_one_that_counts_stands_
 
         def shown() -> str:
             [take] = read(theatre, state)
-            names = KnownNames([], [JUDGE], state.id_width(120), has_judges=state.has_judges)
+            columns = state.columns(theatre.watch.benchmarks, width, [JUDGE])
+            room = next((each.width for each in columns if each.name == Column.JUDGE), 0)
+            names = KnownNames([], [JUDGE], state.id_width(width), judge_width=room)
             rows = browser.rows([take], [JUDGE])
             [row] = cells(rows, several=False, stars=(), stale={}, read=(), names=names).values()
-            assert len(row) == len(state.columns(theatre.watch.benchmarks, 120, [JUDGE]))
-            return text(row)
+            return "".join(piece.text for _, piece in laid_out(columns, row, width - 2))
 
+        width = 120
         assert JUDGE not in shown()
         await theatre.judge(played, judge="another", justification="one that does not count")
         assert f"{JUDGE} +1" in shown()
         assert "the one that counts" in shown()
+        width = 82
+        assert "offline…luator +1" in shown()  # whoever counts, that there are others is not cut
 
     asyncio.run(script())
 

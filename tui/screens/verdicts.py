@@ -509,7 +509,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             benchmark_width(benchmarks, width),
             state.groups,
             state.who_width(width),
-            state.has_judges,
+            next((each.width for each in self._columns if each.name == Column.JUDGE), 0),
         )
         return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
 

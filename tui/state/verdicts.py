@@ -44,6 +44,8 @@ WHO_WIDTH: Final = (18, 44)
 WIDE: Final = 150
 """A screen of this many cells or more is wide."""
 _OTHERS: Final = len(" +1")
+_BESIDE_ROW: Final = 2
+"""Cells beside the columns: a blank at the left and the scroll bar."""
 _STALE_MARK: Final = "~ "
 _STAR_MARK: Final = "★ "
 _BESIDE_ID: Final = 6
@@ -238,13 +240,15 @@ class VerdictsState:
             Heading(Column.END, "ended", 10),
             Heading(Column.BECAUSE, "because", 0),
         ]
-        if self.has_judges:
-            columns.insert(-1, Heading(Column.JUDGE, "judge", judge_width(judges)))
         if self.groups:
             columns.insert(3, Heading(Column.WHO, "who", self.who_width(width)))
         if len(benchmarks) > 1:
             wide = benchmark_width([info.name for info in benchmarks], width)
             columns.insert(2, Heading(Column.BENCHMARK, "benchmark", wide))
+        if self.has_judges:
+            used = sum(heading.width + heading.gap for heading in columns) + _BESIDE_ROW
+            judge = judge_width(judges, width - used)
+            columns.insert(-1, Heading(Column.JUDGE, "judge", judge))
         return columns
 
     def who_width(self, width: int) -> int:
@@ -308,11 +312,11 @@ class VerdictsState:
         return words
 
 
-def judge_width(judges: Sequence[str]) -> int:
-    """The cells of a judge's name, with the number of others."""
+def judge_width(judges: Sequence[str], room: int) -> int:
+    """The cells of a judge's name, with the number of others, where there are so many for it."""
     low, high = JUDGE_WIDTH
     longest = max(map(cell_len, judges), default=high)
-    return max(min(longest + _OTHERS, high), low)
+    return max(min(longest + _OTHERS, high, room), low)
 
 
 def benchmark_width(names: Sequence[str], width: int) -> int:
@@ -335,8 +339,8 @@ class KnownNames(NamedTuple):
     groups: tuple[tuple[str, ...], ...] = ()
     """The demographic groups; without any there is no column for them."""
     who_width: int = WHO_WIDTH[0]
-    has_judges: bool = False
-    """Whether there is a column for judges."""
+    judge_width: int = 0
+    """Cells for the judge; 0 without a column for it."""
 
 
 def cells(
@@ -362,11 +366,12 @@ def cells(
     }
 
 
-def _judges(row: BrowsedRow, known: Sequence[str]) -> str:
-    """The judge that counts, and the number of others."""
+def _judges(row: BrowsedRow, names: KnownNames) -> str:
+    """The judge that counts, and the number of others, which is not cut."""
     others = f" +{row.judges - 1}" if row.judges > 1 else ""
     judge = one_line(row.verdict.judge)
-    return told_apart((*known, judge), judge_width(known) - len(others))[judge] + others
+    known = (*names.judges, judge)
+    return told_apart(known, names.judge_width - len(others))[judge] + others
 
 
 def _cells(
@@ -398,8 +403,8 @@ def _cells(
         Piece(end, Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
     ]
-    if names.has_judges:
-        cells.insert(-1, Piece(_judges(row, names.judges), Ink.MUTED))
+    if names.judge_width:
+        cells.insert(-1, Piece(_judges(row, names), Ink.MUTED))
     if names.groups:
         cells.insert(3, Piece(group_text(who, names.groups, names.who_width), Ink.MUTED))
     if several:
