@@ -51,8 +51,27 @@ def test_before_the_store_was_read_it_says_so(theatre: Theatre) -> None:
     assert "No verdict yet" in text(state.empty())
     state.want(parse("out:fail"))
     read(theatre, state)
-    assert "Nothing fits the filter" in text(state.empty())
+    assert "No verdict yet" in text(state.empty())
     assert text(state.header()) == "0 of 0 judged"
+
+
+def test_where_no_row_is_found_it_says_why(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1))
+        for typed, why in (
+            ("out:fail", "Nothing fits the filter"),
+            ('benchmark:"=another"', "No verdict yet"),
+            ("is:stale", "Working out what is stale."),
+        ):
+            state.want(parse(typed))
+            assert read(theatre, state) == []
+            assert why in text(state.empty())
+        state.mark_stale({})
+        assert "Nothing fits the filter" in text(state.empty())
+
+    asyncio.run(script())
 
 
 def test_a_filter_line_that_cannot_be_read_is_refused() -> None:

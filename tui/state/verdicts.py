@@ -99,6 +99,8 @@ class VerdictsState:
         """The number of rows judged since that are not in the table."""
         self.stale: Mapping[int, str] = {}
         """The counted takes that are stale, and why."""
+        self._stale_known = False
+        """Whether it was worked out what is stale."""
         self._stale_found = 0
         """The number of stale takes in the table."""
         self.read: Collection[int] = ()
@@ -146,13 +148,16 @@ class VerdictsState:
         self.longest_id, self.groups = longest_id, tuple(map(group_parts, groups))
         self.has_judges = has_judges
         self.unseen.clear()
-        self.mark_stale(self.stale)
+        self._count_stale()
 
     def mark_stale(self, stale: Mapping[int, str]) -> None:
         """Replace the set of stale takes."""
-        self.stale = stale
+        self.stale, self._stale_known = stale, True
+        self._count_stale()
+
+    def _count_stale(self) -> None:
         takes = () if self.found is None else self.found.takes
-        self._stale_found = sum(take in stale for take in takes)
+        self._stale_found = sum(take in self.stale for take in takes)
 
     def mark_read(self, takes: Collection[int]) -> None:
         """Mark these as read, if they are in the table."""
@@ -262,10 +267,12 @@ class VerdictsState:
             text = one_line(self.fault)
         elif self.found is None:
             text = "Reading the store."
-        elif self.wanted:
-            text = "Nothing fits the filter: F changes it, \\ shows all rows."
-        else:
+        elif self.asks_for_stale and not self._stale_known:
+            text = "Working out what is stale."
+        elif not self.total or all(term.field is Field.BENCHMARK for term in self.wanted):
             text = "No verdict yet: they come as conversations end."
+        else:
+            text = "Nothing fits the filter: F changes it, \\ shows all rows."
         return [Piece("  " + text, Ink.MUTED)]
 
     def header(self) -> Line:
