@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Stage, State
+from engine.benchmark import Stage, State, Track
 from engine.progress import TrackScore
+from engine.statistics.distributions import Interval
+from engine.statistics.rates import Rate
 from engine.watch import TargetInfo
 from tests.tui.theatre import Theatre, on_screen
 from tui.state.board import TargetView
@@ -101,6 +103,41 @@ def test_each_conversation_has_a_cell_where_there_is_room(
     assert "".join(piece.text for piece in field_of(target, 10)) == f"{field}  "
     twice = "".join(sign * 2 for sign in field)
     assert "".join(piece.text for piece in field_of(target, 17)) == f"{twice} "
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 150, 200])
+def test_a_sum_of_money_is_never_cut(theatre: Theatre, width: int) -> None:
+    many = Rate(0.7, Interval(0.6, 0.8), 980, 1400, 140, 700.0, 139.0)
+    views = [
+        TargetView(
+            name,
+            1400,
+            1400,
+            12,
+            3,
+            1400,
+            1400,
+            TrackScore(980, 1400),
+            TrackScore(980, 1400),
+            tokens="1.2k",
+            spend=spend,
+            left="12:30",
+            rates=dict.fromkeys(Track, many),
+        )
+        for name, spend in (("a-model-of-a-long-name", "$12345.60"), ("another", "$0.12"))
+    ]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        board = pilot.app.screen.query_one(TargetBoard)
+        board.show(views)
+        lines = [
+            "".join(piece.text for piece in board.row(row)) for row in range(board.row_count())
+        ]
+        assert any("$12345.60" in line for line in lines)
+        assert not any("$" in line and line.rstrip().endswith("…") for line in lines)
+
+    theatre.perform(script, (width, 40))
 
 
 def test_a_bar_does_not_breathe_with_how_many_speak_at_this_moment() -> None:

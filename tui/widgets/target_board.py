@@ -28,6 +28,10 @@ MANY: Final = 6
 """With more targets than this, one line each is better than two."""
 USUAL_RATE: Final = 20
 """Cells of a rate with its interval: early ones may be shorter, and would shift columns."""
+USUAL_SPEND: Final = 7
+"""Cells of a sum of money: less would shift columns."""
+_SPEED: Final = 11
+"""Cells of tokens per second, with a blank before them."""
 LONGEST_NAME: Final = 20
 SHORT_NAME: Final = 14
 LONG_BAR: Final = 28
@@ -144,6 +148,9 @@ class _Layout:
     """The word for conversations that have begun and not ended."""
     rate_width: int
     """The width of each of the two rates."""
+    spend_width: int
+    speeds: bool
+    """Whether there is room for tokens per second."""
     roomy: bool
     """Whether there is room for optional details."""
 
@@ -156,15 +163,20 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     rates = [_rate(target, track, intervals) for target in targets for track in Track]
     column = max([USUAL_RATE if intervals else 13, *(cell_len(text) for text in rates)])
     roomy = width >= DENSE
+    spend = max([USUAL_SPEND, *(cell_len(target.spend) for target in targets)])
+    # of the lower of two lines
+    speeds = name + 2 * column + spend + _SPEED + 5 <= width
     # what all other parts of a line take; the bar gets the rest
-    rest = name + 2 * column + 66 if heading else name + (72 if roomy else 58)
+    rest = name + 2 * column + spend + 59 if heading else name + (72 if roomy else 58)
     cut_off = any(target.at_rest and target.running for target in targets)
     held = any(target.paused for target in targets)
     running = "cut off" if cut_off else "held" if held else "running"
     most = max((target.to_simulate for target in targets), default=0)
     bar_width = min(max(width - rest, 4), max(LONG_BAR, min(most, LONGEST_BAR)))
     names = [target.name for target in targets]
-    return _Layout(heading, intervals, names, name, bar_width, running, column, roomy)
+    return _Layout(
+        heading, intervals, names, name, bar_width, running, column, spend, speeds, roomy
+    )
 
 
 def _rate(target: TargetView, track: Track, intervals: bool) -> str:  # noqa: FBT001  (how wide it is, not a switch of what)
@@ -185,7 +197,7 @@ def _heading(layout: _Layout) -> Line:
         " " + pad(f"{passes}positive", layout.rate_width),
         pad(f"{passes}negative", layout.rate_width),
         pad("tok/s", 5, right=True),
-        pad("spend", 7, right=True),
+        pad("spend", layout.spend_width, right=True),
         pad("left", 7, right=True),
     ]
     return [Piece(" " + " ".join(cells), Ink.MUTED)]
@@ -271,12 +283,12 @@ def _speed_and_cost(target: TargetView, layout: _Layout) -> list[Piece]:
     """Speed and cost; for a target at a standstill, cost and what it waits for."""
     if layout.heading:
         tokens, left = pad(target.tokens, 5, right=True), pad(target.left, 7, right=True)
-        spend = pad(target.spend, 7, right=True)
+        spend = pad(target.spend, layout.spend_width, right=True)
     else:
         # `1.0k` and `959` take the same room, so that the curves behind them stay below each other
         speed = "" if target.tokens == UNKNOWN else f" {pad(target.tokens, 4, right=True)} tok/s"
-        tokens, left = pad(speed, 11), ""
-        spend = pad(target.spend, 7)
+        tokens, left = pad(speed, _SPEED) if layout.speeds else "", ""
+        spend = pad(target.spend, layout.spend_width)
     if target.still is not None:
         return [Piece(f"{spend} ", Ink.MUTED), Piece(f" {target.still}", Ink.WARN)]
     if layout.heading:
