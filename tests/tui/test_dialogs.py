@@ -123,6 +123,19 @@ def test_playing_again_says_whole_what_it_does_and_costs(theatre: Theatre) -> No
     theatre.perform(script, (80, 24))
 
 
+def test_what_can_be_typed_is_said_whole(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        for dialog in every_dialog(theatre, pilot):
+            await pilot.app.push_screen(dialog)
+            await pilot.pause()
+            line = "".join(piece.text for piece in dialog.query_one(DialogFooter).row(0))
+            assert "… Esc" not in line, dialog
+            await pilot.press("escape")
+            await pilot.pause()
+
+    theatre.perform(script, (80, 24))
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_judge_to_choose_is_named_whole(theatre: Theatre, width: int) -> None:
     judge = EvaluatorInfo("strict-reader", "offline:evaluator-strict", scripted=True)

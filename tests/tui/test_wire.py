@@ -43,7 +43,7 @@ WALK: tuple[tuple[str, str, str | None], ...] = (
     ("/", "in everything", None),
     ("PWNED", "newest first", None),
     ("\x1b", "Problems", None),
-    ("i", "an id, or any part", None),
+    ("i", "an id or the name of a metric", None),
     ("m01", "Enter opens", None),
     ("\x1b", "Problems", "Enter opens"),
     (":", "a command, a benchmark", None),

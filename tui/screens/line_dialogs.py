@@ -215,7 +215,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         self._say(_matches_words(typed, len(found)))
 
 
-_EXAMPLES: Final = "Type a part of an id, such as s002 or a target, or of a metric's name."
+_EXAMPLES: Final = "A part of an id (s002, a target) or of a metric's name"
 
 
 def _matches_words(typed: str, found: int) -> str:
@@ -358,7 +358,7 @@ def _command_line(command: PaletteCommand, names: int, width: int, *, begins: bo
     return fitted_line(spread_line(left, keys, width), width)
 
 
-_HELP = "Words, or a regular expression behind a slash. Enter stays there, n and N go on."
+_HELP = "Words, or /a regular expression. Enter stays, n and N go on."
 
 
 class FindScreen(_AnsweringScreen[str], inherit_bindings=False):

@@ -30,7 +30,7 @@ _SIGNS: Final[Mapping[str, str]] = {
     "-": Track.NEGATIVE.value,
     "−": Track.NEGATIVE.value,
 }
-HELP: Final = "outcome: metric: type: target: who: sample: judge: end: is:stale -not =whole"
+HELP: Final = "outcome: metric: target: who: judge: end: is:stale -not =whole"
 
 
 class FilterFault(Exception):  # noqa: N818  (a fault of what was typed, in words for who typed it)
