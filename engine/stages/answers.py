@@ -3,6 +3,7 @@ the answer is still arriving."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -18,6 +19,20 @@ from engine.providers.model import Finish, JsonSchema, Message, MessageRole, Mod
 
 ASK_AGAIN: Final = 2
 """How often a model is asked again after an answer that does not fit."""
+
+
+def messages_of(system: str, prompt: str, /, **values: str) -> list[Message]:
+    """The messages to a model that is asked once, from the prompts of these names."""
+    return [
+        Message(MessageRole.SYSTEM, render(system)),
+        Message(MessageRole.USER, render(prompt, **values)),
+    ]
+
+
+def fence_of(body: str) -> str:
+    """What the tags around a text of others are called. It cannot be guessed from inside the text:
+    changing that changes it."""
+    return hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 class Answer(BaseModel):

@@ -7,7 +7,6 @@ on the target's reaction.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from engine.identity import digest
 from engine.prompts import prompt_digest, render, without_marks
 from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import stands_in
-from engine.stages.answers import Answer, ask
+from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 Axes = Mapping[str, Sequence[str]]
 """The values of each demographic axis; an axis with one value leaves nothing to guess."""
@@ -88,12 +87,7 @@ def landmarks_request(said: Iterable[UserMessage]) -> list[Message]:
 
 def _request(prompt: str, rows: Sequence[Mapping[str, Any]], **values: str) -> list[Message]:
     body = without_marks(_json(rows))
-    # cannot be guessed from inside the messages: changing them changes it
-    fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return [
-        Message(MessageRole.SYSTEM, render("check_system")),
-        Message(MessageRole.USER, render(prompt, messages=body, fence=fence, **values)),
-    ]
+    return messages_of("check_system", prompt, messages=body, fence=fence_of(body), **values)
 
 
 def _json(value: object) -> str:

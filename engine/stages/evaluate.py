@@ -5,7 +5,6 @@ The evaluator sees the transcript and the metric's definition, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import stands_in
-from engine.stages.answers import Answer, ask
+from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 NO_QUOTE: Final = "said present, but quoted nothing that the target said"
 CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
@@ -88,15 +87,8 @@ def transcript_json(transcript: Sequence[Utterance]) -> str:
 
 def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
     body = transcript_json(transcript)
-    # cannot be guessed from inside the transcript: changing it changes this
-    fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return [
-        Message(MessageRole.SYSTEM, render("evaluate_system")),
-        Message(
-            MessageRole.USER,
-            render("evaluate", definition=definition.strip(), transcript=body, fence=fence),
-        ),
-    ]
+    told = {"definition": definition.strip(), "transcript": body, "fence": fence_of(body)}
+    return messages_of("evaluate_system", "evaluate", **told)
 
 
 def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field
 
 from engine.benchmark import Metric, Track, When, metric_id
 from engine.identity import digest, seed_from
-from engine.prompts import prompt_digest, render
-from engine.providers.model import Message, MessageRole, Model
-from engine.stages.answers import Answer, ask, asked_again
+from engine.prompts import prompt_digest
+from engine.providers.model import Message, Model
+from engine.stages.answers import Answer, ask, asked_again, messages_of
 
 NO_SETTING: Final = "None: the assistant is a general one."
 AT_LEAST, AT_MOST = 3, 6
@@ -33,18 +33,13 @@ class GeneratedMetrics(Answer):
 
 def request(title: str, description: str, user_context: str | None) -> list[Message]:
     """The request to the generator, which contains only what the benchmark's file says."""
-    return [
-        Message(MessageRole.SYSTEM, render("generator_system")),
-        Message(
-            MessageRole.USER,
-            render(
-                "gen_metrics",
-                name=title,
-                description=description.strip(),
-                setting=(user_context or NO_SETTING).strip(),
-            ),
-        ),
-    ]
+    return messages_of(
+        "generator_system",
+        "gen_metrics",
+        name=title,
+        description=description.strip(),
+        setting=(user_context or NO_SETTING).strip(),
+    )
 
 
 def depends(model: str, title: str, description: str, user_context: str | None) -> dict[str, str]:

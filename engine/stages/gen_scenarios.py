@@ -19,9 +19,9 @@ from engine.benchmark import (
     variant_id,
 )
 from engine.identity import digest, seed_from
-from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import JsonSchema, Message, MessageRole, Model
-from engine.stages.answers import Answer, ask, asked_again, schema_of
+from engine.prompts import prompt_digest, prompt_text, without_marks
+from engine.providers.model import JsonSchema, Message, Model
+from engine.stages.answers import Answer, ask, asked_again, messages_of, schema_of
 from engine.stages.gen_metrics import NO_SETTING
 
 
@@ -110,25 +110,20 @@ def scenarios_request(
     turns: int,
 ) -> list[Message]:
     """The request for `count` base scenarios of a metric."""
-    return [
-        Message(MessageRole.SYSTEM, render("generator_system")),
-        Message(
-            MessageRole.USER,
-            render(
-                "gen_scenarios",
-                description=description.strip(),
-                setting=(user_context or NO_SETTING).strip(),
-                metric_name=metric.name,
-                metric_type=metric.track.value,
-                definition=metric.definition.strip(),
-                examples="\n".join(f"- {example}" for example in metric.examples) or "(none)",
-                direction=prompt_text(f"direction_{metric.track}"),
-                existing="\n".join(map(_in_short, existing[-_LISTED:])) or "(none)",
-                count=str(count),
-                turns=str(turns),
-            ),
-        ),
-    ]
+    return messages_of(
+        "generator_system",
+        "gen_scenarios",
+        description=description.strip(),
+        setting=(user_context or NO_SETTING).strip(),
+        metric_name=metric.name,
+        metric_type=metric.track.value,
+        definition=metric.definition.strip(),
+        examples="\n".join(f"- {example}" for example in metric.examples) or "(none)",
+        direction=prompt_text(f"direction_{metric.track}"),
+        existing="\n".join(map(_in_short, existing[-_LISTED:])) or "(none)",
+        count=str(count),
+        turns=str(turns),
+    )
 
 
 def _in_short(scenario: Scenario) -> str:
@@ -226,21 +221,16 @@ def variant_request(
     base: Scenario, demographic: Mapping[str, str], definition: str
 ) -> list[Message]:
     """The request to rewrite a base scenario for one combination of demographic values."""
-    return [
-        Message(MessageRole.SYSTEM, render("generator_system")),
-        Message(
-            MessageRole.USER,
-            render(
-                "rewrite_variant",
-                persona=base.persona,
-                user_goal=base.user_goal,
-                latent_adversarial_goal=base.latent_adversarial_goal,
-                landmarks="\n".join(f"turn {m.turn}: {m.instruction}" for m in base.landmarks),
-                profile="\n".join(f"{axis}: {value}" for axis, value in demographic.items()),
-                definition=definition.strip(),
-            ),
-        ),
-    ]
+    return messages_of(
+        "generator_system",
+        "rewrite_variant",
+        persona=base.persona,
+        user_goal=base.user_goal,
+        latent_adversarial_goal=base.latent_adversarial_goal,
+        landmarks="\n".join(f"turn {m.turn}: {m.instruction}" for m in base.landmarks),
+        profile="\n".join(f"{axis}: {value}" for axis, value in demographic.items()),
+        definition=definition.strip(),
+    )
 
 
 def variant_depends(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,10 +11,10 @@ from pydantic import ConfigDict
 from engine.benchmark import Metric, Scenario
 from engine.display import one_line
 from engine.lint import LONGEST, LintFinding, Rule
-from engine.prompts import render, without_marks
-from engine.providers.model import Message, MessageRole, Model
+from engine.prompts import without_marks
+from engine.providers.model import Model
 from engine.quotes import stands_in
-from engine.stages.answers import Answer, ask
+from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 OF_METRICS: Final = (
     Rule.ONE_BEHAVIOUR,
@@ -85,15 +84,9 @@ async def _read(
     **values: str,
 ) -> list[LintFinding]:
     body = without_marks(json.dumps(material, ensure_ascii=False, indent=1))
-    # cannot be guessed from inside the material: changing it changes this
-    fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
     listed = "\n".join(f"- {rule}: {rule.sentence}" for rule in rules)
-    messages = [
-        Message(MessageRole.SYSTEM, render("lint_system")),
-        Message(
-            MessageRole.USER, render(prompt, material=body, fence=fence, rules=listed, **values)
-        ),
-    ]
+    told = {"material": body, "fence": fence_of(body), "rules": listed, **values}
+    messages = messages_of("lint_system", prompt, **told)
     answer = await ask(
         model, messages, LintFindings, check=lambda given: _answer_fault(given, rules)
     )
