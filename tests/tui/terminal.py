@@ -149,10 +149,16 @@ class Eyes:
         self.grid = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self.grid)
         self._fed = 0
+        self._lines = dict[int, str]()
 
     @property
     def screen(self) -> str:
-        return "\n".join(line.rstrip() for line in self.grid.display)
+        across = range(self.grid.columns)
+        for number in self.grid.dirty:
+            line = self.grid.buffer[number]
+            self._lines[number] = "".join(line[cell].data for cell in across).rstrip()
+        self.grid.dirty.clear()
+        return "\n".join(self._lines[number] for number in range(self.grid.lines))
 
     def see(self, *wanted: str, gone: str | None = None) -> str:
         """Wait until all of it stands on one screen, and what is to be gone does not."""
