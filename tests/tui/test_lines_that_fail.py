@@ -12,8 +12,10 @@ import pytest
 
 from engine.store.lock import workspace_holder
 from tests.engine.small_workspace import Place, small_workspace
-from tests.tui.terminal import Terminal
+from tests.tui.terminal import Eyes, Terminal
 from tests.waiting import PATIENCE_S, until
+
+SIZE = (100, 30)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     place = small_workspace(tmp_path)
     place.long_talks()
     words = ("run", "--workspace", str(tmp_path))
-    with Terminal(words=words, size=(100, 30), XDG_CONFIG_HOME=str(tmp_path)) as terminal:
+    with Terminal(words=words, size=SIZE, XDG_CONFIG_HOME=str(tmp_path)) as terminal:
         found = Run(place, terminal)
         terminal.read_until(b"turn 1 of 100")
         yield found
@@ -53,44 +55,31 @@ def run(tmp_path: Path) -> Iterator[Run]:
         until(lambda: found.engine() is None)
 
 
-def test_a_line_that_is_cut_costs_the_screen_and_nothing_else(run: Run) -> None:
-    engine = run.engine()
-    assert run.terminal.hang_up() == 0
-    assert run.engine() == engine
-    run.goes_on()
-
-
-def test_an_interrupt_from_outside_leaves_the_run_alone(run: Run) -> None:
-    run.terminal.process.send_signal(signal.SIGTERM)
-    assert run.terminal.read_to_the_end() == 0
-    assert b"the run goes on; `crosswind watch" in run.terminal.shown
-    run.goes_on()
-
-
-def test_a_screen_that_was_stopped_comes_back_to_a_run_that_went_on(run: Run) -> None:
-    terminal = run.terminal
-    terminal.process.send_signal(signal.SIGSTOP)
-    run.goes_on()
-    terminal.process.send_signal(signal.SIGCONT)
-    terminal.press_until("?", b"On this screen")
-
-
-def test_a_terminal_that_nobody_reads_holds_only_the_screen_up(run: Run) -> None:
+def test_a_run_feels_none_of_what_its_terminal_goes_through(run: Run) -> None:
+    terminal, engine = run.terminal, run.engine()
+    eyes = Eyes(terminal, SIZE)
     run.goes_on()
     run.goes_on()
     # nothing was read since the first picture: now all of it is, and the app still hears keys
-    run.terminal.press_until("?", b"On this screen")
+    eyes.press("?", "On this screen")
+    eyes.press("q", "turn ", gone="On this screen")
 
+    terminal.process.send_signal(signal.SIGSTOP)
+    run.goes_on()
+    terminal.process.send_signal(signal.SIGCONT)
+    eyes.press("?", "On this screen")
+    eyes.press("q", "turn ", gone="On this screen")
 
-def test_a_window_of_one_cell_is_lived_through(run: Run) -> None:
-    terminal = run.terminal
     for size in ((1, 1), (3, 5), (300, 90), (20, 5)):
         terminal.resize(size)
         terminal.process.send_signal(signal.SIGWINCH)
         terminal.read_some(PATIENCE_S)  # until it has drawn something
-    terminal.resize((100, 30))
+    terminal.resize(SIZE)
     terminal.process.send_signal(signal.SIGWINCH)
-    terminal.press_until("?", b"On this screen")
+    eyes.press("?", "On this screen")
+
+    assert terminal.hang_up() == 0
+    assert run.engine() == engine
     run.goes_on()
 
 

@@ -85,6 +85,10 @@ def test_a_run_survives_what_its_terminals_go_through(root: Path) -> None:
         before = terminal.settings
         eyes = Eyes(terminal, SIZE)
         eyes.see("turn 1 of 100")
+        eyes.press("\x1a", "no shell here")
+        assert not stopped(terminal), "no shell would bring it back"
+        eyes.press("?", "On this screen")
+        eyes.press("\x1b", "turn ", gone="On this screen")
         through_a_storm_of_sizes(terminal)
         until(lambda: is_whole(eyes), lambda: eyes.screen)
         stopped_and_continued(terminal, eyes, before)
@@ -206,12 +210,3 @@ def test_ctrl_c_twice_leaves_and_ctrl_z_goes_to_the_shell_and_fg_comes_back(root
         eyes.press("\x03", "leave it running", gone="stop after what is being spoken")
         eyes.leave("\x03", b"the run goes on")
     assert workspace_holder(root) == holder
-
-
-def test_where_no_shell_would_bring_it_back_ctrl_z_only_says_so(root: Path) -> None:
-    with opened(root, "run") as terminal:
-        eyes = Eyes(terminal, SIZE)
-        eyes.see("turn ", "quit")
-        eyes.press("\x1a", "no shell here")
-        assert not stopped(terminal)
-        eyes.press("?", "On this screen")

@@ -123,7 +123,7 @@ def test_files_that_no_run_left_hold_nothing_up(tmp_path: Path) -> None:
     assert commands.crosswind(tmp_path, "run", "--headless", "--until", "gen_metrics").code == 0
 
 
-@pytest.mark.parametrize("answer", ["r", ""])
+@pytest.mark.parametrize(("place", "answer"), [("missing", "r"), ("empty", "")], indirect=["place"])
 def test_before_the_app_opens_a_person_chooses(place: Place, answer: str) -> None:
     size = (120, 40)
     with Terminal(None, size, ["--workspace", str(place.root)]) as terminal:
