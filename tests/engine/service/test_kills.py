@@ -19,7 +19,7 @@ from tests.killing.case import (
     play_whole,
 )
 
-RANDOM_KILLS: Final = 6
+RANDOM_KILLS: Final = 4
 SEED: Final = 4
 SLACK: Final = 5.0
 """How many times as long a restart may take to its first call as the first start of the same
@@ -37,14 +37,14 @@ NAMED: Final[Mapping[str, tuple[str, ...]]] = {
 OFFLINE: Final = ("sending:18", "sent:14", "first-word:14", "last-word:14")
 """The scripted models come to these by another way."""
 
-IN_STAGES: Final[Mapping[Stage, tuple[str, ...]]] = {
-    Stage.GEN_METRICS: ("sent:1", "wrote-file:2", "changing-state:1"),
-    Stage.GEN_SCENARIOS: ("first-word:4", "acknowledged:6", "changed-state:3"),
-    Stage.SIMULATE: ("sent:30", "committed:20", "changing-state:4"),
-    Stage.EVALUATE: ("last-word:5", "committing:12", "changed-state:3"),
-    Stage.AGGREGATE: ("committed:3", "changing-state:1", "wrote-file:12"),
+IN_STAGES: Final[Mapping[Stage, str]] = {
+    Stage.GEN_METRICS: "wrote-file:2",
+    Stage.GEN_SCENARIOS: "acknowledged:6",
+    Stage.SIMULATE: "committed:20",
+    Stage.EVALUATE: "last-word:5",
+    Stage.AGGREGATE: "changing-state:1",
 }
-"""Moments in the midst of what the engine before has left of a stage."""
+"""A moment in the midst of each stage; the long tests die at all of them, again and again."""
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +80,9 @@ def test_so_does_one_on_scripted_models(tmp_path: Path, whole_offline: Whole) ->
 def test_engines_that_are_killed_in_each_stage_one_after_another_cost_no_more(
     tmp_path: Path, whole: Whole
 ) -> None:
-    deaths = {
-        stage: [Death(moment=moment) for moment in moments] for stage, moments in IN_STAGES.items()
-    }
+    deaths = {stage: [Death(moment=moment)] for stage, moment in IN_STAGES.items()}
     report = die_in_stages(tmp_path / "workspace", whole, deaths)
-    assert (report.kills, report.lost, report.asked_twice) == (sum(map(len, deaths.values())), 0, 0)
+    assert (report.kills, report.lost, report.asked_twice) == (len(deaths), 0, 0)
 
 
 def test_a_run_that_is_killed_at_random_moments_loses_nothing_and_asks_nothing_twice(
