@@ -16,9 +16,10 @@ from typing import Final
 import pytest
 
 from engine.store.schema import SCHEMA_VERSION
-from tests.damaged.kinds import KINDS
+from tests.damaged.kinds import KINDS, Damage
 from tests.damaged.sound import Sound, play
 from tests.damaged.trial import Outcome, tried
+from tests.engine.importing.test_damaged_stores import MORE
 from tests.killing.case import Whole, play_whole
 from tests.killing.holdings import STORE, check_whole, holdings, mirrored
 from tests.killing.scene import Kill, Scene
@@ -163,6 +164,19 @@ STORES: Final = 200
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     return play(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.mark.parametrize(("kind", "seed", "with_files", "expected"), MORE)
+def test_a_damaged_store_is_noticed_and_mended(
+    sound: Sound,
+    tmp_path: Path,
+    kind: Damage,
+    seed: int,
+    with_files: bool,
+    expected: set[Outcome],
+) -> None:
+    trial = tried(sound, kind, seed, tmp_path / "place", with_files=with_files)
+    assert trial.outcome in expected, str(trial)
 
 
 @pytest.mark.timeout(1800)
