@@ -1,5 +1,6 @@
 """When an app under a Pilot has done all that it was given to do. Textual's own way is to sleep for
-20 ms and ask whether the process was busy: where it was given no turn meanwhile, it was not."""
+20 ms and ask whether the process was busy: where it was given no turn meanwhile, it was not. Only
+then is the screen drawn: half of the work of these tests went into frames that nobody looks at."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from textual._context import active_app
 from textual._wait import SLEEP_GRANULARITY, wait_for_idle
+from textual.screen import Screen
 
 from tests.waiting import PATIENCE_S
 
@@ -35,10 +37,32 @@ class Gate(threading.Event):
             Gate.held -= 1
 
 
+class LateDrawing:
+    """Draws what is shown when nothing else is left to do, as if the terminal read slowly."""
+
+    def __init__(self) -> None:
+        self._draw = Screen._compositor_refresh
+        self._owed: Screen[Any] | None = None
+
+    def put_off(self, screen: Screen[Any]) -> None:
+        if screen is screen.app.screen:
+            self._owed = screen
+            screen._dirty_widgets.clear()  # or it would ask for a frame again and again
+        else:
+            self._draw(screen)
+
+    def catch_up(self) -> None:
+        screen, self._owed = self._owed, None
+        app = active_app.get(None)
+        if screen is not None and app is not None and app._running and screen is app.screen:
+            self._draw(screen)
+
+
 class Idleness:
     """Of all event loops of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, drawing: LateDrawing) -> None:
+        self._drawing = drawing
         self._in_threads = WeakKeyDictionary[Any, set[asyncio.Future[Any]]]()
         self._run_in_executor = asyncio.BaseEventLoop.run_in_executor
 
@@ -55,6 +79,7 @@ class Idleness:
         """Until nothing is left to be done, neither now nor with the next frame, and then as
         Textual does it: what is drawn some frames later is on the screen by then, too."""
         await self._frames()
+        self._drawing.catch_up()
         await wait_for_idle(min_sleep, max_sleep)
         await self._frames()
 
@@ -86,16 +111,36 @@ def _is_leaving() -> bool:
     return app is not None and app._exit
 
 
+class NoCache:
+    """In place of the seven caches of each strip of cells, which cost more to make than they save
+    where a screen is drawn a few times."""
+
+    def get(self, _key: object, default: None = None) -> None:
+        return default
+
+    def __setitem__(self, _key: object, _value: object) -> None:
+        pass
+
+
+_NO_CACHE: Final = NoCache()
+
+
 @contextmanager
 def waiting_for_idleness() -> Iterator[None]:
-    idleness = Idleness()
+    drawing = LateDrawing()
+    idleness = Idleness(drawing)
+
+    def put_off(screen: Screen[Any]) -> None:
+        drawing.put_off(screen)
 
     def run_in_executor(loop: Any, executor: Any, work: Any, *given: Any) -> Any:
         return idleness.run_in_executor(loop, executor, work, *given)
 
     with (
         patch.object(asyncio.BaseEventLoop, "run_in_executor", run_in_executor),
+        patch.object(Screen, "_compositor_refresh", put_off),
         patch("textual.pilot.wait_for_idle", idleness.wait),
         patch("textual.app.wait_for_idle", idleness.wait),
+        patch("textual.strip.FIFOCache", lambda _size: _NO_CACHE),
     ):
         yield
