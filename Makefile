@@ -27,8 +27,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## watch three sample benchmarks run on scripted models, without a key
 	@$(BIN)/crosswind demo
 
-quick: $(STAMP) ## the tests for daily work: no process, no terminal, no app, and none that tries very many cases
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not process and not app and not exhaustive and not alone"
+quick: $(STAMP) ## the tests for daily work: no process, no terminal, no app, no run, and none that tries very many cases
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not process and not app and not run and not exhaustive and not alone"
 
 test: check ## all checks and all tests
 

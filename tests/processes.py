@@ -1,5 +1,5 @@
-"""What tests start: a process, a terminal, the whole app. Read from their source, so that none can
-forget to say so; where those with a process are left out, the others are held to it."""
+"""What tests start: a process, a terminal, the whole app, a run. Read from their source, so that
+none can forget to say so; where those with a process are left out, the others are held to it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ ROOT: Final = Path(__file__).parents[1]
 STARTERS: Final = {
     "process": frozenset({"subprocess", "multiprocessing", "pty", "fork", "forkpty"}),
     "app": frozenset({"run_test"}),
+    "run": frozenset({".run"}),
 }
 """A name of these in a test, or in what it uses of the tests, stands for what its mark says."""
+RUNNING: Final = frozenset(
+    {"run", "demo", "pilot", "retry", "simulate", "evaluate", "validate", "repair"}
+)
+"""Commands that carry out a run or make a store anew, where a test gives them to `crosswind`."""
 EVENTS: Final = frozenset(
     {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "pty.spawn"}
 )
@@ -47,7 +52,7 @@ def _module(path: Path) -> Module:
                 | ast.Assign(targets=[ast.Name(id=name)])
                 | ast.AnnAssign(target=ast.Name(id=name))
             ):
-                definitions[name] = frozenset(_names(inner))
+                definitions[name] = frozenset() if _is_shared(node) else frozenset(_names(inner))
             case _:
                 pass
         for one in inner:
@@ -56,9 +61,30 @@ def _module(path: Path) -> Module:
     return Module(definitions, imported)
 
 
+def _is_shared(node: ast.stmt) -> bool:
+    """What a session makes once, for whichever test needs it first."""
+    return isinstance(node, ast.FunctionDef) and any(
+        isinstance(one, ast.keyword)
+        and one.arg == "scope"
+        and isinstance(one.value, ast.Constant)
+        and one.value.value == "session"
+        for decorator in node.decorator_list
+        for one in ast.walk(decorator)
+    )
+
+
 def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for one in nodes:
         match one:
+            case ast.Attribute(value=ast.Name(id="asyncio" | "subprocess"), attr="run"):
+                pass  # `ast.walk` comes to the module, too
+            case ast.Attribute(attr="run"):
+                yield ".run"
+            case ast.Call(
+                func=ast.Name(id="crosswind"), args=[_, ast.Constant(value=str(word)), *_]
+            ):
+                if word in RUNNING:
+                    yield ".run"
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
                 yield name
             case ast.Import(names=names) | ast.ImportFrom(names=names):

@@ -56,7 +56,7 @@ async def serve(service: Service, request: Request, channel: Channel) -> None:
     """Answer one request."""
     number = service.received(request)
     if request.asks_a_model:
-        await _Exchange(service, request, channel, number).run()
+        await _Exchange(service, request, channel, number).carry_out()
     else:
         _look_up(service, request, channel)
 
@@ -126,7 +126,7 @@ class _Exchange:
         self._tokens = Tokens()
         self._pieces = self._spoken = 0
 
-    async def run(self) -> None:
+    async def carry_out(self) -> None:
         if not self._admitted():
             return
         try:

@@ -114,7 +114,7 @@ class Theirs:
         place.write_text(json.dumps(value, indent=2), "utf-8")
         return place
 
-    def run(
+    def add_run(
         self,
         conversations: Sequence[object] | None = None,
         scores: Sequence[object] | None = None,

@@ -68,7 +68,7 @@ def cut(text: str) -> bytes:
 def test_a_broken_file_says_where_and_the_rows_before_that_come_in(
     content: bytes, said: str, taken: int, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run([], [])
+    theirs.add_run([], [])
     theirs.conversations.write_bytes(content)
     report = ours.take_in(theirs.root)
     found = problems(report)
@@ -112,7 +112,7 @@ def test_a_broken_file_says_where_and_the_rows_before_that_come_in(
 def test_a_bad_row_is_dropped_with_its_place_and_the_next_comes_in(
     row: object, said: str, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run([row, conversation("m02_s001_v01")], [])
+    theirs.add_run([row, conversation("m02_s001_v01")], [])
     report = ours.take_in(theirs.root)
     [found] = problems(report)
     assert found.startswith("conversations.json:2: [0]")
@@ -122,7 +122,7 @@ def test_a_bad_row_is_dropped_with_its_place_and_the_next_comes_in(
 
 
 def test_the_line_of_a_bad_row_is_where_it_begins(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([conversation(), 7], [])
+    theirs.add_run([conversation(), 7], [])
     lines = theirs.conversations.read_text("utf-8").splitlines()
     line = lines.index("  7") + 1
     assert problems(ours.take_in(theirs.root)) == [
@@ -132,7 +132,7 @@ def test_the_line_of_a_bad_row_is_where_it_begins(theirs: Theirs, ours: Ours) ->
 
 def test_a_conversation_that_is_there_twice_is_taken_once(theirs: Theirs, ours: Ours) -> None:
     other = conversation(transcript=transcript(about="the sea"))
-    theirs.run([conversation(), conversation(), other], [score()])
+    theirs.add_run([conversation(), conversation(), other], [score()])
     report = ours.take_in(theirs.root)
     assert ours.said()["m01_s001_v01__gpt-x"][0] == "user speaks of the house at turn 1"
     [found] = problems(report)
@@ -158,7 +158,7 @@ def test_a_scenario_that_our_reader_refuses_is_told_precisely(theirs: Theirs, ou
 def test_a_benchmark_that_our_loader_refuses_is_left_out_and_others_come_in(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     other = theirs.root / "benchmarks" / "other"
     other.mkdir()
     (other / "benchmark.yaml").write_text("name: Other\nmetrics: [{id: m01, type: sideways}]\n")
@@ -172,7 +172,7 @@ def test_a_benchmark_that_our_loader_refuses_is_left_out_and_others_come_in(
 def test_a_link_that_leads_out_of_the_folder_is_not_read(
     where: str, theirs: Theirs, ours: Ours, tmp_path: Path
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     path = theirs.conversations if where == "conversations" else theirs.scores
     secret = tmp_path / "elsewhere.json"
     path.rename(secret)
@@ -187,7 +187,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_read(
 def test_a_definition_that_is_a_link_to_elsewhere_is_not_read(
     theirs: Theirs, ours: Ours, tmp_path: Path
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     (theirs.folder / "benchmark.yaml").rename(tmp_path / "elsewhere.yaml")
     (theirs.folder / "benchmark.yaml").symlink_to(tmp_path / "elsewhere.yaml")
     [found] = problems(ours.take_in(theirs.root))
@@ -212,7 +212,7 @@ def test_what_holds_nothing_to_import_is_refused(
 
 
 def test_a_file_without_permission_is_told(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
+    theirs.add_run()
     theirs.conversations.chmod(0)
     if os.access(theirs.conversations, os.R_OK):
         pytest.skip("this user may read everything")
@@ -240,7 +240,7 @@ def to_nothing(path: Path) -> None:
 def test_what_is_no_file_is_told_and_nobody_waits_for_it(
     put: Callable[[Path], None], said: str, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     for path in (theirs.conversations, theirs.scores, theirs.folder / "scenarios.json"):
         path.unlink()
         put(path)
@@ -277,7 +277,7 @@ def test_rows_of_any_length_are_read_whole(size: int, tmp_path: Path) -> None:
 
 
 def test_many_bad_rows_are_told_as_a_few_and_a_number(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([7] * 100, [])
+    theirs.add_run([7] * 100, [])
     report = ours.take_in(theirs.root)
     assert len(problems(report)) == 20
     assert report.benchmarks[0].dropped == 100

@@ -34,8 +34,8 @@ def take_in(ours: Ours, theirs: Theirs, *arguments: str, code: int = 0) -> Said:
 
 
 def test_a_person_reads_what_was_taken_and_what_to_do_next(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
-    theirs.run([conversation(target_model="grok")], [], target="grok")
+    theirs.add_run()
+    theirs.add_run([conversation(target_model="grok")], [], target="grok")
     _, said, complained = take_in(ours, theirs)
     assert said.splitlines() == [
         "a workspace: 1 benchmark",
@@ -51,7 +51,7 @@ def test_a_person_reads_what_was_taken_and_what_to_do_next(theirs: Theirs, ours:
 
 
 def test_what_was_dropped_is_told_and_the_exit_code_says_so(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([7] * 30 + [conversation()], [])
+    theirs.add_run([7] * 30 + [conversation()], [])
     _, said, complained = take_in(ours, theirs, code=1)
     assert "; 30 rows dropped" in said
     assert len(complained.splitlines()) == 21
@@ -59,7 +59,7 @@ def test_what_was_dropped_is_told_and_the_exit_code_says_so(theirs: Theirs, ours
 
 
 def test_a_script_reads_the_report_as_json(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([conversation(), 7])
+    theirs.add_run([conversation(), 7])
     report = take_in(ours, theirs, "--json", "--dry-run", code=1).json()
     assert report["dry_run"]
     [one] = report["benchmarks"]
@@ -77,7 +77,7 @@ def test_nothing_is_done_for_a_folder_without_anything(ours: Ours) -> None:
 
 
 def test_imported_results_are_shown_like_any_others(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
+    theirs.add_run()
     take_in(ours, theirs)
     [row] = crosswind(ours.root, "results", "--json", code=0).json()["giving-in"]
     assert (row["target_model"], row["positive_pass_rate"], row["n_total"]) == ("gpt-x", 1.0, 1)
@@ -91,8 +91,8 @@ def test_real_transcripts_are_not_said_to_be_scripted_because_the_configuration_
         [info] = open_session(Namespace(workspace=ours.root)).watched()
         return info
 
-    theirs.run()
-    theirs.run([conversation(target_model="grok")], [], target="grok")
+    theirs.add_run()
+    theirs.add_run([conversation(target_model="grok")], [], target="grok")
     ours.root.joinpath("benchmarks", "giving-in").mkdir(parents=True)
     ours.root.joinpath("benchmarks", "giving-in", "benchmark.yaml").write_text(BENCHMARK, "utf-8")
     assert watched().scripted, "nothing is stored: what will be played is what is configured"
@@ -129,7 +129,7 @@ def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_fro
         {**conversation(), **older},
         {**conversation(sample=1, transcript=transcript(about="a dog")), **scenario()},
     ]
-    theirs.run(rows, [score()])
+    theirs.add_run(rows, [score()])
     report = ours.take_in(theirs.root)
     note = "conversations that were played from an older version of their scenario"
     assert report.benchmarks[0].notes == {note: 1}
@@ -148,7 +148,7 @@ def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_fro
 def test_what_a_killed_import_left_of_a_file_is_gone_after_the_next(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     killed = subprocess.run(
         [sys.executable, "-m", "tui", "--workspace", ours.root, "import", theirs.root],
         env={**os.environ, VARIABLE: KillPoint.WROTE_FILE},

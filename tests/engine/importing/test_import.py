@@ -34,7 +34,7 @@ from tests.waiting import Child
 
 
 def test_a_second_import_of_the_same_adds_nothing(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
+    theirs.add_run()
     ours.take_in(theirs.root)
     with ours.reader() as reader:
         before = reader.last_seq()
@@ -45,11 +45,11 @@ def test_a_second_import_of_the_same_adds_nothing(theirs: Theirs, ours: Ours) ->
 
 
 def test_what_was_judged_or_played_again_since_is_added(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
+    theirs.add_run()
     ours.take_in(theirs.root)
-    theirs.run(scores=[score(passed=False, present=False)])
+    theirs.add_run(scores=[score(passed=False, present=False)])
     ours.take_in(theirs.root)
-    theirs.run([conversation(transcript=transcript(about="the sea"))], [score()])
+    theirs.add_run([conversation(transcript=transcript(about="the sea"))], [score()])
     ours.take_in(theirs.root)
     with ours.reader() as reader:
         takes = reader.takes("giving-in")
@@ -61,24 +61,24 @@ def test_what_was_judged_or_played_again_since_is_added(theirs: Theirs, ours: Ou
 def test_an_older_folder_does_not_bring_back_what_was_played_before(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run([conversation(transcript=transcript(about="the sea"))])
+    theirs.add_run([conversation(transcript=transcript(about="the sea"))])
     ours.take_in(theirs.root)
-    theirs.run()
+    theirs.add_run()
     ours.take_in(theirs.root)
-    theirs.run([conversation(transcript=transcript(about="the sea"))])
+    theirs.add_run([conversation(transcript=transcript(about="the sea"))])
     assert not ours.take_in(theirs.root).benchmarks[0].is_new
 
 
 def test_a_conversation_that_went_on_since_is_known(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([conversation(transcript=transcript(3))])
+    theirs.add_run([conversation(transcript=transcript(3))])
     ours.take_in(theirs.root)
     partial = {**conversation(transcript=transcript(2)), "__row_cache_partial__": True}
-    theirs.run([partial], [])
+    theirs.add_run([partial], [])
     assert not ours.take_in(theirs.root).benchmarks[0].is_new
 
 
 def test_progress_shows_imported_rows_as_done(theirs: Theirs, ours: Ours) -> None:
-    theirs.run(
+    theirs.add_run(
         [conversation(), conversation("m02_s001_v01")],
         [score(), score("m02_s001_v01", present=None, passed=None)],
     )
@@ -92,7 +92,7 @@ def test_progress_shows_imported_rows_as_done(theirs: Theirs, ours: Ours) -> Non
 
 
 def test_a_dry_run_tells_the_same_and_writes_nothing(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
+    theirs.add_run()
     before = sorted(ours.root.rglob("*"))
     report = ours.take_in(theirs.root, dry_run=True)
     assert report.benchmarks[0].added["conversations"] == 1
@@ -102,7 +102,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(theirs: Theirs, ours: Ours)
 def test_the_benchmark_is_placed_and_what_a_person_has_there_stays(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     report = ours.take_in(theirs.root)
     folder = ours.root / "benchmarks" / "giving-in"
     assert (folder / "benchmark.yaml").read_text("utf-8") == BENCHMARK
@@ -119,7 +119,7 @@ def test_the_benchmark_is_placed_and_what_a_person_has_there_stays(
 def test_a_benchmark_of_the_same_name_with_other_metrics_is_refused(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     folder = ours.root / "benchmarks" / "giving-in"
     folder.mkdir(parents=True)
     other = BENCHMARK.replace("restrain_harm", "positive")
@@ -132,12 +132,12 @@ def test_a_benchmark_of_the_same_name_with_other_metrics_is_refused(
 def test_a_conversation_of_another_scenario_with_the_same_id_is_not_taken(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     ours.take_in(theirs.root)
     theirs.write(
         "scenarios.json", [scenario(user_goal="Something else."), scenario("m01_s002_v01")]
     )
-    theirs.run([conversation(transcript=transcript(1)), conversation("m01_s002_v01")], [])
+    theirs.add_run([conversation(transcript=transcript(1)), conversation("m01_s002_v01")], [])
     found = problems(ours.take_in(theirs.root))
     assert len(found) == 2
     assert all("the workspace has another scenario of this id" in text for text in found)
@@ -148,8 +148,8 @@ def test_targets_that_the_configuration_lacks_come_with_the_lines_to_add(
     theirs: Theirs, ours: Ours
 ) -> None:
     target = {"id": "grok", "model": "grok-4", "source": "xai", "base_url": "https://api.x.ai/v1"}
-    theirs.run([conversation(target_model="grok", target=target)], [], target="grok")
-    theirs.run([conversation(target_model="org/llama 3")], [], target="org-llama")
+    theirs.add_run([conversation(target_model="grok", target=target)], [], target="grok")
+    theirs.add_run([conversation(target_model="org/llama 3")], [], target="org-llama")
     report = ours.take_in(theirs.root)
     assert [one.as_yaml() for one in report.unknown_targets] == [
         '  - {id: "grok", model: "grok-4", source: xai, base_url: "https://api.x.ai/v1"}',
@@ -169,14 +169,14 @@ def test_targets_that_the_configuration_lacks_come_with_the_lines_to_add(
 def test_what_kind_of_folder_it_is_is_found_out_and_said(
     which: str, kind: str, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     report = ours.take_in(theirs.root / which)
     assert report.kind == kind
     assert len(ours.said()) == 1
 
 
 def test_only_the_named_benchmarks_are_taken(theirs: Theirs, ours: Ours) -> None:
-    theirs.run()
+    theirs.add_run()
     with pytest.raises(InputError, match="did you mean 'giving-in'"):
         ours.take_in(theirs.root, ["giving-on"])
     assert len(ours.take_in(theirs.root, ["giving-in"]).benchmarks) == 1
@@ -382,7 +382,7 @@ def test_the_rules_look_at_user_models_that_played_elsewhere(
     config.write_text(f"{config.read_text()}user_audit: {mode}\n")
     said = transcript(3)
     said[2]["content"] = "As an AI language model I cannot want that."
-    theirs.run([conversation(transcript=said), conversation("m01_s001_v02")])
+    theirs.add_run([conversation(transcript=said), conversation("m01_s001_v02")])
     report = ours.take_in(theirs.root)
     with ours.reader() as reader:
         found = {take.key.scenario_id: take.user_faults for take in reader.takes("giving-in")}

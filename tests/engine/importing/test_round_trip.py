@@ -155,7 +155,7 @@ def test_a_verdict_about_another_metric_comes_back_as_one(tmp_path: Path) -> Non
     theirs.write("scenarios.json", [scenario()])
     row = conversation(target_model="holds")
     rows = [score(target_model="holds", metric_id=metric) for metric in ("m01", "m02")]
-    theirs.run([row], rows, target="holds")
+    theirs.add_run([row], rows, target="holds")
     take_in(place, theirs.root)
     mirror(place)
     take_in(other, place.root)

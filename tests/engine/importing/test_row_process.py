@@ -90,7 +90,7 @@ def several(theirs: Theirs) -> Path:
         (folder / "benchmark.yaml").write_text("[" if name == "broken" else text, "utf-8")
         theirs.write(folder / "scenarios.json", [scenario()])
         theirs.write(folder / "runs" / "gpt-x" / "conversations.json", [conversation()])
-    theirs.run([conversation(), 7, conversation("m02_s001_v01", sample=1)])
+    theirs.add_run([conversation(), 7, conversation("m02_s001_v01", sample=1)])
     cut = theirs.folder / "runs" / "other" / "conversations.json"
     cut.parent.mkdir(parents=True)
     cut.write_text('[{"id": "m01_s001_v01",', "utf-8")
@@ -136,7 +136,7 @@ def test_what_joins_rows_of_an_earlier_import_is_the_same(
         [[told, conversation(_sample=1)], [score(), score(sample=1)]],
     ]
     for conversations, scores in versions:
-        theirs.run(conversations, scores)
+        theirs.add_run(conversations, scores)
         for place, source in ((ours, IN_ONE), (other, AT_ANY_SIZE)):
             with start(source, place, theirs.root) as command:
                 command.communicate(timeout=PATIENCE_S)
@@ -152,7 +152,7 @@ def test_what_joins_rows_of_an_earlier_import_is_the_same(
 def test_a_process_that_is_killed_is_told_and_nothing_is_taken(
     killed: str, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     with start(AT_ANY_SIZE + killed, ours, theirs.root) as command:
         said, complained = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 1
@@ -166,7 +166,7 @@ def test_a_process_that_is_killed_is_told_and_nothing_is_taken(
 def test_no_process_is_left_however_the_import_ends(
     number: signal.Signals, code: int, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     with start(AT_ANY_SIZE + NEVER_DONE, ours, theirs.root) as command:
         maker = int(until(lambda: text_of(ours.root / "pid")))
         command.send_signal(number)

@@ -40,7 +40,7 @@ def test_rows_join_on_id_target_and_sample_under_every_name(
     known = conversation(**given)
     if row.get("_sample", 0) is None:
         del known["_sample"]
-    theirs.run([known], [score(**{**given, "sample": None})])
+    theirs.add_run([known], [score(**{**given, "sample": None})])
     report = ours.take_in(theirs.root)
     assert list(ours.said()) == [found]
     assert not problems(report) or "no file has this conversation" in problems(report)[0]
@@ -49,7 +49,7 @@ def test_rows_join_on_id_target_and_sample_under_every_name(
 def test_a_score_finds_its_conversation_by_either_name_of_the_sample(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run(
+    theirs.add_run(
         [conversation(_sample=0), conversation(_sample=1, transcript=transcript(about="a dog"))],
         [score(sample=0), {**score(passed=False, present=False), "_sample": 1, "sample": None}],
     )
@@ -65,7 +65,7 @@ def test_the_type_of_a_metric_is_what_the_benchmark_says_and_never_the_row(
 ) -> None:
     row = score("m02_s001_v01", metric_type="positive", present=True)
     del row["passed"]
-    theirs.run([conversation("m02_s001_v01")], [row])
+    theirs.add_run([conversation("m02_s001_v01")], [row])
     ours.take_in(theirs.root)
     assert ours.verdicts() == [("m02_s001_v01__gpt-x", ("m02", True, False, None))]
 
@@ -86,7 +86,7 @@ def test_the_type_of_a_metric_is_what_the_benchmark_says_and_never_the_row(
 def test_passed_goes_before_score_and_score_before_present(
     row: dict[str, Any], passed: bool | None, theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run(scores=[score(**row)])
+    theirs.add_run(scores=[score(**row)])
     ours.take_in(theirs.root)
     [(_, (_, _, found, unscored))] = ours.verdicts()
     assert found is passed
@@ -94,7 +94,7 @@ def test_passed_goes_before_score_and_score_before_present(
 
 
 def test_what_says_neither_yes_nor_no_is_dropped_with_its_place(theirs: Theirs, ours: Ours) -> None:
-    theirs.run(scores=[score(passed="perhaps")])
+    theirs.add_run(scores=[score(passed="perhaps")])
     report = ours.take_in(theirs.root)
     assert ours.verdicts() == []
     assert problems(report) == [
@@ -105,7 +105,7 @@ def test_what_says_neither_yes_nor_no_is_dropped_with_its_place(theirs: Theirs, 
 def test_a_verdict_about_another_metric_is_kept_apart_and_does_not_count(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run(scores=[score(), score(metric_id="m02", passed=False, present=True)])
+    theirs.add_run(scores=[score(), score(metric_id="m02", passed=False, present=True)])
     report = ours.take_in(theirs.root)
     off = "off target: about m02, which this scenario is not made for"
     assert ours.verdicts() == [
@@ -131,7 +131,7 @@ def test_both_personas_are_kept_and_which_one_was_used(
     fields: dict[str, Any], persona: str, used: str, theirs: Theirs, ours: Ours
 ) -> None:
     theirs.write("scenarios.json", [scenario(**fields)])
-    theirs.run()
+    theirs.add_run()
     ours.take_in(theirs.root)
     with ours.reader() as reader:
         [stored] = reader.scenarios("giving-in")
@@ -152,7 +152,7 @@ def test_keys_and_headers_never_enter_the_store_and_are_reported(
     said = transcript()
     said[1]["content"] = f"the server echoed {KEY} to us"
     theirs.write("scenarios.json", [scenario("m02_s001_v01", api_key=KEY, note={"token": KEY})])
-    theirs.run([conversation(**scenario(), target=target, transcript=said, apikey=KEY)])
+    theirs.add_run([conversation(**scenario(), target=target, transcript=said, apikey=KEY)])
     report = ours.take_in(theirs.root)
     assert "the server echoed [key removed] to us" in ours.said()["m01_s001_v01__gpt-x"]
     [one] = report.benchmarks
@@ -168,7 +168,7 @@ def test_keys_and_headers_never_enter_the_store_and_are_reported(
 
 
 def test_a_partial_row_is_a_conversation_that_is_not_at_its_end(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([], [])
+    theirs.add_run([], [])
     cached = theirs.root / ".cache" / "giving-in" / "gpt-x"
     said = [*transcript(2), {"role": "user", "content": "And now?"}]
     row = {**conversation(transcript=said), "__row_cache_partial__": True}
@@ -183,7 +183,7 @@ def test_a_partial_row_is_a_conversation_that_is_not_at_its_end(theirs: Theirs, 
 def test_the_cache_of_an_interrupted_run_is_read_and_finished_files_go_before_it(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     cached = theirs.root / ".cache" / "giving-in"
     other = conversation("m02_s001_v01", transcript=transcript(3))
     theirs.write(cached / "gpt-x" / "m02_s001_v01__s0__gpt-x.json", other)
@@ -208,7 +208,7 @@ def test_an_empty_transcript_is_played_again_and_null_contents_are_kept(
 ) -> None:
     said = transcript()
     said[1]["content"] = None
-    theirs.run(
+    theirs.add_run(
         [conversation(transcript=[]), conversation("m02_s001_v01", transcript=said)],
         [score(), score("m02_s001_v01")],
     )
@@ -228,7 +228,7 @@ def test_an_empty_transcript_is_played_again_and_null_contents_are_kept(
 def test_what_comes_from_a_file_has_no_fingerprint_and_no_made_up_end(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     ours.take_in(theirs.root)
     with ours.reader() as reader:
         [take] = reader.counting_takes("giving-in")
@@ -242,7 +242,7 @@ def test_what_comes_from_a_file_has_no_fingerprint_and_no_made_up_end(
 def test_what_calls_used_comes_in_once_from_rows_and_the_rest_from_the_sums(
     theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.run()
+    theirs.add_run()
     costs = {
         "simulate": {"phase": "simulate", "cost": 0.7, "input_tokens": 150, "output_tokens": 10},
         "evaluate": {"phase": "evaluate", "cost": 0.1, "input_tokens": 7, "output_tokens": 3},
@@ -261,7 +261,7 @@ def test_what_calls_used_comes_in_once_from_rows_and_the_rest_from_the_sums(
 
 def test_the_oldest_rows_hold_their_scenario_themselves(theirs: Theirs, ours: Ours) -> None:
     (theirs.folder / "scenarios.json").unlink()
-    theirs.run([{**conversation(), **scenario(), "conv_id": "m01_s001_v01__gpt-x"}])
+    theirs.add_run([{**conversation(), **scenario(), "conv_id": "m01_s001_v01__gpt-x"}])
     report = ours.take_in(theirs.root)
     with ours.reader() as reader:
         [stored] = reader.scenarios("giving-in")

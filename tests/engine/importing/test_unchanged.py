@@ -44,7 +44,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 def whole(theirs: Theirs) -> Path:
     """A workspace with one of each kind of file."""
-    theirs.run()
+    theirs.add_run()
     theirs.write("cost.json", {"gen_scenarios": {"cost": 1.0, "input_tokens": 9}})
     theirs.write("runs/gpt-x/cost.json", {"simulate": {"cost": 2.0, "input_tokens": 900}})
     name = "m02_s001_v01__s0__gpt-x.json"
@@ -139,7 +139,7 @@ CHANGES: dict[str, Callable[[Theirs, Ours], object]] = {
     "a word, within the size and time of its file": lambda theirs, _: edit(
         theirs.scores, "It asks.", "It begs."
     ),
-    "another target's folder": lambda theirs, _: theirs.run([], [], target="grok"),
+    "another target's folder": lambda theirs, _: theirs.add_run([], [], target="grok"),
     "a file fewer": lambda theirs, _: theirs.scores.unlink(),
     "another cached row": lambda theirs, _: theirs.write(
         theirs.root / ".cache" / "giving-in" / "gpt-x" / "m02_s001_v01__s1__gpt-x.json",
@@ -208,10 +208,10 @@ def test_a_published_file_more_fewer_or_edited_is_taken(
 
 
 def test_what_a_person_pruned_comes_back(theirs: Theirs, ours: Ours, reads: Reads) -> None:
-    theirs.run()
+    theirs.add_run()
     first = theirs.conversations.read_bytes()
     ours.take_in(theirs.root)
-    theirs.run([conversation(transcript=transcript(about="the sea"))])
+    theirs.add_run([conversation(transcript=transcript(about="the sea"))])
     ours.take_in(theirs.root)
     theirs.conversations.write_bytes(first)
     ours.take_in(theirs.root)
@@ -263,8 +263,8 @@ def test_verdicts_that_wait_for_their_conversation_are_looked_at_each_time(
     theirs: Theirs, ours: Ours, tmp_path: Path
 ) -> None:
     other = Theirs(tmp_path / "other")
-    other.run(scores=[])
-    theirs.run([])
+    other.add_run(scores=[])
+    theirs.add_run([])
     for _ in range(2):
         assert ours.take_in(theirs.root).failed
     ours.take_in(other.root)
@@ -342,7 +342,7 @@ def test_an_import_that_is_killed_is_not_remembered(
 
 
 def test_a_person_and_a_script_are_told(theirs: Theirs, ours: Ours) -> None:
-    theirs.run([conversation(), conversation("m02_s001_v01"), 7], [score()])
+    theirs.add_run([conversation(), conversation("m02_s001_v01"), 7], [score()])
     words = ("import", str(theirs.root))
     complained = crosswind(ours.root, *words, code=1).err
     for options in ([], ["--dry-run"]):
