@@ -387,7 +387,7 @@ def _review(command: AddCommand) -> None:
         review, "--by", "NAME", "your name (default: CROSSWIND_PERSON, else your account's name)"
     )
     _add_yes(review)
-    _flag(review, "--json", "print every row and its state as JSON")
+    _flag(review, "--json", "print every metric and scenario with its state as JSON")
 
 
 def _label(command: AddCommand) -> None:

@@ -21,7 +21,7 @@ from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.write_back import metric_text, scenario_text
-from engine.display import one_line, plural
+from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
 from engine.pipeline.context import BenchmarkContext
@@ -320,7 +320,7 @@ def page_lines(page: ReviewPage) -> Iterator[str]:
     if not page.waiting:
         yield f"{page.benchmark}: nothing waits for a person{_done_line(page)}"
         return
-    yield f"{page.benchmark}: {plural(len(page.waiting), 'row')} to review{_done_line(page)}"
+    yield f"{page.benchmark}: {len(page.waiting):,} to review{_done_line(page)}"
     width = max(len(entry.id) for entry in page.waiting)
     for entry in page.waiting:
         in_short = one_line(entry.in_short, _SHOWN)

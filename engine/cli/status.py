@@ -212,8 +212,8 @@ def _sentences_below(status: Status) -> Iterator[str]:
             yield rejected_sentence(name)
         if ahead.to_review:
             if_you_like = "" if ahead.required else ", if you like"
-            rows = plural(ahead.to_review, "row")
-            yield f"{name}: {rows} to review{if_you_like}; `crosswind review {name}` lists them"
+            count = f"{ahead.to_review:,} to review{if_you_like}"
+            yield f"{name}: {count}; `crosswind review {name}` lists them"
     yield from failure_lines(status.failures)
     if status.failures:
         yield what_next(status.failures, "crosswind retry")

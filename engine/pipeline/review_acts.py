@@ -180,7 +180,7 @@ def _approve(
             continue
         items.append(item_of(entry))
     if items:
-        what = plural(len(items), "row") if len(items) > 1 else items[0].id
+        what = f"{len(items):,}" if len(items) > 1 else items[0].id
         words.insert(0, f"{what} approved")
         rows.append(_act(asked, items))
     changed = metrics if metrics != list(reviews.definition.metrics) else None

@@ -458,7 +458,7 @@ class Engine:
         how = self._begin(
             order, can_be_beside=not any(map(order.includes_generation, order.benchmarks))
         )
-        return f"{plural(len(asked), 'row')} once more: {how}"
+        return f"trying {len(asked):,} again: {how}"
 
     async def _evaluate(self, request: Request) -> str:
         self._not_stopping()
@@ -471,7 +471,7 @@ class Engine:
         work = self._running_order
         if (work is not None and order in work.beside.values()) or order in self._orders:
             return "it is being done already"
-        return f"{plural(len(request.rows), 'row')} judged again: {self._begin(order)}"
+        return f"{plural(len(request.rows), 'conversation')} judged again: {self._begin(order)}"
 
     async def _simulate(self, request: Request) -> str:
         self._not_stopping()
@@ -489,7 +489,8 @@ class Engine:
         ]
         if len(taken) == len(request.rows):
             return "it is being done already"
-        return f"{plural(len(request.rows) - len(taken), 'row')} played again: {self._begin(order)}"
+        count = plural(len(request.rows) - len(taken), "conversation")
+        return f"{count} played again: {self._begin(order)}"
 
     async def _label(self, request: Request) -> str:
         if (labels := request.labels) is None:

@@ -336,8 +336,8 @@ def _notes(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         yield from paragraph(_judge(judge), width, ink=Ink.MUTED)
     if analysis.correlation:
         text = (
-            f"Rows of one base scenario are alike by {analysis.correlation:.2f} (intra-class "
-            "correlation); the intervals allow for it."
+            "Conversations of one base scenario are alike by "
+            f"{analysis.correlation:.2f} (intra-class correlation); the intervals allow for it."
         )
         yield from paragraph(text, width, ink=Ink.MUTED)
     for note in analysis.notes:

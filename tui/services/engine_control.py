@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from textual.app import App
 
 from engine.benchmark import Stage
-from engine.display import plural
 from engine.errors import CrosswindError, InputError
 from engine.link import (
     Board,
@@ -502,7 +501,7 @@ def _order_question(order: Order) -> str:
         return f"Have {', '.join(entry.id for entry in order.rewrite.values())} written again?"
     if order.only:
         rows = sum(map(len, order.only.values()))
-        return f"Try again {plural(rows, 'row')} that failed of {what}?"
+        return f"Try again what failed of {what} ({rows:,})?"
     if order.pilot:
         return f"Play a few conversations of each metric of {what}?"
     missing = f"Do what is missing of {what}: "

@@ -31,16 +31,16 @@ def review(place: Place, *words: str) -> Said:
 def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> None:
     code, _, err = crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
     assert (code, "8 to approve before anything follows" in err) == (0, True)
-    assert "giving-in: 8 rows to review; " in crosswind(place.root, "status")[1]
+    assert "giving-in: 8 to review; " in crosswind(place.root, "status")[1]
     code, _, err = crosswind(place.root, "run", "--headless")
     assert code == 3
     assert "8 rows wait for approval (`review: required`)" in err
     assert "`crosswind review giving-in --approve ID …`" in err
     code, out, _ = review(place)
-    assert (code, out.splitlines()[0]) == (0, "giving-in: 8 rows to review (2 by hand)")
+    assert (code, out.splitlines()[0]) == (0, "giving-in: 8 to review (2 by hand)")
     assert "m01_s001_v01  variant        younger" in out
     assert review(place, "--approve", "m01*")[1] == (
-        "4 rows approved; m01 needs no approval: a person wrote it\n"
+        "4 approved; m01 needs no approval: a person wrote it\n"
     )
     code, out, _ = review(
         place, "--reject", "m02_s001", "--reason", "dull", "--json", "--by", "Ben"

@@ -224,7 +224,7 @@ def test_what_failed_is_done_once_more_and_only_that(tmp_path: Path) -> None:
         await found.until(lambda: found.state(Stage.EVALUATE, str(HELD)) is State.DONE)
         assert found.door.calls.count("steadfast") == 2  # one conversation of two turns
         others = await ask(found, Command.RETRY, target="holds")
-        assert others.text.startswith("7 rows once more")
+        assert others.text.startswith("trying 7 again")
         await found.until(lambda: found.engine.board().state is EngineState.IDLE)
         assert (await ask(found, Command.RETRY)).text == "nothing has failed"
         assert "erratic" not in found.door.calls
