@@ -173,6 +173,12 @@ class ConversationPlanner:
         self._again = order.again.get(bench.name, frozenset())
         self.depends = TakeInputs(bench.definition, bench.config).depends
         self._held = held_scenarios(bench)
+        self._failed = {
+            unit.unit: unit.reason
+            for unit in bench.reader.failed_units()
+            if unit.benchmark == bench.name and unit.stage is Stage.SIMULATE
+        }
+        """Rows that failed in their latest try, with the reasons."""
 
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Plan the conversations that the order includes, that are due, and that may be played."""
@@ -234,6 +240,10 @@ class ConversationPlanner:
             return PlannedConversation(
                 wanted, self._work_item(wanted.key, why, take.detail), resumable, number
             )
+        if str(wanted.key) in self._failed:
+            # it was to be played again, and failed before a new take began
+            work = self._work_item(wanted.key, WorkReason.FAILED, self._failed[str(wanted.key)])
+            return PlannedConversation(wanted, work, None, take.number + 1)
         if changed and self._order.stale:
             return PlannedConversation(
                 wanted,

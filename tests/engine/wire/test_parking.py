@@ -16,7 +16,7 @@ from engine.providers.retry import RetryPolicy
 from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
-from tests.engine.wire.workplace import SleptTime, Workplace, metric, scenario
+from tests.engine.wire.workplace import VARIABLES, SleptTime, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault, first, middle
 from tests.protocol_server.server import ProtocolServer
 
@@ -64,6 +64,30 @@ def test_a_target_that_cannot_work_is_parked_and_the_others_run_on(
     assert asked["erratic"] == 1
     # one conversation had begun; the rest of the parked target's cost nothing
     assert asked["user"] == 2 * ROWS + 1
+
+
+def test_what_was_to_be_played_again_and_failed_is_played_by_the_next_run(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The earlier conversations are complete, but a failure that is told is one that is mended."""
+    two_targets(place, simulate=1)
+    assert not place.run("bread").failed
+    place.server.plan(Fault.UNAUTHORIZED, match="erratic")
+    again = frozenset({Stage.SIMULATE, Stage.EVALUATE})
+    assert place.run("bread", force=True, stages=again).failed == ROWS
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    planned = crosswind(place.root, "run", "--explain").out
+    assert planned.count("__bad: failed before: target bad (erratic): 401") == ROWS
+    place.server.reset()
+    assert not place.run("bread").failed
+    assert outcomes(place, "bad") == [(State.DONE, State.DONE)] * ROWS
+    with place.reader() as reader:
+        newest = {take.key: take.number for take in reader.takes("bread")}
+    assert sorted(newest.values()) == [1] * 2 * ROWS
+    made = dict(place.server.counters.by_model)
+    assert not place.run("bread").failed
+    assert place.server.counters.by_model == made
 
 
 def test_an_account_that_is_used_up_parks_its_target(
