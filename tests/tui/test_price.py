@@ -228,6 +228,10 @@ def test_what_is_spent_stands_beside_what_was_agreed_to(theatre: Theatre) -> Non
         await theatre.tick(pilot)
         line = next(line for line in screen_lines_all(pilot) if "this run" in line)
         assert "spent $1.20 of at most $4.35  the rest costs about $0.80" in line
+        theatre.link.agreed_usd = None
+        await theatre.tick(pilot)
+        line = next(line for line in screen_lines_all(pilot) if "this run" in line)
+        assert "spent $1.20 of the quoted $4.35  the rest costs about $0.80" in line
 
     theatre.perform(script)
 

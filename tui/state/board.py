@@ -386,16 +386,18 @@ def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> 
     engine expects, or else what the target's other conversations cost."""
     if board is None or board.spent_usd is None:
         return None
-    most, limit = board.budget_usd, "the budget"
+    most, limit, words = board.budget_usd, "the budget", ""
     if most is None:
-        quoted = None if board.quote is None else board.quote.high_usd
-        most, limit = board.agreed_usd or quoted, "the quote"
+        most, limit, words = board.agreed_usd, "the quote", "at most "
+    if most is None and board.quote is not None:
+        # with `--yes`, a run may cost more than it was quoted at
+        most, words = board.quote.high_usd, "the quoted "
     if most is None:
         return None
     left = _cost_left(list(progresses)) if board.rest_usd is None else board.rest_usd
     return Spending(
         f"${board.spent_usd:.2f}",
-        f"${most:.2f}" if limit == "the budget" else f"at most ${most:.2f}",
+        f"{words}${most:.2f}",
         board.spent_usd / most,
         f"about {money(left, scripted=False)}" if left else None,
         enough=left is None or board.spent_usd + left <= most,
