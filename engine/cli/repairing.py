@@ -38,7 +38,8 @@ def run_repair(arguments: argparse.Namespace) -> int:
         )
     for line in _plan(found):
         tell(line)
-    if not (arguments.yes or _agreed()):
+    # nothing is replaced where there is no store
+    if found.exists and not (arguments.yes or _agreed()):
         return STOPPED
     done = asyncio.run(repair(session.workspace, session.config, found, now=datetime.now(UTC)))
     if arguments.json:

@@ -52,7 +52,9 @@ def test_without_a_terminal_a_run_is_refused_and_names_both_ways(
 def test_a_repair_brings_it_back_and_nothing_is_left_to_do(
     place: Place, crosswind: Crosswind
 ) -> None:
-    assert crosswind("repair", "--yes")[0] == 0
+    # nobody has to agree where there is no store that could be replaced
+    agreed = ["--yes"] if (place.root / "crosswind.db").exists() else []
+    assert crosswind("repair", *agreed)[0] == 0
     code, out, _ = crosswind("status")
     assert (code, "nothing has run yet" in out) == (0, False)
     assert "what there is was taken from files" in out
