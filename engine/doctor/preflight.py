@@ -260,6 +260,8 @@ def _listing_problems(
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
         if failure.cause is Fault.TLS:
             return [], [f"{host} was not reached: {what}; every call fails"]
+        if failure.cause is Fault.NOT_HTTP:
+            return [], [f"{host} does not answer as a server of models does: it is not valid HTTP"]
         return [], [f"{host} was not reached: {what}; a run waits for it"]
     # an application has no list of models: any answer is enough
     if place.wire.is_application:

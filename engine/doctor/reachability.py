@@ -69,8 +69,10 @@ class Destination:
 class _RequestProgress:
     """How far a request got."""
 
-    tunnelled: bool
-    """Whether a proxy has to open a tunnel first, so that its own connection says little."""
+    url: str
+    proxy: str | None
+    reached: bool = False
+    """Whether the first peer, which may be the proxy, accepted a connection."""
     connected: bool = False
     status: int | None = None
     """The last status that was received, even if from the proxy."""
@@ -79,7 +81,9 @@ class _RequestProgress:
         """A trace callback of the HTTP client."""
         match event:
             case "connection.connect_tcp.complete":
-                self.connected = not self.tunnelled
+                self.reached = True
+                # through a proxy that has to open a tunnel first, its own connection says little
+                self.connected = self.proxy is None or urlsplit(self.url).scheme != "https"
             case "proxy.start_tls.started":
                 self.connected = True
             case "http11.receive_response_headers.complete":
@@ -158,7 +162,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         proxy = proxy_for(url)
     except InputError as error:
         return _finding(place, Severity.PROBLEM, f"was not tried: {error}")
-    way = _RequestProgress(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
+    way = _RequestProgress(url, proxy)
     try:
         # before the clock starts, as the first client loads many modules
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
@@ -241,12 +245,23 @@ def _failure(error: Exception, way: _RequestProgress) -> Failure | None:
             case socket.gaierror():
                 # no answer from the resolver differs from a name that does not exist
                 again = fault.errno == socket.EAI_AGAIN
-                return Failure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
+                return Failure(Fault.NETWORK) if again else _not_there(way, Fault.UNKNOWN_HOST, "")
+    # this error has no other cause, unless the answer was not HTTP
+    if isinstance(error, httpx.RemoteProtocolError) and len(beneath) > 2:
+        return Failure(Fault.NOT_HTTP)
     if not isinstance(error, httpx.ConnectError):
         return Failure(Fault.BROKEN, _connection_failure(error, beneath))
     numbers = _numbers(beneath)
     no_way = bool(numbers) and _NO_WAY.issuperset(numbers)
-    return Failure(Fault.NETWORK if no_way else Fault.NO_CONNECTION, _errno_word(numbers))
+    word = _errno_word(numbers)
+    return Failure(Fault.NETWORK, word) if no_way else _not_there(way, Fault.NO_CONNECTION, word)
+
+
+def _not_there(way: _RequestProgress, fault: Fault, word: str) -> Failure:
+    """The failure of the first peer, which may be the proxy."""
+    if way.proxy is None or way.reached:
+        return Failure(fault, word)
+    return Failure(Fault.NO_PROXY, f"{HostPort.of(way.proxy)}: {word or 'there is no such host'}")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -261,8 +276,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _connection_failure(error: Exception, beneath: Sequence[BaseException]) -> str:
-    # this error has no other cause, unless the answer was not HTTP
-    if isinstance(error, httpx.RemoteProtocolError) and len(beneath) <= 2:
+    if isinstance(error, httpx.RemoteProtocolError):
         return "the server closed it"
     return _errno_word(_numbers(beneath))
 
@@ -358,12 +372,14 @@ def _answered_otherwise(place: Destination, status: int, location: str, reached:
 
 
 def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
-    if cause is Fault.PROXY:
+    if cause in {Fault.PROXY, Fault.NO_PROXY}:
         return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
     if cause is Fault.CERTIFICATE:
         return "add the certificate to those that this system trusts, if it is known to be right"
     if cause is Fault.TLS:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
+    if cause is Fault.NOT_HTTP:
+        return "see what answers at base_url: it is no server of models"
     if cause is Fault.BROKEN and place.base_url.startswith("http://"):
         return "write https:// in base_url, if the server speaks TLS, or see what it logs"
     # before the proxy, which is not used for this machine
@@ -407,7 +423,7 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
         proxy = proxy_for(url)
     except InputError:
         return ModelListing(failure=Failure(Fault.PROXY))
-    way = _RequestProgress(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
+    way = _RequestProgress(url, proxy)
     body = bytearray()
     try:
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:

@@ -28,6 +28,7 @@ from engine.store.database import create_store, open_store
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace
 from tests.engine.commands import command, crosswind
+from tests.engine.wire.hostile import hostile
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -472,6 +473,31 @@ def test_a_proxy_that_refuses_is_told_with_its_status(
     assert found.sentence.endswith("the proxy found no way to the server")
     assert found.remedy is not None
     assert "NO_PROXY" in found.remedy
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_not_there_is_named_in_place_of_the_server(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    clinic.target(f'model: x, source: vllm, base_url: "{scheme}://a.example/v1"')
+    with silent() as url:
+        proxy = url.removesuffix("/v1")
+    monkeypatch.setenv(f"{scheme.upper()}_PROXY", proxy)
+    found = clinic.only(Area.REACH)
+    assert found.state is Severity.PROBLEM
+    place = proxy.removeprefix("http://")
+    assert found.sentence == f"the proxy could not be reached ({place}: econnrefused)"
+    assert found.remedy is not None
+    assert "look at HTTPS_PROXY" in found.remedy
+
+
+def test_a_server_that_does_not_speak_http_is_told_from_one_that_hangs_up(clinic: Clinic) -> None:
+    with hostile([b"SSH-2.0-OpenSSH_9.2p1\r\n\r\n"]) as [url]:
+        clinic.target(f'model: x, source: vllm, base_url: "{url}"')
+        found = clinic.only(Area.REACH)
+    assert found.state is Severity.PROBLEM
+    assert found.sentence == "the answer is not valid HTTP"
+    assert found.remedy == "see what answers at base_url: it is no server of models"
 
 
 def test_a_redirect_is_told_with_its_address_and_not_followed(clinic: Clinic) -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from engine.cli.pricing import checked
+from engine.cli.session import Session
+from engine.config.schema import load_config
+from engine.config.workspace import Workspace
 from engine.doctor.preflight import is_listed, model_names
+from engine.pipeline.order import Order
 from engine.store.lock import hold_workspace
 from tests.engine.commands import Said, Somebody, crosswind
+from tests.engine.wire.hostile import hostile
 from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -35,6 +42,12 @@ def configure(place: Workplace, **target: str) -> None:
 
 def run(place: Workplace, *more: str, code: int | None = 0) -> Said:
     return crosswind(place.root, "run", "--headless", "--plain", "--yes", *more, code=code)
+
+
+def noted(place: Workplace) -> Sequence[str]:
+    """What is said before a run that may begin."""
+    session = Session(Workspace(place.root), load_config(place.root / "config.yaml"))
+    return checked(session, Order(("bread",), force=True)).notes
 
 
 def test_a_refused_key_stops_the_run_before_anything_is_spent(place: Workplace) -> None:
@@ -152,15 +165,8 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
     said = run(place).err
     assert "does not list a model 'words-7'; it lists" in said
 
-    from engine.cli.pricing import checked
-    from engine.cli.session import Session
-    from engine.config.schema import load_config
-    from engine.config.workspace import Workspace
-    from engine.pipeline.order import Order
-
     configure(place, base_url="http://127.0.0.1:1/v1", model="another")
-    session = Session(Workspace(place.root), load_config(place.root / "config.yaml"))
-    [warning] = checked(session, Order(("bread",), force=True)).notes
+    [warning] = noted(place)
     assert "127.0.0.1:1 was not reached: no connection" in warning
     assert "a run waits for it" in warning
 
@@ -178,6 +184,14 @@ def test_a_server_that_speaks_no_tls_is_not_waited_for(place: Workplace) -> None
     said = told.err
     assert "do not agree on TLS; every call fails" in said
     assert "a run waits for it" not in said
+
+
+def test_what_does_not_speak_http_is_not_said_to_be_waited_for(place: Workplace) -> None:
+    with hostile([b"SSH-2.0-OpenSSH_9.2p1\r\n\r\n"]) as [url]:
+        configure(place, base_url=url)
+        [warning] = noted(place)
+    host = url.removeprefix("http://").removesuffix("/0")
+    assert warning == f"{host} does not answer as a server of models does: it is not valid HTTP"
 
 
 def test_what_was_found_well_is_not_asked_again_within_the_hour_and_no_key_is_kept(
