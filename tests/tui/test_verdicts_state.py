@@ -291,6 +291,8 @@ def test_columns_are_as_wide_as_what_is_in_them() -> None:
     }
     assert (at[120]["who"], at[200]["who"]) == (18, 30)
     assert (at[120]["benchmark"], at[200]["benchmark"]) == (14, 24)
+    state.groups = (("in your early twenties", "at home with computers"),)
+    assert [state.who_width(width) for width in (120, 150, 200)] == [18, 44, 47]
     assert at[120]["judge"] == len("evaluator +1")
 
 

@@ -40,7 +40,7 @@ JUDGE_WIDTH: Final = (10, 24)
 BENCHMARK_WIDTH: Final = (9, 14, 24)
 """The least and the most cells of a benchmark's name, and the most on a wide screen."""
 WHO_WIDTH: Final = (18, 44)
-"""The most cells of a demographic group, and the most on a wide screen."""
+"""The most cells of a demographic group, and on a wide screen, where it may take a quarter."""
 WIDE: Final = 150
 """A screen of this many cells or more is wide."""
 _OTHERS: Final = len(" +1")
@@ -259,7 +259,8 @@ class VerdictsState:
     def who_width(self, width: int) -> int:
         """The cells of a demographic group on a screen of `width` cells."""
         longest = max(map(length_of_group, self.groups), default=0)
-        return max(min(longest, WHO_WIDTH[width >= WIDE]), len("who ▴"))
+        most = max(WHO_WIDTH[1], width // 4) if width >= WIDE else WHO_WIDTH[0]
+        return max(min(longest, most), len("who ▴"))
 
     def empty(self) -> Line:
         """The line shown in place of rows."""
