@@ -156,6 +156,7 @@ def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
         assert " pushover   !" in on_screen(pilot)
         assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
         assert "Wants to talk a decision through." in told(pilot)
+        assert told(pilot).count("✓ pass") == 1
 
         await pilot.press("down")
         await settled(theatre, pilot)
@@ -361,7 +362,8 @@ def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(theatre: Theatre
         subjects = [Subject(BENCHMARK, take.key)]
         await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
         await settled(theatre, pilot)
-        assert "Judged again  by those" in on_screen(pilot)
+        assert f"Judged again  by {JUDGE}" in on_screen(pilot)
+        assert "judged now by" not in on_screen(pilot)
         assert "none yet" in on_screen(pilot)
         await theatre.move(Stage.EVALUATE, UNIT, State.FAILED, TARGETS[0], "HTTP 529: overloaded")
         await settled(theatre, pilot)

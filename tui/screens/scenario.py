@@ -253,8 +253,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         found = self._at(spot)
         blocks: list[Block] = []
         if found is not None:
-            state = outcome_piece(found)
-            blocks.append(Rule("which", one_line(str(found.key)), state.text, ink=Ink.STRONG))
+            # a verdict begins with its outcome
+            state = "" if found.judged else outcome_piece(found).text
+            blocks.append(Rule("which", one_line(str(found.key)), state, ink=Ink.STRONG))
             try:
                 verdicts = self.watched.reader.verdicts(found.take_seq)
                 blocks += verdict_blocks(verdicts, self.watched.jury)
