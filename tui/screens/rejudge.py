@@ -247,13 +247,23 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         low, high = _WIDTH
         longest = max((len(str(subject.key)) for subject in self._subjects.values()), default=low)
         self._id_width = max(min(longest, high), low)
-        return [
+        columns = [
             Heading("", "before → now", 23),
             Heading("", "conversation", self._id_width, in_middle=True),
             Heading("", "what counts", 18),
-            Heading("", "judged now by", 22),
             Heading("", "because", 0),
         ]
+        if len(self._judges) != 1:
+            columns.insert(-1, Heading("", "judged now by", 22))
+        return columns
+
+    @property
+    def _judges(self) -> Sequence[str]:
+        """The judges who were asked, as far as they are known. A single one is named above the
+        table, several in a column of it."""
+        if self._evaluator is not None:
+            return (self._evaluator,)
+        return () if self.watched.jury is None else self.watched.jury.judges
 
     def _cells(self, rows: Sequence[int]) -> Mapping[int, Cells]:
         return {take: self._row(take) for take in rows}
@@ -261,6 +271,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     def _row(self, take: int) -> Cells:
         name = Piece(conversation_id(self._subjects[take].key, self._targets, self._id_width))
         pair = self._pairs.get(take)
+        blank = [Piece("")] * (len(self._judges) != 1)
         if pair is None or pair.new is None:
             why = self._failed.get(WorkRow.of(*self._subjects[take]))
             if why is not None:
@@ -268,12 +279,12 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                     Piece("! failed", Ink.BAD),
                     name,
                     Piece(""),
-                    Piece(""),
+                    *blank,
                     Piece(one_line(why), Ink.MUTED),
                 ]
             waits = self._refusal is None and not self._gone
             state = Piece("▸ waiting" if waits else "· not judged", Ink.MUTED)
-            return [state, name, Piece(""), Piece(""), Piece("")]
+            return [state, name, Piece(""), *blank, Piece("")]
         old = "—" if pair.old is None else verdict(pair.old.passed)
         ink = VERDICT_INKS[pair.new.passed] if pair.changed else Ink.MUTED
         why = pair.new.justification if pair.new.unscored is None else pair.new.unscored
@@ -281,12 +292,13 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             Piece(f"{old} → {verdict(pair.new.passed)}", ink),
             name,
             _what_counts(pair),
-            Piece(one_line(pair.new.judge), Ink.MUTED),
+            *(Piece(one_line(pair.new.judge), Ink.MUTED) for _ in blank),
             Piece(one_line(why), Ink.MUTED),
         ]
 
     def _draw_lines(self) -> None:
-        who = one_line(self._evaluator or "those whose verdicts count")
+        judges = self._judges
+        who = one_line(judges[0] if len(judges) == 1 else "those whose verdicts count")
         self._header.show(*heading(self, "Judged again", [Piece(f"by {who}", Ink.MUTED)]))
         self._title.show(self._progress_words(), self._outcome_words())
         self._headings.show(self._table.heading_line(_UNSORTED, backwards=False))
