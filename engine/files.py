@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b, file_digest
 from io import BufferedReader
 from pathlib import Path
@@ -28,13 +28,19 @@ def open_regular(path: Path) -> BufferedReader:
     return open(path, "rb", opener=_open_regular)
 
 
-def read_pieces(path: str, *, links: bool = True) -> Iterator[bytes]:
+def read_pieces(
+    path: str, *, links: bool = True, on_open: Callable[[os.stat_result], object] | None = None
+) -> Iterator[bytes]:
     """Yield the content of a file in order; most files come in one piece, which takes the fewest
-    system calls when many small files are read. Raises `OSError` as `open_regular` does, and with
-    `ELOOP` for a symbolic link unless `links` are followed."""
+    system calls when many small files are read. `on_open` is called with the file's status before
+    anything is read. Raises `OSError` as `open_regular` does, and with `ELOOP` for a symbolic link
+    unless `links` are followed."""
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
-    descriptor, left = _open_sized(path, flags)
+    descriptor, status = _open_with_status(path, flags)
     try:
+        if on_open is not None:
+            on_open(status)
+        left = status.st_size
         while piece := os.read(descriptor, asked := min(max(left, 0) + 1, _CHUNK)):
             yield piece
             left -= len(piece)
@@ -51,11 +57,10 @@ def read_regular(path: Path) -> bytes:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    return _open_sized(path, flags)[0]
+    return _open_with_status(path, flags)[0]
 
 
-def _open_sized(path: str, flags: int) -> tuple[int, int]:
-    """Return the descriptor and the size."""
+def _open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
     try:
         # O_NONBLOCK: opening a pipe without a writer would block; O_NOCTTY: a terminal at this path
         # must not become our controlling terminal
@@ -64,10 +69,10 @@ def _open_sized(path: str, flags: int) -> tuple[int, int]:
         if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             raise OSError(errno.EINVAL, _NO_FILE, path) from error
         raise
-    found = os.fstat(descriptor)
-    kind = found.st_mode
+    status = os.fstat(descriptor)
+    kind = status.st_mode
     if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # reading a directory fails by itself
-        return descriptor, found.st_size
+        return descriptor, status
     os.close(descriptor)
     raise OSError(errno.EINVAL, _NO_FILE, path)
 

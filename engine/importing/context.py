@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,21 +85,23 @@ class ImportContext:
         digest = digest_begun()
         try:
             refuse_unfit(path, self.root)
+            status = path.stat()
             yield from read(path, self._hearing(digest.update))
-            self.files.keep(path, digest.digest())
+            self.files.keep(path, status, digest.digest())
         except InputError as error:
             file.tell_all(error.problems)
 
     def value(self, path: Path, file: FileReport) -> object:
         """Return the content of a small file; None if it cannot be read, which is reported."""
         digest = digest_begun()
+        opened: list[os.stat_result] = []
         try:
-            pieces = pieces_of(path, self.root, self.inside)
+            pieces = pieces_of(path, self.root, self.inside, opened.append)
             value = read_object(path, pieces, self._hearing(digest.update))
         except InputError as error:
             file.tell_all(error.problems)
             return None
-        self.files.keep(path, digest.digest())
+        self.files.keep(path, opened[-1], digest.digest())
         return value
 
     def _hearing(self, update: Callable[[bytes], None]) -> OnRead:

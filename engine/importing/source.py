@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ELOOP
@@ -170,28 +170,39 @@ def _list_folder(place: Path) -> Iterator[Path]:
             yield path
 
 
-def pieces_of(path: Path, root: Path, inside: set[str]) -> Iterator[bytes]:
+def pieces_of(
+    path: Path,
+    root: Path,
+    inside: set[str],
+    on_open: Callable[[os.stat_result], object] | None = None,
+) -> Iterator[bytes]:
     """Yield the bytes of a file, unless `refuse_unfit` refuses it.
 
     `inside` collects the folders that do not lead out of `root`: for later files in them, only the
-    file itself is checked for being a link. Raises `InputError`, and `OSError`.
+    file itself is checked for being a link. `on_open` is called with the file's status before
+    anything is read. Raises `InputError`, and `OSError`.
     """
     name = str(path)
     folder, _, _ = name.rpartition(os.sep)
     if folder not in inside:
         # resolving a path asks the system about each of its parts, so it is done once per folder
         refuse_unfit(path, root)
-        if path.parent.resolve().is_relative_to(root.resolve()):
+        if is_inside(path.parent, root):
             inside.add(folder)
-        yield from read_pieces(name)
+        yield from read_pieces(name, on_open=on_open)
         return
     try:
-        yield from read_pieces(name, links=False)
+        yield from read_pieces(name, links=False, on_open=on_open)
     except OSError as error:
         refuse_unfit(path, root)
         if error.errno != ELOOP:
             raise
-        yield from read_pieces(name)
+        yield from read_pieces(name, on_open=on_open)
+
+
+def is_inside(folder: Path, root: Path) -> bool:
+    """Whether a folder is in `root`, and no link on the way leads out of it."""
+    return folder.resolve().is_relative_to(root.resolve())
 
 
 def refuse_unfit(path: Path, root: Path) -> None:

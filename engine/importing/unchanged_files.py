@@ -4,10 +4,16 @@ In the transaction of a benchmark's rows, a note is stored of what they were mad
 each file, the definition, the models, the jury, the program. A later import of the same imports
 nothing if the store still has these rows. What was played and judged since does not matter, as rows
 are only added.
+
+The note also has a digest of the files' status: which file each is, its size, and when it changed.
+While that is the same, not even the bytes are read. The system sets the time at which a file's
+status changed, and no program can set it back.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b, sha256
@@ -18,7 +24,7 @@ from engine.benchmark import ConversationKey, Metric, Stage, State, Usage
 from engine.errors import InputError, Problem
 from engine.identity import program_digest
 from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
-from engine.importing.source import Source, json_files, pieces_of
+from engine.importing.source import Source, is_inside, json_files, pieces_of
 from engine.importing.verdicts import check_identity, identity
 from engine.jury import Jury
 from engine.store.imports import ImportNote
@@ -30,25 +36,51 @@ _OF_A_BENCHMARK: Final = (HISTORY, "scenarios.json", "cost.json")
 _OF_A_TARGET: Final = ("scores.json", HISTORY, "conversations.json", "cost.json")
 
 
+SETTLED_NS: Final = 2_000_000_000
+"""A file that changed less than this before it was opened may change again without another time:
+file systems store times with a precision of up to two seconds."""
+
+
 @dataclass(slots=True)
 class FilesRead:
-    """The digest of each file of a source that was read to its end."""
+    """The files of a source that were read to their ends."""
 
     source: Source
+    size: int = 0
+    """Bytes of all files."""
     _digests: dict[str, bytes] = field(default_factory=dict)
+    _status: dict[str, bytes] = field(default_factory=dict)
+    _began: int = field(default_factory=time.time_ns)
+    _changed: int = 0
+    """When the file changed that changed last."""
 
-    def keep(self, path: Path, digest: bytes) -> None:
-        """Keep a file's digest under a name that does not depend on where the source is."""
-        self._digests[name_of(self.source, path)] = digest
+    def keep(self, path: Path, status: os.stat_result, digest: bytes = b"") -> None:
+        """Keep a file's status, from before it was read, and the digest of its bytes, under a name
+        that does not depend on where the source is."""
+        name = name_of(self.source, path)
+        self._digests[name] = digest
+        size, changed = status.st_size, status.st_ctime_ns
+        self._status[name] = b"%d %d %d %d" % (status.st_ino, size, status.st_mtime_ns, changed)
+        self.size += size
+        self._changed = max(self._changed, changed)
 
     @property
     def digest(self) -> str:
-        """A digest of all files, independent of the order of reading."""
-        whole = blake2b(digest_size=16)
-        for name, digest in sorted(self._digests.items()):
-            whole.update(f"{len(name)} {name} ".encode(errors="surrogateescape"))
-            whole.update(digest)
-        return whole.hexdigest()
+        """A digest of all bytes, independent of the order of reading."""
+        return _digest_of(self._digests)
+
+    @property
+    def status(self) -> str | None:
+        """A digest that changes when a file does; None if a change might not show in it."""
+        return _digest_of(self._status) if self._changed < self._began - SETTLED_NS else None
+
+
+def _digest_of(files: Mapping[str, bytes]) -> str:
+    whole = blake2b(digest_size=16)
+    for name, said in sorted(files.items()):
+        whole.update(f"{len(name)} {name} ".encode(errors="surrogateescape"))
+        whole.update(said)
+    return whole.hexdigest()
 
 
 digest_begun: Final = sha256
@@ -109,6 +141,7 @@ def note_of(
     """Return the note to be written after the rows."""
     source = files.source
     found = {
+        "status": files.status,
         "conversations": conversations,
         "files": [_file_text(source, file) for file in report.files],
         "mapped": report.mapped,
@@ -163,18 +196,19 @@ def unchanged(
     noted = reader.imported(benchmark, _source_kind(source))
     if noted is None or not noted.digest.startswith(made_from):
         return None
-    files = FilesRead(source)
-    size = _read(files, root)
-    if size is None or noted.digest != f"{made_from} {files.digest}":
-        return None
     found = noted.found
+    files = _with_status(source, root)
+    if files is None or files.status is None or files.status != found["status"]:
+        files = _read(source, root)
+        if files is None or noted.digest != f"{made_from} {files.digest}":
+            return None
     report.unchanged = found["conversations"]
     report.files += [_file_report(source, one) for one in found["files"]]
     report.mapped |= found["mapped"]
     report.notes.update(found["notes"])
     targets = [UnknownTarget(**one) for one in found["targets"]]
     report.targets = {target.id for target in targets}
-    return UnchangedFiles({target.id: target for target in targets}, found["metrics"], size)
+    return UnchangedFiles({target.id: target for target in targets}, found["metrics"], files.size)
 
 
 def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
@@ -187,20 +221,31 @@ def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
     return FileReport(path, rows, known=rows - dropped, dropped=dropped, problems=problems)
 
 
-def _read(files: FilesRead, root: Path) -> int | None:
-    """Read all files for their digests and return their size in bytes; None if one cannot be read,
-    which an import would report."""
-    size, inside = 0, set[str]()
-    for path in _files(files.source):
-        digest = digest_begun()
+def _with_status(source: Source, root: Path) -> FilesRead | None:
+    """Ask for the status of all files; None if one is in a folder that leads out of `root`."""
+    files, inside = FilesRead(source), set[Path]()
+    for path in _files(source):
+        if path.parent not in inside:
+            if not is_inside(path.parent, root):
+                return None
+            inside.add(path.parent)
+        files.keep(path, path.lstat())  # a link's own, which is never that of a file that was read
+    return files
+
+
+def _read(source: Source, root: Path) -> FilesRead | None:
+    """Read all files for their digests; None if one cannot be read, which an import would
+    report."""
+    files, inside = FilesRead(source), set[str]()
+    for path in _files(source):
+        digest, opened = digest_begun(), list[os.stat_result]()
         try:
-            for piece in pieces_of(path, root, inside):
+            for piece in pieces_of(path, root, inside, opened.append):
                 digest.update(piece)
-                size += len(piece)
         except (InputError, OSError):
             return None
-        files.keep(path, digest.digest())
-    return size
+        files.keep(path, opened[-1], digest.digest())
+    return files
 
 
 def _files(source: Source) -> Iterator[Path]:
