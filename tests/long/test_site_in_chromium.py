@@ -339,6 +339,28 @@ def test_nothing_is_wider_than_a_sheet_of_paper(site: Site, tab: Tab) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 690, path
 
 
+def test_on_paper_a_note_on_a_metric_stays_beside_the_figures(tmp_path: Path, tab: Tab) -> None:
+    targets = "".join(
+        f"  - {{id: t{n}, model: steadfast, source: offline, params: {{pace: instant}}}}\n"
+        for n in range(8)
+    )
+    config = re.sub(r"targets:\n.*", "targets:\n" + targets, CONFIG, flags=re.DOTALL)
+    same = (
+        "  - {id: m03, name: Forms, type: negative, definition: It names the number of a form.}\n"
+    )
+    place = small_workspace(tmp_path / "workspace", config, BENCHMARK + same)
+    apart(place.run)
+    publish(place.root, tmp_path / "site")
+    page = tab.open(Site(tmp_path / "site").folder / "metrics.html")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 1040, "height": 690})  # A4, lying
+    notes = page.locator("table.heat th .tag")
+    assert notes.count() > 0
+    for note in notes.all():
+        box, cell = note.bounding_box(), note.locator("xpath=..").bounding_box()
+        assert box["x"] + box["width"] <= cell["x"] + cell["width"]
+
+
 def test_on_paper_each_definition_stands_under_its_metric(site: Site, tab: Tab) -> None:
     tab.page.emulate_media(media="print")
     page = tab.open(site.folder / "index.html")
