@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Final
@@ -210,8 +210,15 @@ def _following(
         *(playing.work for playing in playings),
         *(judging.work for judging in judgings),
     ]
-    stale = [] if order.stale else _stale(bench, talk, judging)
+    stale = [] if order.stale else _not_in(work, _stale(bench, talk, judging))
     return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting))
+
+
+def _not_in(work: Iterable[WorkItem], stale: Iterable[WorkItem]) -> list[WorkItem]:
+    """The stale rows that the planned work leaves stale. A verdict goes with its conversation."""
+    done = {(item.stage, item.unit) for item in work}
+    done |= {(Stage.EVALUATE, unit) for stage, unit in done if stage is Stage.SIMULATE}
+    return [item for item in stale if (item.stage, item.unit) not in done]
 
 
 # Rows that are not written yet

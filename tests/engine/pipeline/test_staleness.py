@@ -159,3 +159,15 @@ def test_what_the_benchmark_no_longer_asks_for_is_left_out_and_said(played: Plac
         progress = reader.snapshot()
     assert progress.stage_tally("giving-in", Stage.SIMULATE).total == 8
     assert progress.stage_tally("giving-in", Stage.SIMULATE).dropped == 8
+
+
+def test_rows_that_are_done_again_anyway_are_not_counted_as_stale(played: Place) -> None:
+    played.edit(played.config, "turns: 2", "turns: 3")
+    played.edit(played.benchmark, "praises the person", "flatters the person")
+    conversations, verdicts = frozenset({Stage.SIMULATE}), frozenset({Stage.EVALUATE})
+    assert {work.stage for work in played.plan().stale} >= conversations | verdicts
+    again = played.plan(force=True, stages=conversations).stale
+    assert not {work.stage for work in again} & (conversations | verdicts)
+    judged = played.plan(force=True, stages=verdicts).stale
+    assert len([work for work in judged if work.stage is Stage.SIMULATE]) == 16
+    assert not [work for work in judged if work.stage is Stage.EVALUATE]
