@@ -99,6 +99,7 @@ class Budget:
         cost_of: Callable[[Role, str], CallCost] = lambda _role, _model: CallCost(0.0, 0.0),
         on_spent: Callable[[BudgetLimit, float], None] = lambda _limit, _usd: None,
         on_enough: Callable[[BudgetLimit], None] = lambda _limit: None,
+        on_excess: Callable[[Role, str, float, float], None] = lambda *_: None,
         on_beyond: Callable[[float], Awaitable[bool]] = _never,
         may_begin: Callable[[], Awaitable[bool]] = _always,
         waits: StoppableWaits | None = None,
@@ -107,6 +108,7 @@ class Budget:
         self._find_cost = cost_of
         self._on_spent = on_spent
         self._on_enough = on_enough
+        self._on_excess = on_excess
         self._on_beyond = on_beyond
         self._may_begin = may_begin
         self._waits = waits or StoppableWaits()
@@ -176,7 +178,9 @@ class Budget:
             # a call of unknown cost says nothing about usual costs
             if cost:
                 self._costs[role, model].append(cost)
-                self._excess[role, model] = max(self._excess[role, model], cost - most)
+                if self.limits and cost > most + self._excess[role, model] + ROUNDING:
+                    self._excess[role, model] = cost - most
+                    self._on_excess(role, model, cost, most)
             self._wake_next()
             self._wake_rows()
 

@@ -29,6 +29,7 @@ from engine.pipeline.models import (
     Models,
     Opener,
     StoredMemory,
+    caller_words,
     prices_of,
 )
 from engine.pipeline.order import Order, PriceRange
@@ -133,6 +134,8 @@ class Pipeline:
     quote: PriceRange | None = field(init=False, default=None)
     """The quote of the current order."""
     _waiting: asyncio.Task[None] | None = field(init=False, default=None)
+    _told_excess: set[tuple[Role, str]] = field(init=False, default_factory=set)
+    """The kinds of calls of which was said that they cost more than they may."""
     _told_enough: set[str] = field(init=False, default_factory=set)
     """The keys of budgets of which was said that they cover no further conversation."""
     control: Control = field(init=False)
@@ -169,6 +172,7 @@ class Pipeline:
             cost_of=self._cost_of,
             on_spent=self._budget_spent,
             on_enough=self._budget_covers_enough,
+            on_excess=self._call_cost_too_much,
             on_beyond=self._ask_to_go_beyond,
             may_begin=self.control.may_begin,
             waits=self._accounts.stoppable,
@@ -196,6 +200,18 @@ class Pipeline:
                 f"spent, and it may cost up to ${usd:.4f}, {LONGEST_WORDS}",
             )
             self.drain()
+
+    def _call_cost_too_much(self, role: Role, model: str, usd: float, most_usd: float) -> None:
+        # said once of each kind of calls; without a price, nothing was allowed
+        if most_usd and (role, model) not in self._told_excess:
+            self._told_excess.add((role, model))
+            keys = " and ".join(f"`{limit.key}`" for limit in self.budget.limits)
+            self._note(
+                NoteKind.WARNING,
+                f"{caller_words(role, None, model)}: a call cost ${usd:.4f}, more than the "
+                f"${most_usd:.4f} that its price and `max_tokens` allow, so calls under way may "
+                f"pass {keys}; later ones like it are counted with what was charged too much",
+            )
 
     def _budget_covers_enough(self, limit: BudgetLimit) -> None:
         if limit.key not in self._told_enough:

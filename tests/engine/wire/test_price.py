@@ -362,6 +362,29 @@ def test_calls_are_quoted_at_what_the_provider_said_that_they_cost(shop: Shop) -
     assert again.usd.low <= 2.0 * made <= again.usd.high < 2.0 * made * 3
 
 
+def test_a_server_that_charges_more_than_a_call_may_cost_is_told_once_and_reckoned_with(
+    shop: Shop,
+) -> None:
+    shop.configure(
+        generation={"scenarios_per_metric": 1, "num_samples": 4},
+        max_tokens=400,
+        targets=1,
+        workspace_budget=21.0,
+    )
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1), scenario(2)])
+    shop.place.server.settings = replace(shop.place.server.settings, cost=2.0)
+    shop.run()
+    told = [note for note in shop.notes() if "that its price and `max_tokens` allow" in note]
+    whose = [note.partition(":")[0] for note in told]
+    assert whose == ["user model (user)", "target (steadfast)"]
+    assert "a call cost $2.0000, more than the $0.0" in told[0]
+    assert "may pass `workspace_budget`" in told[0]
+    # eight calls of the one were under way when the first ended, and then eight of the other
+    calls, _, _, usd = shop.spent()
+    assert (calls, usd) == (16, 32.0)
+
+
 def test_a_budget_goes_by_what_the_provider_said_before_that_calls_cost(shop: Shop) -> None:
     shop.configure(generation={"scenarios_per_metric": 1, "num_samples": 2})
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
