@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from _pytest.unraisableexception import gc_collect_iterations_key
 
 from tests.engine.small_workspace import Place, small_workspace
 from tests.new_stores import copied_new_stores
@@ -79,6 +80,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for mark in marks(item.path, item.originalname):
                 item.add_marker(mark)
     watch()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # it looks for garbage once when all is done, not five times, which CPython needs not
+    config.stash[gc_collect_iterations_key] = 1
 
 
 def pytest_collection_finish() -> None:

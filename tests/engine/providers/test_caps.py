@@ -20,8 +20,12 @@ TRIES: Final = 4
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("cap", "latency_ms"), [(8, 100.0), (40, 250.0), (150, 400.0)])
+@pytest.mark.parametrize(("cap", "latency_ms"), [(8, 100.0), (40, 250.0)])
 def test_throughput_settles_near_the_cap_with_few_refusals(cap: int, latency_ms: float) -> None:
+    settles(cap, latency_ms)
+
+
+def settles(cap: int, latency_ms: float) -> None:
     """Beside what as many callers as the cap get, in the same run: a busy machine slows both, and
     at one of several tries both alike."""
     tries = (measured(cap, latency_ms) for _ in range(TRIES))
