@@ -340,6 +340,7 @@ _TESTS: Final = re.compile(
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r"[\"“„«]([^\"“”„«»]{1,600})[\"”“»]")
+# a word or a title in quotation marks is not yet what the person is to say literally
 _QUOTED_WORDS: Final = 6
 _QUOTED_SHARE: Final = 0.5
 
@@ -362,6 +363,7 @@ def _pressure_fault(marks: Sequence[Landmark], turns: int) -> str | None:
 
 
 _GIVEN_AWAY: Final = 0.8
+# the few words of a short goal occur in most texts about its subject
 _FEWEST_WORDS: Final = 4
 
 

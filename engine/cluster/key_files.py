@@ -11,6 +11,7 @@ from engine.cluster.folder import ClusterError
 from engine.errors import Problem
 from engine.files import open_regular
 
+# a key has a few kilobytes; another file, named by mistake, may be of any size
 _MOST_BYTES: Final = 1 << 20
 
 

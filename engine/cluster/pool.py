@@ -37,6 +37,7 @@ RATE_S: Final = 10.0
 GATHER_S: Final = 0.02
 """How long a request waits for others that go to the same agent: each message costs half as much as
 a call, and a reply takes seconds."""
+# 2,000 calls a second during the window, more than the one core of an agent can make
 MOST_COUNTED: Final = 20_000
 MOST_NOTES: Final = 20
 """The most lost agents that warnings name; the board shows who is there."""

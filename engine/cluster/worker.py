@@ -31,8 +31,10 @@ from engine.errors import Problem
 OURS: Final = "crosswind"
 """The Dask resource that tells our workers from others of the same cluster."""
 _LOOK_S: Final = 1.0
+# shorter than for a command, which tries once: a worker tries again a second later
 _TRY_S: Final = 2.0
 _CLOSE_S: Final = 10.0
+# a process that cannot begin three times will not begin, and each try takes seconds
 _MOST_FAILS: Final = 3
 _MOST_DEAD: Final = 10
 """Consecutive checks without a worker process until it is dead: starting takes a second."""

@@ -22,6 +22,7 @@ from engine.errors import InputError, Problem
 from engine.files import open_regular
 
 MAX_BYTES: Final = 2 * 1024 * 1024
+# each level is a call within a call, of which Python allows a thousand in all
 MAX_DEPTH: Final = 50
 MAX_VALUES: Final = 20_000
 """A larger file is no configuration; each value also costs the memory of its position."""

@@ -53,6 +53,7 @@ Probe = Callable[[HostPort], Awaitable[bool]]
 STRIKES_NETWORK: Final = 2
 STRIKES_HOST: Final = 3
 """Consecutive failures to connect, after which the network, or the host, counts as down."""
+# also how late it may be noticed that the network is back
 LONGEST_PAUSE_S: Final = 15.0
 
 

@@ -16,12 +16,14 @@ from urllib.parse import urlsplit
 
 from engine.providers.http.transport import SPEAKS_TLS, Fault, TransportFailure
 
+# a server decides how long its headers are, and a message quotes this one
 _LONGEST_LOCATION: Final = 500
 LONGEST_RETRY_AFTER_S: Final = 300.0
 """Seconds. A longer wait that a server asks for is cut to this, as it may be a mistake."""
 LONGEST_MESSAGE: Final = 8192
 """Characters of a server's error message that are kept before it is searched. More than the
 redactor searches, so that no key is cut in two here."""
+# a date has 29 characters; what is longer is none, and is not parsed to find that out
 _LONGEST_DATE: Final = 100
 
 

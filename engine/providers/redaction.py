@@ -18,6 +18,7 @@ _READ: Final = 2048
 """Characters that are searched for keys. A longer text is cut, so that no server decides how long
 the patterns take."""
 
+# a shorter one would be found within ordinary words, and hide them
 _SHORTEST_SECRET: Final = 4
 _TELLTALE: Final = 6
 """The first characters of a key by which the rest of it is recognised."""

@@ -10,6 +10,7 @@ from engine.display import plural
 from engine.providers.attempts import Failure, FailureKind, describe
 from engine.providers.http.transport import Fault
 
+# a resolver may fail for a moment; a misspelt name stays unknown
 _UNKNOWN_HOST_TRIES: Final = 3
 _ADDRESS: Final = "base_url"
 _PROXY: Final = "HTTPS_PROXY and HTTP_PROXY, or else base_url"

@@ -19,7 +19,9 @@ from engine.store.tables import MessageRow
 GIVEN: Final = ("answer", "replies", "confidence", "note")
 """The columns that a person fills in."""
 COLUMNS: Final = ("sample", "number", "definition", "transcript", *GIVEN)
+# 50 kB for each conversation of the largest sample
 _MOST_BYTES: Final = 1 << 28
+# the module `csv` refuses more than 128 kB in a cell, and long transcripts have more
 _LONGEST_CELL: Final = 1 << 24
 _DELIMITERS: Final = ",;\t"
 

@@ -8,7 +8,9 @@ from math import ceil, floor
 from typing import Final
 
 _STEPS: Final = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+# more labels would run into each other on a narrow plot
 _MOST_STEPS: Final = 5
+# otherwise differences of less than a point would fill the plot and look large
 _NARROWEST: Final = 0.05
 
 

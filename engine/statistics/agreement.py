@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from engine.statistics.clusters import jackknife_error
 from engine.statistics.distributions import Interval, critical, wilson
 
+# the error of equal values is only rounding, and to divide by its square would give a number of
+# things without end
 _ROUNDING: Final = 1e-9
 
 

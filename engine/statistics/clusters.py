@@ -219,6 +219,7 @@ def put_together(strata: Sequence[Sequence[_Thing]]) -> list[Sequence[_Thing]]:
     return list(ready)
 
 
+# a sum is at most twice `_SCALE` times all rows, which even for a billion rows has 44 bits
 _BITS: Final = 64
 _FIELD: Final = (1 << _BITS) - 1
 _SCALE: Final = 5040

@@ -80,6 +80,7 @@ def _beta_quantile(probability: float, a: float, b: float) -> float:
 
 # Lentz's method may divide by 0; this replaces it without changing a digit
 _TINY: Final = 1e-300
+# a factor so near to 1 no longer changes the digits of a float, which are about 16
 _PRECISION: Final = 1e-15
 
 

@@ -32,6 +32,7 @@ _EXPECTED_LIKENESS: Final = 0.5
 is chance."""
 _ABOUT_ZERO: Final = 0.6
 _PSEUDO_PAIRS: Final = 0.33
+# where no pair differs, the error is that of half a pair that does, and not 0
 _FEWEST_PAIRS: Final = 0.5
 _BORROWED: Final = 2
 """The weight, in clusters, of the mean over all strata when a stratum's own mean is shrunk."""

@@ -15,6 +15,7 @@ from engine.statistics.distributions import Z95, Interval
 Panel = Mapping[str, Mapping[str, Mapping[str, Cluster]]]
 """target -> metric -> base scenario -> how many rows passed of how many."""
 
+# 25 of them lie beyond each end of a 95% interval, so that its ends hardly vary by chance
 RESAMPLES: Final = 1000
 _DRAWS: Final = 5_000_000
 """The most clusters drawn in all: with many clusters, fewer resamples are enough."""

@@ -35,6 +35,7 @@ from engine.store.schema import (
 )
 from engine.store.tables import TABLES
 
+# one damaged page spoils hundreds of rows, and the first few tell where
 MOST_REPORTED: Final = 5
 _INSTRUCTIONS: Final = 10_000
 """Instructions of SQLite's virtual machine between two looks at the clock, a few milliseconds."""

@@ -33,6 +33,7 @@ LOCK_NAME: Final = "crosswind.lock"
 _PATIENCE_S: Final = 0.5
 """How long to retry a lock without a named holder: a process that only looks holds it for a moment,
 and an engine that has just started has not written its name yet."""
+# `flock` either waits for ever or not at all, so a wait with an end is made of tries
 _STEP_S: Final = 0.01
 
 
@@ -223,6 +224,7 @@ BUSY_BEAT_S: Final = 2.5
 WATCH_S: Final = 7.0
 """Seconds for which an engine that cannot be seen from here is watched for a heartbeat."""
 
+# a tenth of the interval between the heartbeats of an engine that is busy
 _LOOK_S: Final = 0.25
 
 _OPEN_HERE: set[str] = set()

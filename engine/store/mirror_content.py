@@ -198,6 +198,7 @@ def _scenario(row: Row, *, is_told: bool) -> JsonObject:
 MOST_LINES: Final = 2000
 """Lines that are compared from the first difference on; more takes minutes, and nobody reads it."""
 
+# as many as `diff -u` shows
 _CONTEXT: Final = 3
 
 

@@ -15,6 +15,8 @@ from typing import BinaryIO, Final
 PAGE: Final = 16384
 """The page size in bytes of every store, since the first version."""
 
+# a leaf of a table, and the header of a file: section 1.3, "The Database Header", and 1.6 of
+# https://sqlite.org/fileformat2.html
 _LEAF: Final = 0x0D
 _HEADER: Final = 100
 # U-35 and ((U-12)*32/255)-23 are the format's own, from section 1.6, "B-tree Pages", of the page
@@ -22,6 +24,7 @@ _HEADER: Final = 100
 _LARGEST: Final = PAGE - 35
 """Bytes of a row up to which all of it is in its leaf page; the rest of a longer one overflows."""
 _LEAST: Final = (PAGE - 12) * 32 // 255 - 23
+# a damaged length must not gather the pages of the whole file
 _LONGEST_ROW: Final = 1 << 28
 _INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 """Bytes of an integer, by its serial type."""
@@ -143,11 +146,14 @@ LOG_HEADER: Final = 32
 _FRAME: Final = 24
 _SALT: Final = 8
 """Offset in a frame of the salt, which rises by one each time the log is restarted."""
+# the end of an old log hardly survives so many restarts: a salt so far off is damaged
 _MOST_AGES: Final = 1000
 # the last bit is the byte order of the checksummed words: 82 little-endian, 83 big-endian
 # (section 4.1, "WAL File Format")
 _MAGIC: Final = (0x377F0682, 0x377F0683)
+# 256 GB: a damaged number must not make a file of terabytes
 _MOST_PAGES: Final = 1 << 24
+# the checksums and salts of a log are numbers of 32 bits, which overflow
 _WORD: Final = 0xFFFFFFFF
 
 

@@ -17,6 +17,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES: Final = ("pid", "time")
 """In another namespace of these kinds, process ids or start times mean something else."""
 _DEAD_STATES: Final = frozenset("ZX")
+# `ps` answers in milliseconds; a system that hangs must not hang the engine
 _TIMEOUT_S: Final = 2.0
 
 

@@ -38,6 +38,7 @@ _HEADER: Final = 100
 _AT_ONCE: Final = 500
 _LIMIT: Final = 1 << 32
 """No store has so many rows, so a number beyond it is itself damaged."""
+# so that the size of a file limits the number of its rows where no row can be read
 _SMALLEST_ROW: Final = 16
 _WIDEST_STEP: Final = 256
 """The widest step in which the next readable row is searched beyond damage."""

@@ -44,6 +44,7 @@ _CACHE_KB: Final = 32 << 10
 _CHECKPOINT_PAGES: Final = (64 << 20) // _PAGE
 """Pages between two checkpoints, each of which waits for the disk twice."""
 _QUERY_LENGTH: Final = 1000
+# a pasted page would otherwise be a query of thousands of words
 _QUERY_TERMS: Final = 32
 _LAST_ROWID: Final = 2**63 - 1
 _PREFIX_LETTERS: Final = 4

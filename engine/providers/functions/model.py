@@ -45,6 +45,7 @@ END_OF_PRINTED: Final = b"\x1e\x1ecrosswind\x1e\x1e"
 MOST_PRINTED: Final = 4_000
 """Bytes of one call's standard error that are kept: the last ones, where errors are."""
 MOST_LINES: Final = 40
+# as much as a pipe of Linux holds: a full piece means that more is waiting
 _PIECE: Final = 64 * 1024
 _AT_LEISURE_S: Final = 0.01
 """Seconds between two reads if more is printed than is kept, so that this costs little."""
