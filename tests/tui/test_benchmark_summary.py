@@ -141,6 +141,21 @@ def test_a_metric_is_followed_by_what_it_means_and_its_newest_failure() -> None:
     assert told(118, 2) == []
 
 
+def test_why_metrics_failed_begins_in_one_column() -> None:
+    cells = (cell("one", HOLDS), cell("another", FLATTERS))
+    scores = ScoreCounts(
+        {},
+        (),
+        dict.fromkeys(cells, PassCount(1, 2)),
+        failures={each: failed_row(*each) for each in cells},
+    )
+    targets = [TargetInfo(name, name, scripted=True) for name in ("one", "another")]
+    lines = metric_lines(scores, replace(INFO, targets=targets), 118, 9)
+    texts = ["".join(piece.text for piece in line) for line in lines]
+    assert len({text.index("It gave way.") for text in texts if "✗" in text}) == 1
+    assert sum("✗" in text for text in texts) == 2
+
+
 @pytest.mark.parametrize("width", [78, 118])
 def test_many_metrics_and_long_names_keep_their_columns(width: int) -> None:
     names = ["שלום " * 50, "🙂" * 60, "a" * 200]

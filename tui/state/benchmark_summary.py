@@ -118,7 +118,9 @@ def _details_that_fit(
     """By metric: the lines below its name, in at most so many lines for all; empty if they do not
     fit."""
     meanings = {one.metric.id: _meaning(one.metric, width) for one in found}
-    failures = {one.metric.id: _failure(scores, info, one.metric, width) for one in found}
+    newest = {one.metric.id: newest_failure(scores, info, one.metric) for one in found}
+    ids = max((cell_len(one_line(str(row.key))) for row in newest.values() if row), default=0)
+    failures = {each: _failure(row, ids, width) if row else [] for each, row in newest.items()}
     beside = width - READABLE - _INDENT >= _BESIDE
     both = {
         each: side_by_side(meaning, failures[each], READABLE + _INDENT)
@@ -142,12 +144,9 @@ def _meaning(metric: Metric, width: int) -> list[Line]:
     return [[Piece("   " + words[row.start : row.end], Ink.MUTED)] for row in rows]
 
 
-def _failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric, width: int) -> list[Line]:
-    """The newest failure of a metric, and what shows it."""
-    row = newest_failure(scores, info, metric)
-    if row is None:
-        return []
-    name = [Piece("   ✗ ", Ink.BAD), Piece(one_line(str(row.key)))]
+def _failure(row: VerdictRow, id_width: int, width: int) -> list[Line]:
+    """A failure and what shows it; its id takes so many cells if both are on one line."""
+    name = [Piece("   ✗ ", Ink.BAD), Piece(pad(one_line(str(row.key)), id_width))]
     words = one_line(row.justification if row.quote is None else f"“{row.quote}”")
     room = width - READABLE - _INDENT
     if room < _BESIDE:
