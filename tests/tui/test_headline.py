@@ -102,10 +102,13 @@ def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> N
     name = f" + {METRIC.name}"
     assert at(140) == (f"{name}  {METRIC.definition}", "  shown in turn 4  younger · woman ")
     assert at(70) == (name, "  shown in turn 4  younger · woman ")
-    assert at(60) == (name, "  shown in turn 4  youn… · woman ")
+    assert at(60) == (name, "  shown in turn 4 ")
     assert at(50) == (name, "  shown in turn 4 ")
     assert at(30) == (name, "")
     assert metric_line(None, notes, 80) == ((), ())
+    group = group_parts({"age": "in your early twenties", "lives": "far from everybody else"})
+    assert at(70) == (name, "  shown in turn 4  in your e… · far from … ")
+    assert at(69)[1] == "  shown in turn 4 "
 
 
 WAYS = {

@@ -39,8 +39,6 @@ ENOUGH: Final = 20
 """The fewest cells in which a definition is useful."""
 JUDGE_WIDTH: Final = 24
 """The most cells of a judge's name."""
-_PER_PART: Final = 3
-"""The cells that each further value of a group needs, to say anything."""
 _LISTED: Final = 4
 """The most turns that are named."""
 
@@ -100,11 +98,12 @@ def metric_line(
 
 
 def _fitting_notes(notes: Sequence[str], group: Sequence[str], room: int) -> Line:
-    """As many notes as fit, then the group; the last one may be cut."""
+    """As many notes as fit, then the group; the last one may be cut, as long as each of its parts
+    stays meaningful."""
     told = ""
     for parts in (*((note,) for note in notes if note), *([tuple(group)] if group else ())):
         free = room - cell_len(told) - 4
-        if free < min(MEANINGFUL + _PER_PART * (len(parts) - 1), length_of_group(parts)):
+        if free < length_of_group([shorten(part, MEANINGFUL) for part in parts]):
             break
         told += f"  {group_text(parts, (parts,), free)}"
     return [Piece(f"{told} ", Ink.MUTED)] if told else ()
