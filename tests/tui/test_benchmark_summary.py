@@ -208,6 +208,10 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
         (BenchmarkWork(DONE, failures=True), "W reads what failed, 4 shows the results"),
         (BenchmarkWork(DONE), "Enter reads the verdicts, 4 shows the results"),
         (
+            BenchmarkWork(DONE | {Stage.EVALUATE: StateCounts()}),
+            f"b goes on: {DONE[Stage.SIMULATE].done} to judge crosswind run steadiness",
+        ),
+        (
             BenchmarkWork(DONE, ahead=RemainingWork(to_review=3, required=True)),
             "6 has 3 to review, then b goes on crosswind review steadiness",
         ),

@@ -64,6 +64,18 @@ def test_failures_and_the_end_are_said(theatre: Theatre) -> None:
     theatre.perform(script, (80, 24))
 
 
+def test_what_was_played_and_not_judged_is_not_done(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
+        await theatre.open(pilot, "1")
+        row = next(line for line in on_screen(pilot).splitlines() if BENCHMARK in line)
+        assert row.split()[1:3] == ["━" * 5 + "─" * 5, "unfinished"]
+        assert "b goes on: 1 to judge" in on_screen(pilot)
+
+    theatre.link.state = EngineState.STOPPED
+    theatre.perform(script)
+
+
 def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: Theatre) -> None:
     other = replace(theatre.watch.benchmarks[0], name=f"{BENCHMARK}-2")
     theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]

@@ -45,6 +45,7 @@ from tui.state.benchmark_summary import (
     side_by_side,
     stale_line,
     to_review,
+    waiting_for_a_judge,
     weakest_line,
     weakest_metric,
 )
@@ -290,9 +291,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         )
 
     def _entry(self, info: BenchmarkInfo, state: str, ink: Ink, width: int) -> Entry:
-        tallies = [self._tally(info, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
-        done = sum(tally.done for tally in tallies)
-        total = sum(tally.total for tally in tallies)
+        tallies = {stage: self._tally(info, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)}
+        done = sum(tally.done for tally in tallies.values())
+        total = sum(tally.total for tally in tallies.values()) + waiting_for_a_judge(tallies)
         filled = 0 if not total else done * BAR // 2 // total
         names = (one_line(benchmark.name) for benchmark in self.watched.benchmarks)
         roomy = self.size.width >= _ROOMY
@@ -314,7 +315,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         current = current_benchmark(self.watched) == info.name
         if current and not where.phase.over:
             return where.phase.words, where.phase.ink
-        tallies = [self._tally(info, stage) for stage in Stage]
+        by_stage = {stage: self._tally(info, stage) for stage in Stage}
+        tallies = by_stage.values()
         if self._is_to_come(info) and not all(tally.total for tally in tallies):
             return "to come", Ink.MUTED
         failed = sum(tally.failed for tally in tallies)
@@ -325,7 +327,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         ahead = self._ahead.of(info.name)
         if rows := to_review(ahead):
             return f"{rows} to review", Ink.WARN
-        if not self._is_ahead(info) and all(tally.settled == tally.total for tally in tallies):
+        is_missing = self._is_ahead(info) or bool(waiting_for_a_judge(by_stage))
+        if not is_missing and all(tally.settled == tally.total for tally in tallies):
             return "✓ done", Ink.GOOD
         return "unfinished", Ink.WARN
 

@@ -308,9 +308,19 @@ _NOUNS: Final = {
 }
 
 
+def waiting_for_a_judge(tallies: Mapping[Stage, StateCounts]) -> int:
+    """The number of conversations played where none was to be judged yet, as after a run until
+    then."""
+    none = StateCounts()
+    judged = tallies.get(Stage.EVALUATE, none).total
+    return 0 if judged else tallies.get(Stage.SIMULATE, none).done
+
+
 def _left_lines(tallies: Mapping[Stage, StateCounts]) -> Iterator[str]:
     for stage, tally in tallies.items():
         left = tally.total - tally.done
+        if stage is Stage.EVALUATE:
+            left += waiting_for_a_judge(tallies)
         if left:
             count = plural(left, _NOUNS[stage]) if stage in _NOUNS else f"{left:,}"
             yield f"{count} {_TO_DO[stage]}"
