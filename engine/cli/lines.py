@@ -136,23 +136,17 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _reasons(group: FailureGroup) -> str:
-    """The newest reason of each model, or of each of its targets where those differ, as one model
-    may be reached at several addresses; what fails alike shares one."""
+    """The newest reason of each model; models that fail alike share one."""
+    if len(group.models) == 1:
+        return _reason(group.units[-1].reason or "")
     alike: dict[str, list[str]] = {}
     for model, units in group.models.items():
-        newest = {unit.target: unit.reason or "" for unit in units}
-        said = {target: _OF_MODEL.sub("", reason) for target, reason in newest.items()}
-        if not model or len(set(said.values())) == 1:
-            said = {None: _OF_MODEL.sub("", units[-1].reason or "")}
-        for target, reason in said.items():
-            whose = model if target is None else f"{model} ({target})"
-            alike.setdefault(reason.removeprefix(f"{model}: "), []).append(whose)
-    if len(alike) == 1 and len(group.models) == 1:
-        return _reason(group.units[-1].reason or "")
+        said = _OF_MODEL.sub("", (units[-1].reason or "").removeprefix(f"{model}: "))
+        alike.setdefault(said, []).append(model)
     shown = list(alike.items())[:NAMED]
     parts = [
-        _reason(f"{named}: {said}" if (named := _some(list(filter(None, whose)))) else said)
-        for said, whose in shown
+        _reason(f"{whose}: {said}" if (whose := _some(list(filter(None, models)))) else said)
+        for said, models in shown
     ]
     rest = len(alike) - len(shown)
     parts += [f"and {plural(rest, 'other reason')}."] if rest else []

@@ -212,23 +212,6 @@ def test_of_many_models_with_reasons_of_their_own_the_first_are_shown() -> None:
     assert "): m0: 400: no 0; m1: 400: no 1; m2: 400: no 2; and 6 other reasons. Read" in line
 
 
-def test_a_model_that_fails_differently_at_two_addresses_is_told_of_each_target() -> None:
-    """One model of several providers has one name, and a reason for each of its targets."""
-    rows = [failed_row("here", "gpt: no connection (econnrefused)")]
-    rows += [failed_row("there", "gpt: there is no such host"), failed_row("other", "x: no host")]
-    [line, _] = failure_lines(grouped(rows))
-    assert (
-        "gpt (here): no connection (econnrefused); gpt (there): there is no such host. "
-        f"{KnownFailure.OUT_OF_REACH.advice}"
-    ) in line
-
-
-def test_a_model_that_fails_alike_for_all_targets_is_told_once() -> None:
-    rows = [failed_row(name, "user: 503: the server is not available") for name in "abcd"]
-    [line] = failure_lines(grouped(rows))
-    assert "): user: 503: the server is not available. Try again" in line
-
-
 def test_while_it_runs_each_model_is_told_once_and_the_remedy_once_for_each_kind() -> None:
     news, when = FailureNews(), datetime(2026, 1, 1, tzinfo=UTC)
     facts = [(n, name) for n in (1, 2) for name in "abcdef"]
