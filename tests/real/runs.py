@@ -32,6 +32,7 @@ from tests.engine.wire import audit
 from tests.pipelines import run_once
 
 SAMPLE: Final = Path("sample_benchmarks/benchmarks/own-judgement")
+TARGET: Final = "tried"
 STARTING_S: Final = 120
 RUN_S: Final = 240
 ENDING_S: Final = 30
@@ -72,7 +73,7 @@ def run(folder: Path, server: str, case: Case) -> str:
         late = asyncio.run(_within(RUN_S, pipeline, Order((bench,))))
         spoken = store.reader.units(bench, Stage.SIMULATE).values()
         judged = store.reader.units(bench, Stage.EVALUATE).values()
-        others = store.reader.snapshot().target(bench, "target").served_by_others or "none"
+        others = store.reader.snapshot().target(bench, TARGET).served_by_others or "none"
         reasons = Counter(
             unit.reason for unit in (*spoken, *judged) if unit.state is State.FAILED and unit.reason
         )
@@ -127,7 +128,7 @@ def _workspace(folder: Path, case: Case) -> None:
         "evaluator_model": role("evaluator"),
         "generator_model": role("generator"),
         "generation": {"turns": 2, "scenarios_per_metric": 1},
-        "targets": [{"id": "target", **model(case.target, **case.more)}],
+        "targets": [{"id": TARGET, **model(case.target, **case.more)}],
     }
     place = folder / "benchmarks" / SAMPLE.name
     place.mkdir(parents=True)
