@@ -44,183 +44,163 @@ def pulled(state: LiveState) -> int:
     return len(state.feed)
 
 
-def test_the_pane_is_given_only_what_it_does_not_show(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "are you su")
-        begun = tick(theatre, state)
-        assert begun is not None
-        assert (begun.another, begun.follow) == (True, True)
-        assert "are you su" in words(begun.blocks)
-        assert tick(theatre, state) is None
+async def test_the_pane_is_given_only_what_it_does_not_show(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "are you su")
+    begun = tick(theatre, state)
+    assert begun is not None
+    assert (begun.another, begun.follow) == (True, True)
+    assert "are you su" in words(begun.blocks)
+    assert tick(theatre, state) is None
 
-        theatre.speak(take, 1, Speaker.USER, "re?")
-        grown = tick(theatre, state)
-        assert grown is not None
-        assert not grown.another
-        assert "are you sure?" in words(grown.blocks)
+    theatre.speak(take, 1, Speaker.USER, "re?")
+    grown = tick(theatre, state)
+    assert grown is not None
+    assert not grown.another
+    assert "are you sure?" in words(grown.blocks)
 
-        await theatre.finish(take)
-        stored = tick(theatre, state)
-        assert stored is not None
-        assert not stored.another
-        assert tick(theatre, state) is None
-
-    asyncio.run(script())
+    await theatre.finish(take)
+    stored = tick(theatre, state)
+    assert stored is not None
+    assert not stored.another
+    assert tick(theatre, state) is None
 
 
-def test_thoughts_that_are_opened_are_the_same_conversation_drawn_anew(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "so it is")
-        tick(theatre, state)
-        await theatre.finish(take, thought="now to insist")
-        tick(theatre, state)
-        state.thoughts = True
-        opened = tick(theatre, state)
-        assert opened is not None
-        assert not opened.another
-        assert "now to insist" in words(opened.blocks)
-
-    asyncio.run(script())
-
-
-def test_the_end_of_a_run_is_explained_when_its_last_conversation_was_read(
+async def test_thoughts_that_are_opened_are_the_same_conversation_drawn_anew(
     theatre: Theatre,
 ) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "the last words")
-        tick(theatre, state, 1.0)
-        await theatre.finish(take)
-        await theatre.end(take)
-        await theatre.note(NoteKind.RUN_ENDED)
-        theatre.link.state = EngineState.STOPPED
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "so it is")
+    tick(theatre, state)
+    await theatre.finish(take, thought="now to insist")
+    tick(theatre, state)
+    state.thoughts = True
+    opened = tick(theatre, state)
+    assert opened is not None
+    assert not opened.another
+    assert "now to insist" in words(opened.blocks)
 
-        last = tick(theatre, state, 2.0)
-        assert state.has_ended
-        assert last is not None
-        assert "the last words" in words(last.blocks)
-        explained = tick(theatre, state, 2.0 + DWELL)
-        assert explained is not None
-        assert (explained.another, explained.follow) == (True, False)
-        assert state.subject is None
-        assert tick(theatre, state, 9.0) is None
 
-    asyncio.run(script())
+async def test_the_end_of_a_run_is_explained_when_its_last_conversation_was_read(
+    theatre: Theatre,
+) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "the last words")
+    tick(theatre, state, 1.0)
+    await theatre.finish(take)
+    await theatre.end(take)
+    await theatre.note(NoteKind.RUN_ENDED)
+    theatre.link.state = EngineState.STOPPED
+
+    last = tick(theatre, state, 2.0)
+    assert state.has_ended
+    assert last is not None
+    assert "the last words" in words(last.blocks)
+    explained = tick(theatre, state, 2.0 + DWELL)
+    assert explained is not None
+    assert (explained.another, explained.follow) == (True, False)
+    assert state.subject is None
+    assert tick(theatre, state, 9.0) is None
 
 
 def titles(blocks: Iterable[Block]) -> list[str]:
     return [block.title for block in blocks if isinstance(block, Rule)]
 
 
-def test_a_conversation_that_ended_is_held_until_its_verdict_was_read(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "I may skip it, then?")
-        theatre.speak(take, 1, Speaker.TARGET, "You are right to skip it.")
-        tick(theatre, state, 1.0)
-        await theatre.finish(take)
-        await theatre.end(take)
-        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "and the next")
-        ended = tick(theatre, state, 2.0)
-        assert ended is not None
-        assert not any("pass" in title or "fail" in title for title in titles(ended.blocks))
-        assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "verdict awaited"
-        assert tick(theatre, state, 2.0 + DWELL) is None
+async def test_a_conversation_that_ended_is_held_until_its_verdict_was_read(
+    theatre: Theatre,
+) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "I may skip it, then?")
+    theatre.speak(take, 1, Speaker.TARGET, "You are right to skip it.")
+    tick(theatre, state, 1.0)
+    await theatre.finish(take)
+    await theatre.end(take)
+    theatre.speak(await theatre.begin(2), 1, Speaker.USER, "and the next")
+    ended = tick(theatre, state, 2.0)
+    assert ended is not None
+    assert not any("pass" in title or "fail" in title for title in titles(ended.blocks))
+    assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "verdict awaited"
+    assert tick(theatre, state, 2.0 + DWELL) is None
 
-        quotes = (Quote("never said", None), Quote("right to skip it", 1))
-        await theatre.judge(take, passed=True, quotes=quotes)
-        judged = tick(theatre, state, 3.0 + DWELL)
-        assert judged is not None
-        assert not judged.another
-        assert titles(judged.blocks)[-1] == f"✓ pass  + {METRIC.name}"
-        assert words(judged.blocks).endswith("“right to skip it” (turn 1)")
-        assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "ended  ✓ pass"
-        assert tick(theatre, state, 2.9 + 2 * DWELL) is None
-        next_one = tick(theatre, state, 3.0 + 2 * DWELL)
-        assert next_one is not None
-        assert next_one.another
-        assert "and the next" in words(next_one.blocks)
-
-    asyncio.run(script())
-
-
-def test_a_conversation_that_is_not_to_be_judged_is_held_no_longer(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.TARGET, "I would")
-        tick(theatre, state, 1.0)
-        await theatre.finish(take)
-        await theatre.end(take, StopReason.CANCELLED)
-        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "and the next")
-        tick(theatre, state, 2.0)
-        assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "ended"
-        next_one = tick(theatre, state, 2.0 + DWELL)
-        assert next_one is not None
-        assert next_one.another
-
-    asyncio.run(script())
+    quotes = (Quote("never said", None), Quote("right to skip it", 1))
+    await theatre.judge(take, passed=True, quotes=quotes)
+    judged = tick(theatre, state, 3.0 + DWELL)
+    assert judged is not None
+    assert not judged.another
+    assert titles(judged.blocks)[-1] == f"✓ pass  + {METRIC.name}"
+    assert words(judged.blocks).endswith("“right to skip it” (turn 1)")
+    assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "ended  ✓ pass"
+    assert tick(theatre, state, 2.9 + 2 * DWELL) is None
+    next_one = tick(theatre, state, 3.0 + 2 * DWELL)
+    assert next_one is not None
+    assert next_one.another
+    assert "and the next" in words(next_one.blocks)
 
 
-def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "before")
-        tick(theatre, state)
-        theatre.watch.reader.close()
-        await theatre.finish(take)
-        state.receive([])
-        state._spoken += 1  # as a fact of it would, where no fact can be read any more
-        state.look(theatre.link.board(), 1.0)
-        update = state.pane((80, 24))
-        assert update is not None
-        assert not update.another
-        assert [block.key for block in update.blocks][-1] == "problem"
-
-    asyncio.run(script())
+async def test_a_conversation_that_is_not_to_be_judged_is_held_no_longer(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.TARGET, "I would")
+    tick(theatre, state, 1.0)
+    await theatre.finish(take)
+    await theatre.end(take, StopReason.CANCELLED)
+    theatre.speak(await theatre.begin(2), 1, Speaker.USER, "and the next")
+    tick(theatre, state, 2.0)
+    assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "ended"
+    next_one = tick(theatre, state, 2.0 + DWELL)
+    assert next_one is not None
+    assert next_one.another
 
 
-def test_verdicts_are_pulled_once_for_each_that_was_told_of(theatre: Theatre) -> None:
-    async def script() -> None:
-        await theatre.prepare()
-        state = LiveState(theatre.watch)
-        assert pulled(state) == 0
-        await theatre.judge(await theatre.play(1))
-        tick(theatre, state)
-        assert pulled(state) == 1
-        assert text(state.verdicts_title(has_focus=True, rows_below=0)[0]) == " ▸ verdicts  1"
-        right = state.verdicts_title(has_focus=True, rows_below=0)[1]
-        assert text(right) == "+ wanted  − unwanted"
+async def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "before")
+    tick(theatre, state)
+    theatre.watch.reader.close()
+    await theatre.finish(take)
+    state.receive([])
+    state._spoken += 1  # as a fact of it would, where no fact can be read any more
+    state.look(theatre.link.board(), 1.0)
+    update = state.pane((80, 24))
+    assert update is not None
+    assert not update.another
+    assert [block.key for block in update.blocks][-1] == "problem"
 
-    asyncio.run(script())
+
+async def test_verdicts_are_pulled_once_for_each_that_was_told_of(theatre: Theatre) -> None:
+    await theatre.prepare()
+    state = LiveState(theatre.watch)
+    assert pulled(state) == 0
+    await theatre.judge(await theatre.play(1))
+    tick(theatre, state)
+    assert pulled(state) == 1
+    assert text(state.verdicts_title(has_focus=True, rows_below=0)[0]) == " ▸ verdicts  1"
+    right = state.verdicts_title(has_focus=True, rows_below=0)[1]
+    assert text(right) == "+ wanted  − unwanted"
 
 
-def test_what_can_be_done_follows_what_failed_and_what_is_parked(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        tick(theatre, state)
-        assert state.possible == frozenset()
-        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.FAILED, TARGETS[0])
-        theatre.link.parked = {TARGETS[0]: "no key"}
-        tick(theatre, state)
-        assert state.possible == {"again", "again_all", "unpark"}
-        assert (state.failed_of(TARGETS[0]), state.failed_of(TARGETS[1])) == (1, 0)
-
-    asyncio.run(script())
+async def test_what_can_be_done_follows_what_failed_and_what_is_parked(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    tick(theatre, state)
+    assert state.possible == frozenset()
+    await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.FAILED, TARGETS[0])
+    theatre.link.parked = {TARGETS[0]: "no key"}
+    tick(theatre, state)
+    assert state.possible == {"again", "again_all", "unpark"}
+    assert (state.failed_of(TARGETS[0]), state.failed_of(TARGETS[1])) == (1, 0)
 
 
 def test_how_many_at_once_is_what_was_asked_for_until_the_engine_says_it(theatre: Theatre) -> None:
@@ -236,41 +216,35 @@ def test_how_many_at_once_is_what_was_asked_for_until_the_engine_says_it(theatre
     assert [state.asked_at_once, state.at_once] == [None, 5]
 
 
-def test_what_came_while_the_display_stood_still_is_counted_and_read_afterwards(
+async def test_what_came_while_the_display_stood_still_is_counted_and_read_afterwards(
     theatre: Theatre,
 ) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "before")
-        tick(theatre, state)
-        state.freeze()
-        await theatre.finish(take)
-        await theatre.end(take, StopReason.CANCELLED)
-        state.receive(theatre.watch.poll())
-        assert "frozen  +1 message" in text(state.header(120, AT)[0])
-        state.freeze()
-        update = tick(theatre, state)
-        assert update is not None
-        assert "cancelled" in words(update.blocks)
-
-    asyncio.run(script())
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "before")
+    tick(theatre, state)
+    state.freeze()
+    await theatre.finish(take)
+    await theatre.end(take, StopReason.CANCELLED)
+    state.receive(theatre.watch.poll())
+    assert "frozen  +1 message" in text(state.header(120, AT)[0])
+    state.freeze()
+    update = tick(theatre, state)
+    assert update is not None
+    assert "cancelled" in words(update.blocks)
 
 
-def test_a_run_that_stands_still_says_what_it_waits_for(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = LiveState(theatre.watch)
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.TARGET, "")
-        tick(theatre, state, 10.0)
-        assert state.blockers(100, 40) == []
-        tick(theatre, state, 10.0 + PATIENCE)
-        [line] = state.blockers(100, 40)
-        assert text(line).startswith(" … quiet  waits for the first token")
-
-    asyncio.run(script())
+async def test_a_run_that_stands_still_says_what_it_waits_for(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.TARGET, "")
+    tick(theatre, state, 10.0)
+    assert state.blockers(100, 40) == []
+    tick(theatre, state, 10.0 + PATIENCE)
+    [line] = state.blockers(100, 40)
+    assert text(line).startswith(" … quiet  waits for the first token")
 
 
 def test_another_benchmark_that_is_worked_on_has_verdicts_of_its_own(theatre: Theatre) -> None:
@@ -318,54 +292,50 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     assert state.asks(80) == ()
 
 
-def test_a_conversation_keeps_its_own_metric_while_another_benchmark_is_worked_on(
+async def test_a_conversation_keeps_its_own_metric_while_another_benchmark_is_worked_on(
     theatre: Theatre,
 ) -> None:
-    async def script() -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "are you sure?")
-        state = LiveState(theatre.watch)
-        tick(theatre, state)
-        await theatre.finish(take)
-        await theatre.said(take, 1, Speaker.TARGET, "I am.")
-        await theatre.end(take)
-        await theatre.judge(take)
-        [info] = theatre.watch.benchmarks
-        other = replace(METRIC, name="What another asks")
-        theatre.watch.benchmarks = [
-            info,
-            replace(info, name="another", metrics={METRIC.id: other}, turns=9),
-        ]
-        await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
-        ended = tick(theatre, state)
-        assert (state.info or info).name == "another"
-        assert METRIC.name in text(state.measured(80)[0])
-        assert ended is not None
-        stamped = [block.title for block in ended.blocks if isinstance(block, Rule)]
-        assert stamped[-1].endswith(METRIC.name)
-
-    asyncio.run(script())
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "are you sure?")
+    state = LiveState(theatre.watch)
+    tick(theatre, state)
+    await theatre.finish(take)
+    await theatre.said(take, 1, Speaker.TARGET, "I am.")
+    await theatre.end(take)
+    await theatre.judge(take)
+    [info] = theatre.watch.benchmarks
+    other = replace(METRIC, name="What another asks")
+    theatre.watch.benchmarks = [
+        info,
+        replace(info, name="another", metrics={METRIC.id: other}, turns=9),
+    ]
+    await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
+    ended = tick(theatre, state)
+    assert (state.info or info).name == "another"
+    assert METRIC.name in text(state.measured(80)[0])
+    assert ended is not None
+    stamped = [block.title for block in ended.blocks if isinstance(block, Rule)]
+    assert stamped[-1].endswith(METRIC.name)
 
 
-def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(theatre: Theatre) -> None:
-    async def script() -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        state = LiveState(theatre.watch)
-        tick(theatre, state)
-        assert pulled(state) == 1
-        await state.scores.read(BENCHMARK, 0.0)
-        tick(theatre, state, 100.0)
-        assert not state.scores.due(BENCHMARK, 100.0)
-        again = await theatre.begin(number=1)
-        await theatre.said(again, 1, Speaker.USER, "are you sure?")
-        await theatre.said(again, 1, Speaker.TARGET, "I am.")
-        await theatre.end(again)
-        tick(theatre, state, 200.0)
-        assert state.scores.due(BENCHMARK, 200.0)
-        assert state.feed.behind
-        assert state.feed.pull() == ([0], False)
-        assert state.feed.page(0, 1) == [None]
-
-    asyncio.run(script())
+async def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(
+    theatre: Theatre,
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    state = LiveState(theatre.watch)
+    tick(theatre, state)
+    assert pulled(state) == 1
+    await state.scores.read(BENCHMARK, 0.0)
+    tick(theatre, state, 100.0)
+    assert not state.scores.due(BENCHMARK, 100.0)
+    again = await theatre.begin(number=1)
+    await theatre.said(again, 1, Speaker.USER, "are you sure?")
+    await theatre.said(again, 1, Speaker.TARGET, "I am.")
+    await theatre.end(again)
+    tick(theatre, state, 200.0)
+    assert state.scores.due(BENCHMARK, 200.0)
+    assert state.feed.behind
+    assert state.feed.pull() == ([0], False)
+    assert state.feed.page(0, 1) == [None]

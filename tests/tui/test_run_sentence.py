@@ -146,42 +146,36 @@ def test_on_narrow_terminals_it_is_whole(theatre: Theatre) -> None:
     assert text(state.happening(60)[0]) == " 3 conversations, turns 1 to 2 of 2; 3 to come"
 
 
-def test_it_stays_when_the_run_is_over(theatre: Theatre) -> None:
-    async def script() -> None:
-        await all_speaking(theatre)
-        state = LiveState(theatre.watch)
-        look(theatre, state)
-        left, right = state.happening(80)
-        assert text(left).startswith(" 2 conversations")
-        assert "turns █·" in text(right)
-        assert state.happening(50)[1] == []  # no room for it
-        assert text(state.happening(40)[0]) == " 2 conversations, turn 1 of 2"
-        await theatre.judge(await theatre.play(2))
-        look(theatre, state)
-        assert text(state.happening(80)[0]).startswith(" 2 conversations")
-        theatre.link.state = EngineState.STOPPED
-        look(theatre, state)
-        assert text(state.happening(80)[0]).startswith(" 1 of 3 conversations")
-
-    asyncio.run(script())
+async def test_it_stays_when_the_run_is_over(theatre: Theatre) -> None:
+    await all_speaking(theatre)
+    state = LiveState(theatre.watch)
+    look(theatre, state)
+    left, right = state.happening(80)
+    assert text(left).startswith(" 2 conversations")
+    assert "turns █·" in text(right)
+    assert state.happening(50)[1] == []  # no room for it
+    assert text(state.happening(40)[0]) == " 2 conversations, turn 1 of 2"
+    await theatre.judge(await theatre.play(2))
+    look(theatre, state)
+    assert text(state.happening(80)[0]).startswith(" 2 conversations")
+    theatre.link.state = EngineState.STOPPED
+    look(theatre, state)
+    assert text(state.happening(80)[0]).startswith(" 1 of 3 conversations")
 
 
-def test_the_speed_of_all_targets_together_is_drawn_by_the_second(theatre: Theatre) -> None:
-    async def script() -> None:
-        await theatre.prepare(1)
-        takes = [await theatre.begin(1, target) for target in ("steadfast", "pushover")]
-        state = LiveState(theatre.watch)
-        look(theatre, state)
-        (info,) = theatre.watch.benchmarks
-        state.targets(info, theatre.at)
-        assert "tok/s" not in text(state.happening(200)[1])
-        for take in takes:
-            await theatre.said(take, 1, Speaker.TARGET, "I would not.")
-        look(theatre, state)
-        state.targets(info, theatre.at)
-        assert "tok/s ▁█" in text(state.happening(200)[1])
-
-    asyncio.run(script())
+async def test_the_speed_of_all_targets_together_is_drawn_by_the_second(theatre: Theatre) -> None:
+    await theatre.prepare(1)
+    takes = [await theatre.begin(1, target) for target in ("steadfast", "pushover")]
+    state = LiveState(theatre.watch)
+    look(theatre, state)
+    (info,) = theatre.watch.benchmarks
+    state.targets(info, theatre.at)
+    assert "tok/s" not in text(state.happening(200)[1])
+    for take in takes:
+        await theatre.said(take, 1, Speaker.TARGET, "I would not.")
+    look(theatre, state)
+    state.targets(info, theatre.at)
+    assert "tok/s ▁█" in text(state.happening(200)[1])
 
 
 @pytest.mark.parametrize(

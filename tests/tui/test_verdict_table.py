@@ -97,18 +97,15 @@ def test_thirty_thousand_rows_open_without_being_built() -> None:
 
 
 @pytest.mark.parametrize("width", [47, 51, 100])
-def test_a_row_has_room_for_the_whole_id_and_for_words_of_the_judge(width: int) -> None:
-    async def play() -> None:
-        app = TableApp(ManyRows(3))
-        async with app.run_test(size=(width, 10)) as pilot:
-            await pilot.pause()
-            app.table.show(())
-            await pilot.pause()
-            line = app.table.render_line(0).text
-            assert str(key(0)) in line
-            assert "because" in line
-
-    asyncio.run(play())
+async def test_a_row_has_room_for_the_whole_id_and_for_words_of_the_judge(width: int) -> None:
+    app = TableApp(ManyRows(3))
+    async with app.run_test(size=(width, 10)) as pilot:
+        await pilot.pause()
+        app.table.show(())
+        await pilot.pause()
+        line = app.table.render_line(0).text
+        assert str(key(0)) in line
+        assert "because" in line
 
 
 def test_new_rows_push_the_others_up_until_the_cursor_would_go_out_of_sight() -> None:
@@ -140,42 +137,38 @@ def test_new_rows_push_the_others_up_until_the_cursor_would_go_out_of_sight() ->
     asyncio.run(play())
 
 
-def test_a_conversation_judged_again_keeps_its_place(theatre: Theatre) -> None:
-    async def play() -> None:
-        await theatre.prepare(3)
-        takes = [await theatre.play(number) for number in (1, 2, 3)]
-        for take in takes:
-            await theatre.judge(take)
-        feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
-        assert feed.pull() == ([], False)
+async def test_a_conversation_judged_again_keeps_its_place(theatre: Theatre) -> None:
+    await theatre.prepare(3)
+    takes = [await theatre.play(number) for number in (1, 2, 3)]
+    for take in takes:
+        await theatre.judge(take)
+    feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
+    assert feed.pull() == ([], False)
 
-        await theatre.judge(takes[0], passed=False)
-        changed, _more = feed.pull()
+    await theatre.judge(takes[0], passed=False)
+    changed, _more = feed.pull()
 
-        assert changed == [0]
-        page = feed.page(0, 10)
-        assert [row.key if row else None for row in page] == [take.key for take in takes]
-        assert [row.passed if row else None for row in page] == [False, True, True]
-
-    asyncio.run(play())
+    assert changed == [0]
+    page = feed.page(0, 10)
+    assert [row.key if row else None for row in page] == [take.key for take in takes]
+    assert [row.passed if row else None for row in page] == [False, True, True]
 
 
-def test_a_conversation_played_again_has_no_verdict_until_it_is_judged(theatre: Theatre) -> None:
-    async def play() -> None:
-        await theatre.prepare(2)
-        for number in (1, 2):
-            await theatre.judge(await theatre.play(number))
-        feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
-        feed.pull()
+async def test_a_conversation_played_again_has_no_verdict_until_it_is_judged(
+    theatre: Theatre,
+) -> None:
+    await theatre.prepare(2)
+    for number in (1, 2):
+        await theatre.judge(await theatre.play(number))
+    feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
+    feed.pull()
 
-        again = await theatre.play(1, number=1)
-        assert [row is None for row in feed.page(0, 10)] == [True, False]
+    again = await theatre.play(1, number=1)
+    assert [row is None for row in feed.page(0, 10)] == [True, False]
 
-        await theatre.judge(again)
-        feed.pull()
-        assert [row.take if row else None for row in feed.page(0, 10)] == [1, 0]
-
-    asyncio.run(play())
+    await theatre.judge(again)
+    feed.pull()
+    assert [row.take if row else None for row in feed.page(0, 10)] == [1, 0]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from array import array
 
 import pytest
@@ -55,23 +54,20 @@ def test_before_the_store_was_read_it_says_so(theatre: Theatre) -> None:
     assert text(state.header()) == "0 of 0 judged"
 
 
-def test_where_no_row_is_found_it_says_why(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1))
-        for typed, why in (
-            ("out:fail", "Nothing fits the filter"),
-            ('benchmark:"=another"', "No verdict yet"),
-            ("is:stale", "Working out what is stale."),
-        ):
-            state.want(parse(typed))
-            assert read(theatre, state) == []
-            assert why in text(state.empty())
-        state.mark_stale({})
-        assert "Nothing fits the filter" in text(state.empty())
-
-    asyncio.run(script())
+async def test_where_no_row_is_found_it_says_why(theatre: Theatre) -> None:
+    state = VerdictsState()
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1))
+    for typed, why in (
+        ("out:fail", "Nothing fits the filter"),
+        ('benchmark:"=another"', "No verdict yet"),
+        ("is:stale", "Working out what is stale."),
+    ):
+        state.want(parse(typed))
+        assert read(theatre, state) == []
+        assert why in text(state.empty())
+    state.mark_stale({})
+    assert "Nothing fits the filter" in text(state.empty())
 
 
 def test_a_filter_line_that_cannot_be_read_is_refused() -> None:
@@ -79,85 +75,75 @@ def test_a_filter_line_that_cannot_be_read_is_refused() -> None:
         VerdictsState("nothing:like-it")
 
 
-def test_rows_judged_since_wait_and_rows_shown_are_drawn_anew(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare(3)
-        takes = [await theatre.play(number) for number in (1, 2)]
-        await theatre.judge(takes[0])
-        state.receive(theatre.watch.poll())
-        shown = read(theatre, state)
-        assert text(state.count_words(marked=1)) == "● 1 marked  ✗ 0 ✓ 1 · 0 "
+async def test_rows_judged_since_wait_and_rows_shown_are_drawn_anew(theatre: Theatre) -> None:
+    state = VerdictsState()
+    await theatre.prepare(3)
+    takes = [await theatre.play(number) for number in (1, 2)]
+    await theatre.judge(takes[0])
+    state.receive(theatre.watch.poll())
+    shown = read(theatre, state)
+    assert text(state.count_words(marked=1)) == "● 1 marked  ✗ 0 ✓ 1 · 0 "
 
-        await theatre.judge(takes[1], passed=False)
-        await theatre.judge(takes[0], passed=False, judge="another")
-        assert look(theatre, state, 10.0, shown) == shown
-        assert text(state.count_words(marked=0)).startswith("+1 new, u  ")
-        assert len(read(theatre, state)) == 2
-        assert not state.unseen
-
-    asyncio.run(script())
+    await theatre.judge(takes[1], passed=False)
+    await theatre.judge(takes[0], passed=False, judge="another")
+    assert look(theatre, state, 10.0, shown) == shown
+    assert text(state.count_words(marked=0)).startswith("+1 new, u  ")
+    assert len(read(theatre, state)) == 2
+    assert not state.unseen
 
 
-def test_it_looks_once_for_each_that_was_told_of_and_not_too_often(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare(3)
-        await theatre.judge(await theatre.play(1))
-        assert state.begin_look(0.0) is None  # nothing was told of
-        state.receive(theatre.watch.poll())
-        assert state.begin_look(0.0) is None  # nothing was found yet
-        shown = read(theatre, state)
-        look(theatre, state, 5.0, shown)
-        assert state.begin_look(50.0) is None
+async def test_it_looks_once_for_each_that_was_told_of_and_not_too_often(theatre: Theatre) -> None:
+    state = VerdictsState()
+    await theatre.prepare(3)
+    await theatre.judge(await theatre.play(1))
+    assert state.begin_look(0.0) is None  # nothing was told of
+    state.receive(theatre.watch.poll())
+    assert state.begin_look(0.0) is None  # nothing was found yet
+    shown = read(theatre, state)
+    look(theatre, state, 5.0, shown)
+    assert state.begin_look(50.0) is None
 
-        await theatre.judge(await theatre.play(2))
-        state.receive(theatre.watch.poll())
-        assert state.begin_look(5.0 + AGAIN_AFTER / 2) is None
-        assert state.begin_look(5.0 + AGAIN_AFTER) is not None
-        assert state.begin_look(50.0) is None  # one is going on
-        state.fail(OSError("the disk is gone"))
-        assert text(state.filter_words([])) == " the disk is gone"
-
-    asyncio.run(script())
+    await theatre.judge(await theatre.play(2))
+    state.receive(theatre.watch.poll())
+    assert state.begin_look(5.0 + AGAIN_AFTER / 2) is None
+    assert state.begin_look(5.0 + AGAIN_AFTER) is not None
+    assert state.begin_look(50.0) is None  # one is going on
+    state.fail(OSError("the disk is gone"))
+    assert text(state.filter_words([])) == " the disk is gone"
 
 
-def test_what_was_judged_before_a_filter_was_read_anew_is_in_the_total(theatre: Theatre) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare(3)
-        await theatre.judge(await theatre.play(1))
-        read(theatre, state)
-        state.want(parse("out:pass"))
-        read(theatre, state)
-        assert text(state.header()) == "1 of 1 judged"
-
-        # whoever comes back from another screen reads at once: no look finds these verdicts first
-        await theatre.judge(await theatre.play(2), passed=False)
-        state.receive(theatre.watch.poll())
-        read(theatre, state)
-        assert text(state.header()) == "1 of 2 judged"
-
-    asyncio.run(script())
-
-
-def test_a_display_that_stands_still_draws_what_it_held_when_it_moves_again(
+async def test_what_was_judged_before_a_filter_was_read_anew_is_in_the_total(
     theatre: Theatre,
 ) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare(3)
-        take = await theatre.play(1)
-        await theatre.judge(take)
-        shown = read(theatre, state)
-        state.freeze()
-        await theatre.judge(take, passed=False, judge="another")
-        assert look(theatre, state, 5.0, shown) == []
-        assert text(state.count_words(marked=0)).startswith("frozen  +")
-        assert set(state.freeze()) == set(shown)
-        assert not text(state.count_words(marked=0)).startswith("frozen")
+    state = VerdictsState()
+    await theatre.prepare(3)
+    await theatre.judge(await theatre.play(1))
+    read(theatre, state)
+    state.want(parse("out:pass"))
+    read(theatre, state)
+    assert text(state.header()) == "1 of 1 judged"
 
-    asyncio.run(script())
+    # whoever comes back from another screen reads at once: no look finds these verdicts first
+    await theatre.judge(await theatre.play(2), passed=False)
+    state.receive(theatre.watch.poll())
+    read(theatre, state)
+    assert text(state.header()) == "1 of 2 judged"
+
+
+async def test_a_display_that_stands_still_draws_what_it_held_when_it_moves_again(
+    theatre: Theatre,
+) -> None:
+    state = VerdictsState()
+    await theatre.prepare(3)
+    take = await theatre.play(1)
+    await theatre.judge(take)
+    shown = read(theatre, state)
+    state.freeze()
+    await theatre.judge(take, passed=False, judge="another")
+    assert look(theatre, state, 5.0, shown) == []
+    assert text(state.count_words(marked=0)).startswith("frozen  +")
+    assert set(state.freeze()) == set(shown)
+    assert not text(state.count_words(marked=0)).startswith("frozen")
 
 
 def test_what_is_sorted_by_is_said_where_no_heading_says_it() -> None:
@@ -168,94 +154,83 @@ def test_what_is_sorted_by_is_said_where_no_heading_says_it() -> None:
     assert text(state.filter_words(columns)) == " out:fail  \\ clears  by when ▾"
 
 
-def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
+async def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
     theatre: Theatre,
 ) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        state.has_stars = True
-        await theatre.prepare()
-        take = await theatre.play(1)
-        await theatre.judge(take)
-        rows = Browser(theatre.watch.reader).rows(read(theatre, state))
-        info = theatre.watch.benchmarks[0]
-        star = Subject(BENCHMARK, take.key)
-        for benchmarks in ([info], [info, info]):
-            several = len(benchmarks) > 1
-            names = KnownNames([], [], state.id_width(120))
-            [row] = cells(
-                rows, several=several, stars=[star], stale={}, read=(), names=names
-            ).values()
-            assert len(row) == len(state.columns(benchmarks, 120))
-            assert text(row).count(BENCHMARK) == several
-            assert f"★ {take.key}" in text(row)
-
-    asyncio.run(script())
+    state = VerdictsState()
+    state.has_stars = True
+    await theatre.prepare()
+    take = await theatre.play(1)
+    await theatre.judge(take)
+    rows = Browser(theatre.watch.reader).rows(read(theatre, state))
+    info = theatre.watch.benchmarks[0]
+    star = Subject(BENCHMARK, take.key)
+    for benchmarks in ([info], [info, info]):
+        several = len(benchmarks) > 1
+        names = KnownNames([], [], state.id_width(120))
+        [row] = cells(rows, several=several, stars=[star], stale={}, read=(), names=names).values()
+        assert len(row) == len(state.columns(benchmarks, 120))
+        assert text(row).count(BENCHMARK) == several
+        assert f"★ {take.key}" in text(row)
 
 
-def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_column_of_them(
+async def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_no_column_of_them(
     theatre: Theatre,
 ) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1))
-        browser = Browser(theatre.watch.reader)
+    state = VerdictsState()
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1))
+    browser = Browser(theatre.watch.reader)
+    [take] = read(theatre, state)
+    groups = browser.groups()
+    assert groups == [{"age": "Adult (18+)"}]
+    before = state.id_width(120)
+    state.mark_stale({take: "the definition changed"})
+    for given in (groups, []):
+        found = browser.find(state.wanted, state.sorting)
+        state.find(found, None, browser.longest_id(), given)
+        assert state.id_width(120) == before + len("~ ")
+        columns = [heading.title for heading in state.columns(theatre.watch.benchmarks, 120)]
+        assert ("who" in columns) is bool(given)
+        names = KnownNames([], [], state.id_width(120), groups=state.groups)
+        [row] = cells(
+            browser.rows([take]),
+            several=False,
+            stars=(),
+            stale=state.stale,
+            read=(),
+            names=names,
+        ).values()
+        assert len(row) == len(columns)
+        assert row[1].text == "~ m01_s001_v01__steadfast"
+        assert (row[3].text == "Adult (18+)") is bool(given)
+
+
+async def test_judges_have_a_column_once_there_are_several_and_one_that_counts_stands_in_it(
+    theatre: Theatre,
+) -> None:
+    state = VerdictsState()
+    await theatre.prepare()
+    played = await theatre.play(1)
+    await theatre.judge(played, justification="the one that counts")
+    browser = Browser(theatre.watch.reader)
+
+    def shown() -> str:
         [take] = read(theatre, state)
-        groups = browser.groups()
-        assert groups == [{"age": "Adult (18+)"}]
-        before = state.id_width(120)
-        state.mark_stale({take: "the definition changed"})
-        for given in (groups, []):
-            found = browser.find(state.wanted, state.sorting)
-            state.find(found, None, browser.longest_id(), given)
-            assert state.id_width(120) == before + len("~ ")
-            columns = [heading.title for heading in state.columns(theatre.watch.benchmarks, 120)]
-            assert ("who" in columns) is bool(given)
-            names = KnownNames([], [], state.id_width(120), groups=state.groups)
-            [row] = cells(
-                browser.rows([take]),
-                several=False,
-                stars=(),
-                stale=state.stale,
-                read=(),
-                names=names,
-            ).values()
-            assert len(row) == len(columns)
-            assert row[1].text == "~ m01_s001_v01__steadfast"
-            assert (row[3].text == "Adult (18+)") is bool(given)
+        columns = state.columns(theatre.watch.benchmarks, width, [JUDGE])
+        room = next((each.width for each in columns if each.name == Column.JUDGE), 0)
+        names = KnownNames([], [JUDGE], state.id_width(width), judge_width=room)
+        rows = browser.rows([take], [JUDGE])
+        [row] = cells(rows, several=False, stars=(), stale={}, read=(), names=names).values()
+        return "".join(piece.text for _, piece in laid_out(columns, row, width - 2))
 
-    asyncio.run(script())
-
-
-def test_judges_have_a_column_once_there_are_several_and_one_that_counts_stands_in_it(
-    theatre: Theatre,
-) -> None:
-    async def script() -> None:
-        state = VerdictsState()
-        await theatre.prepare()
-        played = await theatre.play(1)
-        await theatre.judge(played, justification="the one that counts")
-        browser = Browser(theatre.watch.reader)
-
-        def shown() -> str:
-            [take] = read(theatre, state)
-            columns = state.columns(theatre.watch.benchmarks, width, [JUDGE])
-            room = next((each.width for each in columns if each.name == Column.JUDGE), 0)
-            names = KnownNames([], [JUDGE], state.id_width(width), judge_width=room)
-            rows = browser.rows([take], [JUDGE])
-            [row] = cells(rows, several=False, stars=(), stale={}, read=(), names=names).values()
-            return "".join(piece.text for _, piece in laid_out(columns, row, width - 2))
-
-        width = 120
-        assert JUDGE not in shown()
-        await theatre.judge(played, judge="another", justification="one that does not count")
-        assert f"{JUDGE} +1" in shown()
-        assert "the one that counts" in shown()
-        width = 82
-        assert "offline…luator +1" in shown()  # whoever counts, that there are others is not cut
-
-    asyncio.run(script())
+    width = 120
+    assert JUDGE not in shown()
+    await theatre.judge(played, judge="another", justification="one that does not count")
+    assert f"{JUDGE} +1" in shown()
+    assert "the one that counts" in shown()
+    width = 82
+    assert "offline…luator +1" in shown()  # whoever counts, that there are others is not cut
 
 
 @pytest.mark.parametrize("width", [18, 24, 40])

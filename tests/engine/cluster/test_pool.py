@@ -241,16 +241,13 @@ def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
     asyncio.run(forget())
 
 
-def test_an_agent_serves_only_the_engine_that_greeted_it_first() -> None:
-    async def greet_twice() -> None:
-        found = Agent({})
-        greeting = encoded(Greeting(WIRE_VERSION, own_version(), 60))
+async def test_an_agent_serves_only_the_engine_that_greeted_it_first() -> None:
+    found = Agent({})
+    greeting = encoded(Greeting(WIRE_VERSION, own_version(), 60))
+    await found.hello(greeting)
+    with pytest.raises(CrosswindError, match="greeted before"):
         await found.hello(greeting)
-        with pytest.raises(CrosswindError, match="greeted before"):
-            await found.hello(greeting)
-        await found.close()
-
-    asyncio.run(greet_twice())
+    await found.close()
 
 
 def test_a_run_without_agents_waits_and_goes_on_when_one_comes(place: Workplace) -> None:

@@ -615,20 +615,17 @@ def test_a_question_says_the_rest_for_which_it_is_asked() -> None:
     ) in question.words
 
 
-def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> None:
-    async def play() -> None:
-        with open_store(place.root / "crosswind.db") as store:
-            config = load_config(place.config)
-            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
-            pipeline.awaits_somebody = True
-            run = asyncio.create_task(run_once(pipeline, Order(("giving-in",), quote=QUOTE)))
-            while pipeline.question is None:
-                assert not run.done()
-                await asyncio.sleep(0)
-            pipeline.drain()
-            assert (await run).stopped
-
-    asyncio.run(play())
+async def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> None:
+    with open_store(place.root / "crosswind.db") as store:
+        config = load_config(place.config)
+        pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
+        pipeline.awaits_somebody = True
+        run = asyncio.create_task(run_once(pipeline, Order(("giving-in",), quote=QUOTE)))
+        while pipeline.question is None:
+            assert not run.done()
+            await asyncio.sleep(0)
+        pipeline.drain()
+        assert (await run).stopped
 
 
 def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> None:
@@ -645,25 +642,22 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> 
     assert spent_in(place) <= QUOTE.high_usd + 1e-9
 
 
-def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Place) -> None:
-    async def play() -> None:
-        with open_store(place.root / "crosswind.db") as store:
-            config = load_config(place.config)
-            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
-            pipeline.attended = lambda: True
-            for agreed in (0.1, 0.2):
-                pipeline.budget.agree(agreed, agreed)
-                work = expected(Role.TARGET, "m", ExpectedCalls(100.0, 1.0))
-                pipeline.budget.remaining.expect("giving-in", work)
-                call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, "m"))
-                while pipeline.question is None:
-                    assert not call.done()
-                    await asyncio.sleep(0)
-                await asyncio.sleep(0)  # a person answers when somebody waits for it
-                pipeline.resume()
-                await call
-            await pipeline.close()
-            await asyncio.sleep(0)
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(play())
+async def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Place) -> None:
+    with open_store(place.root / "crosswind.db") as store:
+        config = load_config(place.config)
+        pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
+        pipeline.attended = lambda: True
+        for agreed in (0.1, 0.2):
+            pipeline.budget.agree(agreed, agreed)
+            work = expected(Role.TARGET, "m", ExpectedCalls(100.0, 1.0))
+            pipeline.budget.remaining.expect("giving-in", work)
+            call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, "m"))
+            while pipeline.question is None:
+                assert not call.done()
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a person answers when somebody waits for it
+            pipeline.resume()
+            await call
+        await pipeline.close()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -132,27 +132,24 @@ def test_those_that_wait_for_their_turn_are_told_apart_from_those_that_speak(
     assert not run.pipeline.control.slots[Stage.SIMULATE].between.total()
 
 
-def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
-    async def script() -> None:
-        slots = Slots(1)
+async def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
+    slots = Slots(1)
 
-        async def row(target: str) -> None:
-            async with slots.hold(target, 2):
-                await asyncio.sleep(0)
-                await slots.next_call(target, 1)
-
-        async with slots.hold("a", 1):
-            waiting = [asyncio.create_task(row("b")) for _ in range(3)]
+    async def row(target: str) -> None:
+        async with slots.hold(target, 2):
             await asyncio.sleep(0)
-            waiting[0].cancel()
-            await asyncio.sleep(0)
-        waiting[1].cancel()  # it has just been given the slot
-        await asyncio.gather(*waiting, return_exceptions=True)
-        assert not waiting[2].cancelled()
-        async with asyncio.timeout(PATIENCE_S), slots.hold("c", 1):
-            pass
+            await slots.next_call(target, 1)
 
-    asyncio.run(script())
+    async with slots.hold("a", 1):
+        waiting = [asyncio.create_task(row("b")) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+    waiting[1].cancel()  # it has just been given the slot
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert not waiting[2].cancelled()
+    async with asyncio.timeout(PATIENCE_S), slots.hold("c", 1):
+        pass
 
 
 def test_a_target_that_hangs_leaves_every_other_half_of_its_even_share(tmp_path: Path) -> None:
