@@ -153,7 +153,7 @@ def test_limits_and_budget_hold_to_the_call_over_all_workers(
     usual, usd = spent(alone)
     server.reset()
     server.settings = Settings(latency_ms=150, cap=5)
-    budget = round(0.6 * usd, 2)
+    budget = round(0.9 * usd, 2)
     priced(many, budget=budget)
     with Engine(many, "--workers", "2") as engine:
         assert engine.wait(PATIENCE_S) == STOPPED, engine.told
