@@ -310,8 +310,10 @@ def _escape_markdown(plain: str) -> str:
     for sign in _ACTS:
         if sign in plain:
             plain = plain.replace(sign, f"\\{sign}")
-    for link in _LINKS:
-        plain = link.sub(r"\\\g<0>", plain)
+    # most texts have no address, which is quicker to see without the expressions
+    if "://" in plain or "www." in plain.lower():
+        for link in _LINKS:
+            plain = link.sub(r"\\\g<0>", plain)
     return plain
 
 
