@@ -29,6 +29,7 @@ from engine.service.hosting import hosted_engine, serve
 from engine.watch import Watch
 from tests.protocol_server.faults import Fault, always, rate
 from tests.protocol_server.server import ProtocolServer
+from tests.tui.theatre import on_screen
 from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
 from tui.services.engine_control import Backend
@@ -56,6 +57,7 @@ FAULTS = (
 )
 """What goes wrong, with whom and how often, for the picture of what failed."""
 PATIENCE_SECONDS = 180
+MOST_PRESSES = 12
 _FONT_ELSEWHERE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Where to fetch the font from: whoever looks at a picture tells nobody so. Where it is installed,
 it is taken by its name."""
@@ -142,9 +144,8 @@ async def draw_judged(session: Session, watch: Watch) -> None:
         await press(pilot, "end", "V")
         await save(pilot, "pilot")
         await press(pilot, "q", "4")
-        await press(pilot, "right_square_bracket")
-        await press(pilot, "right_square_bracket")  # the benchmark that was labelled
-        await press(pilot, "left_curly_bracket")
+        await press_until(pilot, "right_square_bracket", "Results  sycophancy")
+        await press_until(pilot, "left_curly_bracket", "[labels]")
         await save(pilot, "calibrate")
 
 
@@ -173,6 +174,15 @@ async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
 async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys)
     await pilot.pause(SETTLED_SECONDS)
+
+
+async def press_until(pilot: Pilot[None], key: str, words: str) -> None:
+    """Press a key until these words are on the screen."""
+    for _ in range(MOST_PRESSES):
+        if words in on_screen(pilot):
+            return
+        await press(pilot, key)
+    raise TimeoutError(f"{key} did not lead to {words}")
 
 
 async def save(pilot: Pilot[None], name: str) -> None:
