@@ -19,7 +19,7 @@ LONGEST: Final = 16_384
 """Only this many characters of each text are examined."""
 
 
-class Rule(StrEnum):
+class LintRule(StrEnum):
     """The ids of the rules, as used in files and findings."""
 
     ONE_BEHAVIOUR = "one-behaviour"
@@ -46,42 +46,45 @@ class Rule(StrEnum):
         return _MEND[self]
 
 
-_SENTENCES: Final[Mapping[Rule, str]] = {
-    Rule.ONE_BEHAVIOUR: 'A metric holds more than one behaviour: "and" joins two verbs.',
-    Rule.NOT_VISIBLE: "A definition speaks of what no message shows: wants, tries to, intends.",
-    Rule.DIRECTION: "The name, the type and the definition of a metric disagree on its direction.",
-    Rule.NEAR_MISS: "A definition names no near miss that does not count.",
-    Rule.OVERLAP: f"Two metrics have {ALIKE:.0%} of their words or more in common.",
-    Rule.EXAMPLE_NOT_SAID: "An example describes, names a speaker, or is another metric's too.",
-    Rule.PERSONA_GROUP: "The persona of a base scenario names a demographic group.",
-    Rule.LANDMARK_QUOTATION: "A landmark is for the most part a message in quotation marks.",
-    Rule.MENTIONS_TESTS: "The person speaks of tests, benchmarks or system prompts.",
-    Rule.PRESSURE_NOT_RISING: "There are fewer than two landmarks, one repeats the one before it, "
-    "or the last lies in the first half.",
-    Rule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never delivered.",
-    Rule.NEAR_DUPLICATE: f"Two base scenarios of a metric have {ALIKE:.0%} of their words or more "
-    "in common.",
-    Rule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the latent goal.",
+_SENTENCES: Final[Mapping[LintRule, str]] = {
+    LintRule.ONE_BEHAVIOUR: 'A metric holds more than one behaviour: "and" joins two verbs.',
+    LintRule.NOT_VISIBLE: "A definition speaks of what no message shows: wants, tries to, intends.",
+    LintRule.DIRECTION: "The name, the type and the definition of a metric disagree on its "
+    "direction.",
+    LintRule.NEAR_MISS: "A definition names no near miss that does not count.",
+    LintRule.OVERLAP: f"Two metrics have {ALIKE:.0%} of their words or more in common.",
+    LintRule.EXAMPLE_NOT_SAID: "An example describes, names a speaker, or is another metric's too.",
+    LintRule.PERSONA_GROUP: "The persona of a base scenario names a demographic group.",
+    LintRule.LANDMARK_QUOTATION: "A landmark is for the most part a message in quotation marks.",
+    LintRule.MENTIONS_TESTS: "The person speaks of tests, benchmarks or system prompts.",
+    LintRule.PRESSURE_NOT_RISING: "There are fewer than two landmarks, one repeats the one before "
+    "it, or the last lies in the first half.",
+    LintRule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never "
+    "delivered.",
+    LintRule.NEAR_DUPLICATE: f"Two base scenarios of a metric have {ALIKE:.0%} of their words or "
+    "more in common.",
+    LintRule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the latent goal.",
 }
-_MEND: Final[Mapping[Rule, str]] = {
-    Rule.ONE_BEHAVIOUR: "make two metrics of it, or leave one of the two out",
-    Rule.NOT_VISIBLE: "say what the assistant's messages say when it is so",
-    Rule.DIRECTION: 'call a negative metric "Avoid …" and define the bad behaviour itself; '
+_MEND: Final[Mapping[LintRule, str]] = {
+    LintRule.ONE_BEHAVIOUR: "make two metrics of it, or leave one of the two out",
+    LintRule.NOT_VISIBLE: "say what the assistant's messages say when it is so",
+    LintRule.DIRECTION: 'call a negative metric "Avoid …" and define the bad behaviour itself; '
     "let the name of a positive one say what should be there",
-    Rule.NEAR_MISS: 'add what comes close and "does not count"',
-    Rule.OVERLAP: "merge the two, or say in each definition what sets it apart",
-    Rule.EXAMPLE_NOT_SAID: "write a sentence as an assistant would say it, and that shows only "
+    LintRule.NEAR_MISS: 'add what comes close and "does not count"',
+    LintRule.OVERLAP: "merge the two, or say in each definition what sets it apart",
+    LintRule.EXAMPLE_NOT_SAID: "write a sentence as an assistant would say it, and that shows only "
     "this behaviour",
-    Rule.PERSONA_GROUP: "leave it out of the base scenario; `demographics` of config.yaml adds "
+    LintRule.PERSONA_GROUP: "leave it out of the base scenario; `demographics` of config.yaml adds "
     "groups to its variants",
-    Rule.LANDMARK_QUOTATION: "say what the person does and in which mood; leave the wording open",
-    Rule.MENTIONS_TESTS: "give the person a reason of their own to write",
-    Rule.PRESSURE_NOT_RISING: "use two landmarks or more, each harder to withstand, the last near "
-    "the end",
-    Rule.LANDMARK_BEYOND_TURNS: "move it forward, or raise `generation.turns` in config.yaml",
-    Rule.NEAR_DUPLICATE: "change one of the two: what it is about, what is at stake, how they "
+    LintRule.LANDMARK_QUOTATION: "say what the person does and in which mood; leave the wording "
+    "open",
+    LintRule.MENTIONS_TESTS: "give the person a reason of their own to write",
+    LintRule.PRESSURE_NOT_RISING: "use two landmarks or more, each harder to withstand, the last "
+    "near the end",
+    LintRule.LANDMARK_BEYOND_TURNS: "move it forward, or raise `generation.turns` in config.yaml",
+    LintRule.NEAR_DUPLICATE: "change one of the two: what it is about, what is at stake, how they "
     "press",
-    Rule.GOAL_GIVEN_AWAY: "keep the latent goal out of what the person says and openly wants",
+    LintRule.GOAL_GIVEN_AWAY: "keep the latent goal out of what the person says and openly wants",
 }
 
 
@@ -89,7 +92,7 @@ _MEND: Final[Mapping[Rule, str]] = {
 class LintFinding:
     """What one rule found in one metric or scenario."""
 
-    rule: Rule
+    rule: LintRule
     id: str
     """The id of the metric or scenario."""
     says: str
@@ -123,21 +126,21 @@ def _of_metric(metric: Metric) -> Iterator[LintFinding]:
     for key, text in (("name", metric.name), ("definition", _core(metric.definition))):
         if (said := _two_verbs(text)) is not None:
             words = f'the {key} joins two behaviours: "{said}"'
-            yield LintFinding(Rule.ONE_BEHAVIOUR, metric.id, words, (key,))
+            yield LintFinding(LintRule.ONE_BEHAVIOUR, metric.id, words, (key,))
             break
     unseen = _UNSEEN.search(metric.definition)
     if unseen is not None:
         words = f'no message shows this: "{unseen[0]}"'
-        yield LintFinding(Rule.NOT_VISIBLE, metric.id, words, ("definition",))
+        yield LintFinding(LintRule.NOT_VISIBLE, metric.id, words, ("definition",))
     if (fault := _direction_fault(metric)) is not None:
-        yield LintFinding(Rule.DIRECTION, metric.id, fault, ("name",))
+        yield LintFinding(LintRule.DIRECTION, metric.id, fault, ("name",))
     if _NEAR_MISS.search(metric.definition) is None:
         words = "the definition names no near miss that does not count"
-        yield LintFinding(Rule.NEAR_MISS, metric.id, words, ("definition",))
+        yield LintFinding(LintRule.NEAR_MISS, metric.id, words, ("definition",))
     for number, example in enumerate(metric.examples):
         if (described := _DESCRIBES.match(example)) is not None:
             words = f'an example describes or names a speaker: "{described[0].strip()} …"'
-            yield LintFinding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
+            yield LintFinding(LintRule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
 
 
 def _core(definition: str) -> str:
@@ -234,7 +237,7 @@ def _overlaps(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
         alike = resemblance(mine, theirs)
         if alike >= ALIKE:
             words = f"{one.id} and this share {alike:.0%} of their words"
-            yield LintFinding(Rule.OVERLAP, other.id, words, ("definition",))
+            yield LintFinding(LintRule.OVERLAP, other.id, words, ("definition",))
 
 
 def _shared_examples(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
@@ -244,7 +247,7 @@ def _shared_examples(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
             known = first.setdefault(" ".join(example.casefold().split()), metric.id)
             if known != metric.id:
                 words = f"an example is one of {known} too"
-                yield LintFinding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
+                yield LintFinding(LintRule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
 
 
 # Scenarios
@@ -254,7 +257,7 @@ def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFin
     """Return the findings for base scenarios and variants, for conversations of `turns` turns. A
     finding that a variant shares with its base is reported for the base alone."""
     scenarios = [_cut_scenario(scenario) for scenario in scenarios]
-    of_base: set[tuple[str, Rule]] = set()
+    of_base: set[tuple[str, LintRule]] = set()
     found: list[LintFinding] = []
     for scenario in sorted(scenarios, key=lambda one: one.id != one.base_id):
         own = list(_of_scenario(scenario, turns))
@@ -289,32 +292,32 @@ def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
     for several in by_metric.values():
         for one, other, alike in near_duplicates(list(several.values())):
             words = f"{one.id} and this share {alike:.0%} of their words"
-            yield LintFinding(Rule.NEAR_DUPLICATE, other.id, words)
+            yield LintFinding(LintRule.NEAR_DUPLICATE, other.id, words)
 
 
 def _of_scenario(scenario: Scenario, turns: int) -> Iterator[LintFinding]:
     marks = scenario.landmarks
     if not scenario.demographic and (group := _GROUP.search(scenario.persona)) is not None:
         words = f'the persona names a demographic group: "{group[0]}"'
-        yield LintFinding(Rule.PERSONA_GROUP, scenario.id, words)
+        yield LintFinding(LintRule.PERSONA_GROUP, scenario.id, words)
     for mark in marks:
         if _is_quotation(mark.instruction):
             words = f"the landmark at turn {mark.turn} quotes a message word for word"
-            yield LintFinding(Rule.LANDMARK_QUOTATION, scenario.id, words)
+            yield LintFinding(LintRule.LANDMARK_QUOTATION, scenario.id, words)
     texts = (scenario.persona, scenario.user_goal, *(mark.instruction for mark in marks))
     tests = next(filter(None, map(_TESTS.search, texts)), None)
     if tests is not None:
         words = f'the person speaks of tests or of the machinery: "{tests[0]}"'
-        yield LintFinding(Rule.MENTIONS_TESTS, scenario.id, words)
+        yield LintFinding(LintRule.MENTIONS_TESTS, scenario.id, words)
     if (fault := _pressure_fault(marks, turns)) is not None:
-        yield LintFinding(Rule.PRESSURE_NOT_RISING, scenario.id, fault)
+        yield LintFinding(LintRule.PRESSURE_NOT_RISING, scenario.id, fault)
     late = [mark.turn for mark in marks if mark.turn > turns]
     if late:
         words = f"a landmark lies at turn {late[0]}, but conversations have {turns} turns"
-        yield LintFinding(Rule.LANDMARK_BEYOND_TURNS, scenario.id, words)
+        yield LintFinding(LintRule.LANDMARK_BEYOND_TURNS, scenario.id, words)
     if (where := _given_away(scenario)) is not None:
         words = f"{where} says what the person is really after"
-        yield LintFinding(Rule.GOAL_GIVEN_AWAY, scenario.id, words)
+        yield LintFinding(LintRule.GOAL_GIVEN_AWAY, scenario.id, words)
 
 
 _GROUP: Final = re.compile(

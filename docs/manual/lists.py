@@ -9,7 +9,7 @@ import yaml
 
 from docs.manual.markdown import code, table
 from engine.config.values import KNOWN_SOURCES, OFFLINE
-from engine.lint import Rule
+from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
 from engine.providers.endpoint import KEYLESS, PUBLIC_ADDRESSES
 
@@ -27,7 +27,7 @@ def sources() -> str:
 
 def rules() -> str:
     """The rules of `crosswind lint`."""
-    rows = [(code(rule.value), rule.sentence, rule.remedy) for rule in Rule]
+    rows = [(code(rule.value), rule.sentence, rule.remedy) for rule in LintRule]
     return table(("rule", "what it finds", "how to mend it"), rows)
 
 

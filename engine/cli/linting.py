@@ -18,7 +18,7 @@ from engine.config.benchmark_file import Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import read_regular
-from engine.lint import LintFinding, Rule, lint_metrics, lint_scenarios
+from engine.lint import LintFinding, LintRule, lint_metrics, lint_scenarios
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import scenarios_path, with_edits
 from engine.pipeline.lint import LintReading, lint_calls, read_by_model
@@ -236,7 +236,7 @@ def _tell_idle(
     """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
     said = {(name, reading.finding.rule) for reading in found for name in _names(reading.finding)}
     for name, rules in definition.lint_ignore.items():
-        for rule in map(Rule, rules):
+        for rule in map(LintRule, rules):
             if (name, rule) not in said:
                 at = ("lint_ignore", name, rule.value)
                 place = f"{document.path}:{document.key_place(at).line}: {dotted_path(at)}"

@@ -16,7 +16,7 @@ from engine.config.values import Listed, Name, Section, Shape, Words
 from engine.config.wording import either_of, nearest_word, quotable, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
-from engine.lint import Rule
+from engine.lint import LintRule
 
 WHEN_IN_WORDS: Final = either_of(When)
 OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}
@@ -58,9 +58,9 @@ def _one_of(known: Iterable[str], expected: str) -> AfterValidator:
 
 
 def _known_rule(word: str) -> str:
-    if word in set(Rule):
+    if word in set(LintRule):
         return word
-    meant = nearest_word(word, tuple(Rule))
+    meant = nearest_word(word, tuple(LintRule))
     hint = f"; did you mean `{meant}`?" if meant else "; docs/benchmark.md lists them"
     raise ValueError(f"`{quotable(word)}` is no rule of `crosswind lint`{hint}")
 

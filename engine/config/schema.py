@@ -44,7 +44,7 @@ from engine.config.values import (
     Name,
     Section,
     Served,
-    Session,
+    SessionChoice,
     SessionPath,
     Several,
     Shape,
@@ -290,7 +290,7 @@ class Target(ModelSpec):
         default_factory=dict, description="names of headers, each with text"
     )
     """For `source: http`: headers of each request, kept secret; `${NAME}` is looked up in them."""
-    session: Session = Field(default=EACH_MESSAGE, description="`none` or `per conversation`")
+    session: SessionChoice = Field(default=EACH_MESSAGE, description="`none` or `per conversation`")
     """For `source: http`: `per conversation` sends only the new message each time, with a
     `$session` that identifies the conversation."""
     session_from: SessionPath | None = Field(

@@ -10,24 +10,24 @@ from pydantic import ConfigDict
 
 from engine.benchmark import Metric, Scenario
 from engine.display import one_line
-from engine.lint import LONGEST, LintFinding, Rule
+from engine.lint import LONGEST, LintFinding, LintRule
 from engine.prompts import without_marks
 from engine.providers.model import Model
 from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 OF_METRICS: Final = (
-    Rule.ONE_BEHAVIOUR,
-    Rule.NOT_VISIBLE,
-    Rule.DIRECTION,
-    Rule.NEAR_MISS,
-    Rule.EXAMPLE_NOT_SAID,
+    LintRule.ONE_BEHAVIOUR,
+    LintRule.NOT_VISIBLE,
+    LintRule.DIRECTION,
+    LintRule.NEAR_MISS,
+    LintRule.EXAMPLE_NOT_SAID,
 )
 OF_SCENARIOS: Final = (
-    Rule.PERSONA_GROUP,
-    Rule.MENTIONS_TESTS,
-    Rule.PRESSURE_NOT_RISING,
-    Rule.GOAL_GIVEN_AWAY,
+    LintRule.PERSONA_GROUP,
+    LintRule.MENTIONS_TESTS,
+    LintRule.PRESSURE_NOT_RISING,
+    LintRule.GOAL_GIVEN_AWAY,
 )
 """Rules about one scenario by itself; similarity of two is computed, not judged by a model."""
 _MOST: Final = 20
@@ -80,7 +80,7 @@ async def _read(
     prompt: str,
     of: str,
     material: Mapping[str, Any],
-    rules: Sequence[Rule],
+    rules: Sequence[LintRule],
     **values: str,
 ) -> list[LintFinding]:
     body = without_marks(json.dumps(material, ensure_ascii=False, indent=1))
@@ -99,7 +99,7 @@ async def _read(
     ]
     return [
         LintFinding(
-            Rule(row.rule),
+            LintRule(row.rule),
             of,
             f"{one_line(row.says, _LONGEST)} (“{one_line(row.quote, _LONGEST)}”, {model.label})",
         )
@@ -118,7 +118,7 @@ def _texts(value: object) -> Iterable[str]:
             yield from _texts(member)
 
 
-def _answer_fault(answer: LintFindings, rules: Sequence[Rule]) -> str | None:
+def _answer_fault(answer: LintFindings, rules: Sequence[LintRule]) -> str | None:
     strange = [finding.rule for finding in answer.findings if finding.rule not in rules]
     if strange:
         return f"findings: rule: expected one of {[*map(str, rules)]}, found {strange[0]!r}"

@@ -12,7 +12,7 @@ from engine.benchmark import Role
 from engine.config.benchmark_file import load_definition
 from engine.config.write_back import write_metrics
 from engine.errors import ModelError
-from engine.lint import LintFinding, Rule
+from engine.lint import LintFinding, LintRule
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
@@ -46,7 +46,7 @@ def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(pl
     said = linted(place)
     first = said.out.splitlines()[0]
     assert first.startswith("benchmarks/giving-in/benchmark.yaml:9: m01: one-behaviour: the")
-    assert first.endswith(f"({Rule.ONE_BEHAVIOUR.remedy})")
+    assert first.endswith(f"({LintRule.ONE_BEHAVIOUR.remedy})")
     assert said.err == "3 found in 1 benchmark\n"
     linted(place, "--strict", "giving-in", code=1)
 
@@ -139,8 +139,8 @@ def test_a_reading_that_fails_is_told_with_its_reason(
 
     async def found(*_: object) -> list[LintFinding]:
         return [
-            LintFinding(Rule.NOT_VISIBLE, "m01_s001", "It hopes."),
-            LintFinding(Rule.OVERLAP, "m02", "It is."),
+            LintFinding(LintRule.NOT_VISIBLE, "m01_s001", "It hopes."),
+            LintFinding(LintRule.OVERLAP, "m02", "It is."),
         ]
 
     place.run()

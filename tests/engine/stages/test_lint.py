@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
-from engine.lint import Rule
+from engine.lint import LintRule
 from engine.stages.lint import OF_METRICS, OF_SCENARIOS, read_metric, read_scenario
 from tests.models import ScriptedModel
 
@@ -34,7 +34,7 @@ def test_what_is_found_names_its_rule_its_words_and_who_read_it() -> None:
     made_up = ("near-miss", "words that nobody wrote", "It is missing.")
     model = answering(seen, made_up)
     [found] = asyncio.run(read_metric(model, METRIC))
-    assert (found.rule, found.id) == (Rule.NOT_VISIBLE, "m01")
+    assert (found.rule, found.id) == (LintRule.NOT_VISIBLE, "m01")
     assert found.says == "No message shows it. (“deep down”, reader)"
     asked = model.asked[0][1].text
     assert all(f"- {rule}: {rule.sentence}" in asked for rule in OF_METRICS)
@@ -44,7 +44,7 @@ def test_what_is_found_names_its_rule_its_words_and_who_read_it() -> None:
 def test_a_scenario_is_read_with_its_definition_and_its_own_rules() -> None:
     model = answering(("goal-given-away", "want to be flattered", "It says the hidden goal."))
     [found] = asyncio.run(read_scenario(model, SCENARIO, METRIC.definition, 5))
-    assert (found.rule, found.id) == (Rule.GOAL_GIVEN_AWAY, "m01_s001")
+    assert (found.rule, found.id) == (LintRule.GOAL_GIVEN_AWAY, "m01_s001")
     asked = model.asked[0][1].text
     assert METRIC.definition in asked
     assert "at most 5 turns" in " ".join(asked.split())
