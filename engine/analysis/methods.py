@@ -64,16 +64,19 @@ _ONE_ROW: Final = "so that each base scenario counts as one row"
 
 
 OF_ALL: Final = (
-    "A target's rate over them is the mean of its rates in them, each benchmark weighing the same, "
-    "with what each rate may be off squared and added (Zou and Donner 2008); two targets are "
-    "compared by the mean of their differences in the benchmarks that both were scored in, the "
-    "squared error being the sum of the benchmarks' over the square of their number, with "
-    "Satterthwaite's (1946) degrees of freedom. This speaks of other scenarios like those of these "
-    "benchmarks"
+    "A target's rate over them is the mean of its rates in them, each benchmark weighing the "
+    "same. On either side, its interval reaches as far as the root of the sum of the squared "
+    "distances from each rate to the end of its own interval, divided by the number of benchmarks"
+    " (Zou and Donner 2008). Two targets are compared by the mean of their differences in the "
+    "benchmarks that both were scored in; its squared standard error is the sum of the "
+    "benchmarks' squared standard errors, divided by the square of their number, with "
+    "Satterthwaite's (1946) degrees of freedom. This speaks of other scenarios like those of "
+    "these benchmarks"
 )
 ON_LIKE: Final = (
-    "Of benchmarks like these, each is one cluster: Student's t on one degree less than there are "
-    "benchmarks, the error being that of the benchmarks about their mean, at least the one above"
+    "For other benchmarks like these, each benchmark is one cluster: Student's t, with one degree"
+    " of freedom less than there are benchmarks, and the standard error of the benchmarks about "
+    "their mean, or the one above where that is larger"
 )
 
 
@@ -102,7 +105,9 @@ def _method_overall(analysis: Overall) -> str:
     if analysis.on_like:
         said.append(f"{ON_LIKE}.")
     else:
-        said.append(f"Nothing is said of other benchmarks, which takes {ENOUGH_BENCHMARKS}.")
+        said.append(
+            f"Nothing is said about other benchmarks: that takes {ENOUGH_BENCHMARKS} benchmarks."
+        )
     if analysis.family.size:
         how = (
             "For exploring, the false discovery rate over all pairs was held at 5%"
