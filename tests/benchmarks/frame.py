@@ -121,7 +121,8 @@ def crosswind(root: Path, *words: str) -> tuple[float, float]:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        env={**os.environ, "NO_COLOR": "1"},
+        # an installed Crosswind has its modules compiled, whatever this environment wants
+        env={**os.environ, "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": ""},
     )
     wall = time.perf_counter() - began
     if done.returncode:
