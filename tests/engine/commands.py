@@ -43,6 +43,12 @@ class Somebody(io.StringIO):
         return True
 
 
+class Printed(io.StringIO):
+    """What goes to a stream of a terminal of today."""
+
+    encoding = "utf-8"
+
+
 def crosswind(root: Path, *words: str, code: int | None = None) -> Said:
     """On the workspace `root`; must end with this code, where one is given."""
     return command(*words, "--workspace", str(root), code=code)
@@ -56,7 +62,7 @@ def crosswind_in(folder: Path, *words: str) -> Said:
 
 def command(*words: str, code: int | None = None) -> Said:
     """These words, and no workspace beside them."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Printed(), Printed()
     with redirect_stdout(out), redirect_stderr(err):
         ended = main([*words])
     said = Said(ended, out.getvalue(), err.getvalue())
