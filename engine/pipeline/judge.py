@@ -289,10 +289,10 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
     for index, check in enumerate(judging.checks):
         if index:
             await bench.control.next_call(Stage.EVALUATE, target, judging.calls - index)
-        fault = await make_check(bench, check, judging.take, unit, target)
-        if fault is not None:
-            unchecked.append(fault)
-    faults: list[tuple[Asking, str]] = []
+        why = await make_check(bench, check, judging.take, unit, target)
+        if why is not None:
+            unchecked.append(why)
+    faults: list[tuple[Asking, ModelError]] = []
     pressed = pressed_from(messages, bench.reader.turns_without_pressure(judging.take))
     for index, asking in enumerate(judging.askings):
         if index or judging.checks:
@@ -303,8 +303,22 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
             faults.append((asking, fault))
     if faults or unchecked:
         alone = len(judging.askings) == 1
-        words = [fault if alone else f"{asking}: {fault}" for asking, fault in faults]
+        words = [
+            _fault_words(fault) if alone else _named_fault(asking, fault)
+            for asking, fault in faults
+        ]
         raise AnswerError("; ".join([*words, *unchecked]))
+
+
+def _fault_words(fault: ModelError) -> str:
+    return f"{NO_ANSWER}{fault}" if isinstance(fault, AnswerError) else str(fault)
+
+
+def _named_fault(asking: Asking, fault: ModelError) -> str:
+    """A fault with its judge and pass; a call that failed names its judge itself."""
+    if isinstance(fault, AnswerError):
+        return f"{asking}: {_fault_words(fault)}"
+    return f"pass {asking.number + 1}: {fault}" if asking.number else str(fault)
 
 
 async def _give_verdict(
@@ -313,14 +327,14 @@ async def _give_verdict(
     asking: Asking,
     transcript: Sequence[Utterance],
     pressed: int,
-) -> str | None:
+) -> ModelError | None:
     """Return why there is no answer; None where there is one, or no further attempt makes sense."""
     model = bench.model_for(
         asking.judge, Role.EVALUATOR, Stage.EVALUATE, str(judging.key), judging.key.target_id
     )
     metric = judging.metric
     made_from = depends(metric, model_digest(asking.judge), transcript)
-    fault = None
+    fault: ModelError | None = None
     try:
         # the pass number is the seed, so each pass is a separate sample
         judged = await judge(
@@ -332,8 +346,8 @@ async def _give_verdict(
             seed=asking.number,
         )
     except ModelError as error:
-        fault = f"{NO_ANSWER}{error}" if isinstance(error, AnswerError) else str(error)
-        judged = EvaluatorAnswer(None, "", (), unscored=fault)
+        fault = error
+        judged = EvaluatorAnswer(None, "", (), unscored=_fault_words(error))
     present = judged.present
     # unusable answers too: they were paid for, and count as attempts
     await bench.store.write(
@@ -355,7 +369,7 @@ async def _give_verdict(
             served_by=model.served_by,
         )
     )
-    if fault is None or not fault.startswith(NO_ANSWER):
+    if not isinstance(fault, AnswerError):
         return fault
     return None if _was_asked_often(bench, judging.take, asking.voter, made_from) else fault
 

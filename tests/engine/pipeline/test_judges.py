@@ -125,7 +125,7 @@ def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Pla
     assert failing.run().failed == CONVERSATIONS
     with place.reader() as reader:
         rows = reader.units("giving-in", Stage.EVALUATE).values()
-        assert {row.reason for row in rows} == {f"{STRICT}: this judge is ill"}
+        assert {row.reason for row in rows} == {f"evaluator ({STRICT}): this judge is ill"}
         for _, verdicts in reader.counting_verdicts("giving-in"):
             assert [verdict.passed is None for verdict in verdicts] == [False, True]
     agree(place)
