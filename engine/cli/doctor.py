@@ -30,7 +30,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     if arguments.json:
         out_json({"exit_code": code, "findings": [asdict(finding) for finding in findings]})
         return code
-    encoding = sys.stdout.encoding or "ascii"
+    encoding = sys.stdout.encoding or "utf-8"
     width = get_terminal_size().columns if sys.stdout.isatty() else None
     for line in report(findings, encoding, width):
         out(line.encode(encoding, "replace").decode(encoding))
