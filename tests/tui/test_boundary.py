@@ -116,6 +116,7 @@ WITHIN = {
     "text/ink.py": {"fill"},
     "widgets/stage_strip.py": {"stage"},
     "results/text.py": {"cell"},
+    "screens/problems.py": {"passing"},  # a count
     "screens/scenario.py": {"label", "state"},
     "state/verdicts.py": {"found"},  # counts
     "state/workers.py": {"room", "host_room"},  # cells
