@@ -80,6 +80,12 @@ class KnownFailure(Enum):
         "set for it.",
         True,
     )
+    EMPTY_ANSWER = (
+        "the answer was empty",
+        "Try again. If it comes back, take another model, or see why a function of yours returns "
+        "no text.",
+        True,
+    )
     WRONG_SHAPE = (
         "the answer had not the shape that was asked for",
         "Try again. If it comes back, this model is too weak for this role: take another one.",
@@ -187,9 +193,10 @@ _SIGNS: Final = (
     ),
     (KnownFailure.WITHHELD, r"refused to (answer|play)|content filter|withheld"),
     (KnownFailure.NO_EVIDENCE, r"no quote|quoted nothing|not found in the transcript"),
+    (KnownFailure.EMPTY_ANSWER, r"answered with nothing"),
     (
         KnownFailure.WRONG_SHAPE,
-        r"and its answer|shape|answered with no\b|answered with nothing|not (valid )?json",
+        r"and its answer|shape|answered with no\b|not (valid )?json",
     ),
     (KnownFailure.BAD_REQUEST, r"was not accepted|max_tokens is more|\b400:"),
     (

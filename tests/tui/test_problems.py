@@ -326,6 +326,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("budget-gpt: 429: rate limit", KnownFailure.TOO_BUSY),
         ("quote-model: 401: the key was refused", KnownFailure.REFUSED_KEY),
         ("gpt: the model answered with no JSON, 3 times", KnownFailure.WRONG_SHAPE),
+        ("gpt: the model answered with nothing, 3 times", KnownFailure.EMPTY_ANSWER),
         ("gpt: max_tokens is more than the model has room for", KnownFailure.BAD_REQUEST),
         ("j was asked 3 times and its answer: `quotes` is no list", KnownFailure.WRONG_SHAPE),
     ],
