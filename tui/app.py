@@ -110,7 +110,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         key("i", "go_to", "go to id", "go to a metric, scenario or conversation"),
         key("slash", "search", "find", "find words in everything that was said"),
         key("P", "pause", "pause", "pause the run, or let it go on"),
-        key("x", "stop", "stop", "stop the run; it asks how, and twice if begun elsewhere"),
+        key("x", "stop", "stop", "stop the run; asks how, and for a word if begun elsewhere"),
         key("y", "copy", "copy", "copy the conversation, its id, a command, or the screen"),
         key("e", "page", "pager", "read the conversation in $PAGER or $EDITOR"),
         key("E", "export", "export", "write the conversation or the screen into a file"),

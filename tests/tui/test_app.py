@@ -208,7 +208,7 @@ def test_help_lists_every_binding_of_the_screen_it_was_called_from(theatre: Thea
 def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_palette(
     theatre: Theatre,
 ) -> None:
-    stops = "stop the run; it asks how, and has you type `stop` where it was started elsewhere"
+    stops = "stop the run; asks how, and for a word if begun elsewhere"
     suspends = "go to the shell; `fg` comes back"
 
     async def script(pilot: Pilot[None]) -> None:
