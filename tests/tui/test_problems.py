@@ -365,6 +365,8 @@ def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
             assert "mark" not in shown
             anew = KeyLine()
             await screen.mount(anew)
+            while anew.size != footer.size:
+                await theatre.tick(pilot)
             await theatre.tick(pilot)
             assert footer_text(anew) == footer_text(footer) == shown
             await anew.remove()
