@@ -247,11 +247,10 @@ def test_what_has_no_place_any_more_is_kept_beside_the_store(place: Place) -> No
 
 def test_a_single_row_that_has_no_place_any_more_is_told_as_one(place: Place) -> None:
     without_files(place)
+    forget_a_take(place)
     with closing(sqlite3.connect(place.store)) as connection:
-        connection.execute(
-            "UPDATE verdict SET justification = CAST(x'ff41' AS TEXT) "
-            "WHERE seq = (SELECT max(seq) FROM verdict)"
-        )
+        for table in ("message", "take_end"):
+            connection.execute(f"DELETE FROM {table} WHERE take NOT IN (SELECT seq FROM take)")
         connection.commit()
     told = crosswind(place.root, "repair", "--yes", code=1).out
     [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
