@@ -19,7 +19,7 @@ from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import Theatre
 from tests.waiting import until
 
-SIZE = (120, 40)
+SIZE = (124, 40)
 READ_SECONDS = 1.5
 STALL_SECONDS = 2.5
 SLOW_SECONDS = 2.0
@@ -84,7 +84,7 @@ def lateness(tmp_path: Path) -> list[list[float]]:
     program = ("-m", "tests.tui.babble", str(tmp_path))
     with Terminal(program=program, size=SIZE) as terminal:
         eyes = Eyes(terminal, SIZE)
-        eyes.see("target speaking")
+        eyes.see("word00", "following")
         read = span_of_reading(terminal, READ_SECONDS)
         stalled = span_of_stall()
         slow = span_of_slow_reading(terminal)
