@@ -72,9 +72,11 @@ def _loaded(module: str, function: str) -> Callable[[argparse.Namespace], int]:
         # what is loaded is no garbage: looking through it takes a fifth of the time of loading it,
         # and later makes each process that is forked copy it
         gc.disable()
-        import_module(name)
-        gc.freeze()
-        gc.enable()
+        try:
+            import_module(name)
+            gc.freeze()
+        finally:
+            gc.enable()
     command: Callable[[argparse.Namespace], int] = getattr(sys.modules[name], function)
     return command
 
