@@ -16,10 +16,10 @@ from typing import Final
 import pytest
 
 from engine.store.schema import SCHEMA_VERSION
+from tests.damaged import kinds
 from tests.damaged.kinds import KINDS, Damage
 from tests.damaged.sound import Sound, play
 from tests.damaged.trial import Outcome, tried
-from tests.engine.importing.test_damaged_stores import MORE
 from tests.killing.case import Whole, play_whole
 from tests.killing.holdings import STORE, check_whole, holdings, mirrored
 from tests.killing.scene import Kill, Scene
@@ -159,6 +159,23 @@ def test_a_store_whose_log_was_lost_is_used_and_what_is_missing_is_done_again(
 
 
 STORES: Final = 200
+
+MORE: list[tuple[Damage, int, bool, set[Outcome]]] = [
+    (kinds.no_utf8, 0, True, {Outcome.MENDED}),
+    (kinds.no_json, 0, True, {Outcome.MENDED}),
+    (kinds.out_of_range, 0, True, {Outcome.MENDED}),
+    (kinds.no_cost, 0, True, {Outcome.MENDED}),
+    (kinds.cut_to_little, 1, True, {Outcome.MENDED}),
+    (kinds.header_says_otherwise, 3, True, {Outcome.MENDED}),
+    (kinds.index_wrong, 0, True, {Outcome.MENDED}),
+    (kinds.pipe, 0, True, {Outcome.TOLD}),
+    (kinds.link, 1, True, {Outcome.TOLD}),
+    (kinds.log_is_a_folder, 0, True, {Outcome.MENDED}),
+    (kinds.reference_gone, 5, False, {Outcome.MENDED}),
+    (kinds.flips, 5, False, {Outcome.MENDED}),
+    (kinds.cut_with_a_log, 2, False, {Outcome.MENDED}),
+]
+"""Beside those of the daily tests."""
 
 
 @pytest.fixture(scope="module")

@@ -30,22 +30,6 @@ CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.folder, 0, True, {Outcome.TOLD}),
     (kinds.log_cut, 2, False, {Outcome.MENDED}),
 ]
-MORE: list[tuple[Damage, int, bool, set[Outcome]]] = [
-    (kinds.no_utf8, 0, True, {Outcome.MENDED}),
-    (kinds.no_json, 0, True, {Outcome.MENDED}),
-    (kinds.out_of_range, 0, True, {Outcome.MENDED}),
-    (kinds.no_cost, 0, True, {Outcome.MENDED}),
-    (kinds.cut_to_little, 1, True, {Outcome.MENDED}),
-    (kinds.header_says_otherwise, 3, True, {Outcome.MENDED}),
-    (kinds.index_wrong, 0, True, {Outcome.MENDED}),
-    (kinds.pipe, 0, True, {Outcome.TOLD}),
-    (kinds.link, 1, True, {Outcome.TOLD}),
-    (kinds.log_is_a_folder, 0, True, {Outcome.MENDED}),
-    (kinds.reference_gone, 5, False, {Outcome.MENDED}),
-    (kinds.flips, 5, False, {Outcome.MENDED}),
-    (kinds.cut_with_a_log, 2, False, {Outcome.MENDED}),
-]
-"""Tried by the long tests."""
 
 
 @pytest.fixture(scope="module")
