@@ -143,6 +143,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     """The error that ended the app, for the caller to report after the app has closed."""
     _leaving = False
     """Whether to exit as soon as the engine is idle."""
+    _lent = False
+    """Whether a pager or an editor has the terminal."""
     _settling: Timer | None = None
     _sized = False
 
@@ -289,6 +291,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     def on_mount(self) -> None:
         self._answer_signals()
         self._terminal_status.begin()
+        # at once, before keys that wait in the same queue
+        for changed, lent in ((self.app_suspend_signal, True), (self.app_resume_signal, False)):
+            changed.subscribe(self, partial(self._lend, lent=lent), immediate=True)
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
         # slow work starts after the first frame
         self.call_after_refresh(self._show_first)
@@ -329,7 +334,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     async def on_event(self, event: events.Event) -> None:
         """Hold back keys while the configuration is read, as nothing can be drawn without it. Mouse
-        events are dropped."""
+        events are dropped, and keys while another program has the terminal."""
+        if self._lent and isinstance(event, events.Key):
+            return  # read before: nobody would see what it does
         if self._typed is not None and isinstance(event, events.MouseEvent):
             return
         if self._typed is not None and isinstance(event, events.Key) and event.key not in LEAVING:
@@ -341,6 +348,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             taking = self.focused or self.screen
             await super().on_event(event)
             self._keys.follow(taking.ancestors_with_self)
+
+    def _lend(self, _app: object, *, lent: bool) -> None:
+        self._lent = lent
 
     def on_unmount(self) -> None:
         self._terminal_status.end()

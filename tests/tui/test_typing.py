@@ -114,3 +114,19 @@ def test_keys_in_one_packet_with_the_one_that_opens_a_dialog_are_for_the_dialog(
         assert theatre.link.commands[-1] is Command.STOP
 
     theatre.perform(script)
+
+
+def test_keys_do_nothing_while_another_program_has_the_terminal(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        shown = pilot.app.screen
+        # as `App.suspend` does it around a pager; there is none beside a Pilot
+        pilot.app.app_suspend_signal.publish(pilot.app)
+        await all_at_once(pilot, "i", "m")
+        assert pilot.app.screen is shown
+        pilot.app.app_resume_signal.publish(pilot.app)
+        await all_at_once(pilot, "i")
+        assert isinstance(pilot.app.screen, TypingScreen)
+
+    theatre.perform(script)
