@@ -150,12 +150,13 @@ async def repair(
             _clear(path.with_name(INDEX_NAME))
         # what the files have and the store lost is imported as from any other folder
         with open_store(path, engine=hold.engine) as store:
+            recovered = store.reader.last_seq()
             if examination.files is not None:
                 importer = Importer(workspace, config, store.reader, store, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
             if done.left_out is not None:  # the files may have had some of these rows
-                done.left_out_rows = without_what_is_there(done.left_out, path)
+                done.left_out_rows = without_what_is_there(done.left_out, path, recovered)
             done.missing += await _without_lost_results(store)
             done.missing += await _without_lost_bases(store)
     if written_last and done.saved is not None and not done.saved.acknowledged:

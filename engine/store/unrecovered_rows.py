@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,7 +25,7 @@ _WHAT_IT_SAYS: Final = (
     ("verdict", "metric_id, judge, number, at, NULL"),
     ("take_check", "kind, model, at"),
 )
-"""The columns by which a row is recognised, as its number and its take may have changed. A damaged
+"""The columns by which a row is recognised within a take, as its number may have changed. A damaged
 verdict is compared without its justification, which may not be what was stored."""
 
 
@@ -80,22 +81,26 @@ def _readable(name: str, value: object) -> object:
     return value.hex() if name == "digest" else value.decode(errors="replace")
 
 
-def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
+def without_what_is_there(left_out: Path, store: Path, recovered: int) -> Counter[str]:
     """Remove from such a file the rows that a store has by now, and return how many are left of
-    each table. A file without any is deleted. Raises `StoreError` and `sqlite3.Error`."""
-    there = _keys_in_store({key for line in _lines(left_out) if (key := _key(line))}, store)
+    each table. A file without any is deleted. Rows after number `recovered` came from the files.
+    Raises `StoreError` and `sqlite3.Error`."""
+    by_take: dict[Hashable, set[_Key]] = {}
+    for line in _lines(left_out):
+        if key := _key(line):
+            by_take.setdefault(line["row"]["take"], set()).add(key)
+    there = _rows_in_store(by_take, store, recovered)
     # a take's end is kept only while another row of that take is still left out
-    gone = {
-        line["row"]["take"]
-        for line in _lines(left_out)
-        if line["table"] in {"message", "verdict", "take_check"} and _key(line) not in there
-    }
+    gone = {take for take, keys in by_take.items() if keys - there.get(take, set())}
     fewer = LeftOutRows(left_out.with_name(left_out.name + ".new"))
     with _write_errors(fewer.path):
         fewer.path.unlink(missing_ok=True)  # of a repair that was killed here
     for line in _lines(left_out):
+        take = line["row"].get("take")
         is_there = (
-            line["row"]["take"] not in gone if line["table"] == "take_end" else _key(line) in there
+            take not in gone
+            if line["table"] == "take_end"
+            else _key(line) in there.get(take, set())
         )
         if not is_there:
             fewer.add(line["table"], line["row"], line["why"])
@@ -108,12 +113,38 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
     return fewer.rows
 
 
-def _keys_in_store(wanted: set[_Key], store: Path) -> set[_Key]:
-    found: set[_Key] = set()
+def _rows_in_store(
+    by_take: Mapping[Hashable, AbstractSet[_Key]], store: Path, recovered: int
+) -> Mapping[Hashable, AbstractSet[_Key]]:
+    """Return the rows that the store has too, by the take that they had.
+
+    The same words, or a verdict of the same moment, may be in another conversation. So a row is
+    there only if its own take has it, or one that came from the files for the same conversation.
+    Of a lost take nobody knows the conversation: then the take from the files counts that has most
+    of its rows.
+    """
+    wanted = set().union(*by_take.values())
+    takes_with: dict[_Key, set[int]] = {}
     with closing(raw_connection(store, "mode=ro")) as connection:
         for table, columns in _WHAT_IT_SAYS:
-            rows = connection.execute(f"SELECT {columns} FROM {table}")
-            found |= {key for row in rows if (key := (table, *row)) in wanted}
+            rows = connection.execute(f"SELECT take, {columns} FROM {table}")
+            for take, *row in rows:
+                if (key := (table, *row)) in wanted:
+                    takes_with.setdefault(key, set()).add(take)
+        rows = connection.execute("SELECT seq, benchmark, scenario_id, target, sample FROM take")
+        conversations = {take: tuple(conversation) for take, *conversation in rows}
+    found: dict[Hashable, AbstractSet[_Key]] = {}
+    for take, keys in by_take.items():
+        # a number that is free after the recovery may be that of another take from the files
+        own = conversations.get(take) if isinstance(take, int) and take <= recovered else None
+        candidates = Counter(
+            other
+            for key in keys
+            for other in takes_with.get(key, ())
+            if other == take or (other > recovered and own in {None, conversations[other]})
+        )
+        for best, _ in candidates.most_common(1):
+            found[take] = {key for key in keys if best in takes_with.get(key, ())}
     return found
 
 

@@ -258,6 +258,44 @@ def test_a_single_row_that_has_no_place_any_more_is_told_as_one(place: Place) ->
     assert f"\n1 row that can be read has no place in it, and lies in {kept}: verdict 1\n" in told
 
 
+def test_a_verdict_that_cannot_be_read_is_kept_though_another_was_given_at_the_same_moment(
+    place: Place,
+) -> None:
+    without_files(place)
+    with closing(sqlite3.connect(place.store)) as connection:
+        [last] = connection.execute("SELECT max(seq) FROM verdict").fetchone()
+        connection.execute("UPDATE verdict SET at = 1800000000000")
+        unreadable = "UPDATE verdict SET justification = CAST(x'ff41' AS TEXT) WHERE seq = ?"
+        connection.execute(unreadable, (last,))
+        connection.commit()
+    told = crosswind(place.root, "repair", "--yes", code=1).out
+    [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
+    assert f"\n1 row that can be read has no place in it, and lies in {kept}: verdict 1\n" in told
+
+
+def test_what_was_said_in_a_lost_conversation_is_kept_though_another_has_the_same_words(
+    place: Place,
+) -> None:
+    without_files(place)
+    with closing(sqlite3.connect(place.store)) as connection:
+        [lost] = connection.execute("SELECT max(seq) FROM take").fetchone()
+        said = "turn, speaker, text, digest, thought, landmark"
+        connection.execute("DELETE FROM message WHERE take = ?", (lost,))
+        connection.execute(
+            f"INSERT INTO message (at, take, {said}, done, finish) "
+            f"SELECT at, ?1, {said}, done, finish FROM message WHERE take = "
+            "(SELECT max(take) FROM message WHERE take < ?1) ORDER BY seq",
+            (lost,),
+        )
+        connection.commit()
+    said_there = forget_a_take(place)
+    assert len(said_there) == 6
+    crosswind(place.root, "repair", "--yes", code=1)
+    [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
+    lines = [json.loads(line) for line in kept.read_text("utf-8").splitlines()]
+    assert [line["row"]["text"] for line in lines if line["table"] == "message"] == said_there
+
+
 def test_a_script_hears_what_was_done(place: Place) -> None:
     def repaired(code: int) -> dict[str, Any]:
         found: dict[str, Any] = crosswind(place.root, "repair", "--yes", "--json", code=code).json()

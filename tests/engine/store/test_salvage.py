@@ -298,7 +298,7 @@ def test_what_a_killed_repair_left_does_not_hinder_the_next(sound: Path, tmp_pat
     rows.close()
     whole = rows.path.read_bytes()
     (tmp_path / "left-out.jsonl.new").write_bytes(whole[:9])
-    assert without_what_is_there(rows.path, sound) == {"message": 2}
+    assert without_what_is_there(rows.path, sound, 0) == {"message": 2}
     assert rows.path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [rows.path]
 
