@@ -15,7 +15,7 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
 from engine.files import digest_on_disk, read_regular, replace_file
 from engine.importing.fields import Names, UnfitError
-from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
+from engine.importing.json_rows import JsonRow, OnRead, RowLines, read_object, read_rows
 from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.source import Source, pieces_of, refuse_unfit
 from engine.importing.unchanged_files import FilesRead, KnownRows, digest_begun
@@ -118,12 +118,13 @@ class RowLocation:
 
     file: FileReport
     index: int
-    line: int | None
+    line: int | RowLines | None
 
     def drop(self, error: UnfitError) -> None:
         """Report that the row cannot be imported."""
+        line = self.line.of(self.index) if isinstance(self.line, RowLines) else self.line
         key = f"[{self.index}]" + (f".{error.key}" if error.key else "")
-        self.file.drop(error.what, line=self.line, key=key, hint=error.hint)
+        self.file.drop(error.what, line=line, key=key, hint=error.hint)
 
 
 _DRAFT: Final = """\

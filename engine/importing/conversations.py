@@ -14,6 +14,7 @@ from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
 from engine.importing.histories import RowHistories, RowHistory
+from engine.importing.json_rows import RowLines
 from engine.importing.report import FileReport, UnknownTarget
 from engine.importing.scenarios import ScenarioImport
 from engine.importing.takes import FileTake, SharedTranscript, in_order, listed_takes, takes_of
@@ -43,7 +44,7 @@ class PendingScore:
     row: ForeignObject
     file: FileReport
     index: int
-    line: int | None
+    line: int | RowLines | None
 
     @property
     def location(self) -> RowLocation:

@@ -19,6 +19,9 @@ from engine.importing.json_rows import (
     _DECODER,
     _QUICK_DECODER,
     CHUNK,
+    SMALL,
+    JsonRow,
+    RowLines,
     read_lines,
     read_object,
     read_rows,
@@ -260,16 +263,36 @@ def test_a_pipe_among_published_files_is_not_waited_for(ours: Ours, tmp_path: Pa
 @pytest.mark.exhaustive
 def test_a_file_of_many_rows_is_read_to_its_last(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    path.write_text("[" + ",\n".join(["{}"] * 300_000) + "]", "utf-8")
+    path.write_text("[" + ",\n".join(['{"a": "many a word"}'] * 500_000) + "]", "utf-8")
+    assert path.stat().st_size > SMALL
     last = None
     for row in read_rows(path):
         last = row
     assert last is not None
-    assert (last.index, last.line) == (299_999, 300_000)
+    assert (last.index, last.line) == (499_999, 500_000)
+
+
+def test_a_row_of_a_small_file_knows_its_line_while_the_file_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text('[\n {"a":\n 1}, 2,\n\n "é\\n"\n]', "utf-8")
+    rows = list(read_rows(path))
+    assert [row.value for row in rows] == [{"a": 1}, 2, "é\n"]
+    assert [_line_of(row) for row in rows] == [2, 3, 5]
+    again = list(read_rows(path))
+    path.unlink()
+    assert [_line_of(row) for row in again] == [None, None, None]
+
+
+def _line_of(row: JsonRow) -> int | None:
+    assert isinstance(row.line, RowLines)
+    return row.line.of(row.index)
 
 
 @pytest.mark.parametrize("size", [1, CHUNK - 7, CHUNK, 3 * CHUNK])
-def test_rows_of_any_length_are_read_whole(size: int, tmp_path: Path) -> None:
+def test_rows_of_any_length_are_read_whole(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_rows, "SMALL", 0)
     path = tmp_path / "rows.json"
     rows = [{"a": "é" * size}, 12, {"b": '\\"[{' * (size // 4 + 1)}, True]
     path.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
