@@ -400,7 +400,7 @@ def test_columns_move_sideways_and_the_id_stays(theatre: Theatre) -> None:
         await pilot.pause()
         assert "Adult" in on_screen(pilot).splitlines()[3]
 
-    theatre.perform(script, (80, 24))
+    theatre.perform(script, (56, 24))
 
 
 def test_hostile_text_is_shown_and_does_nothing(theatre: Theatre) -> None:

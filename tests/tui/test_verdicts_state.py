@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import product
 
 import pytest
 from rich.cells import cell_len
@@ -12,7 +13,14 @@ from engine.watch import named_only
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
 from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
-from tui.state.verdicts import AGAIN_AFTER, KnownNames, VerdictsState, cells
+from tui.state.verdicts import (
+    AGAIN_AFTER,
+    BECAUSE_WIDTH,
+    KnownNames,
+    RowMarks,
+    VerdictsState,
+    cells,
+)
 from tui.text.ink import Line, group_text, shorten_middle, told_apart
 from tui.text.wrap import laid_out
 
@@ -166,11 +174,9 @@ async def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
     info = theatre.watch.benchmarks[0]
     star = Subject(BENCHMARK, take.key)
     for benchmarks in ([info], [info, info]):
-        several = len(benchmarks) > 1
-        names = KnownNames([], [], state.id_width(120))
-        [row] = cells(rows, several=several, stars=[star], stale={}, read=(), names=names).values()
-        assert len(row) == len(state.columns(benchmarks, 120))
-        assert text(row).count(BENCHMARK) == several
+        columns = state.columns(benchmarks, 120)
+        [row] = cells(rows, columns, KnownNames(), RowMarks(stars=[star])).values()
+        assert text(row).count(BENCHMARK) == (len(benchmarks) > 1)
         assert f"★ {take.key}" in text(row)
 
 
@@ -190,18 +196,10 @@ async def test_a_stale_mark_has_room_beside_the_id_and_without_groups_there_is_n
         found = browser.find(state.wanted, state.sorting)
         state.find(found, None, browser.longest_id(), given)
         assert state.id_width(120) == before + len("~ ")
-        columns = [heading.title for heading in state.columns(theatre.watch.benchmarks, 120)]
-        assert ("who" in columns) is bool(given)
-        names = KnownNames([], [], state.id_width(120), groups=state.groups)
-        [row] = cells(
-            browser.rows([take]),
-            several=False,
-            stars=(),
-            stale=state.stale,
-            read=(),
-            names=names,
-        ).values()
-        assert len(row) == len(columns)
+        columns = state.columns(theatre.watch.benchmarks, 120)
+        assert ("who" in [heading.title for heading in columns]) is bool(given)
+        names, marks = KnownNames(groups=state.groups), RowMarks(stale=state.stale)
+        [row] = cells(browser.rows([take]), columns, names, marks).values()
         assert row[1].text == "~ m01_s001_v01__steadfast"
         assert (row[3].text == "Adult (18+)") is bool(given)
 
@@ -218,10 +216,8 @@ async def test_judges_have_a_column_once_there_are_several_and_one_that_counts_s
     def shown() -> str:
         [take] = read(theatre, state)
         columns = state.columns(theatre.watch.benchmarks, width, [JUDGE])
-        room = next((each.width for each in columns if each.name == Column.JUDGE), 0)
-        names = KnownNames([], [JUDGE], state.id_width(width), judge_width=room)
         rows = browser.rows([take], [JUDGE])
-        [row] = cells(rows, several=False, stars=(), stale={}, read=(), names=names).values()
+        [row] = cells(rows, columns, KnownNames(judges=[JUDGE]), RowMarks()).values()
         return "".join(piece.text for _, piece in laid_out(columns, row, width - 2))
 
     width = 120
@@ -250,6 +246,20 @@ def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width:
     assert group_text((), groups, width) == ""
 
 
+@pytest.mark.parametrize("width", [8, 18, 31])
+def test_groups_of_too_many_values_for_the_room_still_look_different(width: int) -> None:
+    values = [
+        ("in your early twenties", "in your early thirties"),
+        ("new to computers", "new to computer games"),
+        ("lives in the country", "lives in the country town"),
+        ("speaks one language", "speaks one language well"),
+    ]
+    groups = tuple(product(*values))
+    shown = {group_text(group, groups, width) for group in groups}
+    assert len(shown) == len(groups)
+    assert all(cell_len(each) <= width for each in shown)
+
+
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
     infos = named_only(["giving-in-under-pressure-a", "giving-in-under-pressure-b"])
     state = VerdictsState()
@@ -264,11 +274,38 @@ def test_columns_are_as_wide_as_what_is_in_them() -> None:
         width: {column.title: column.width for column in state.columns(infos, width, ["evaluator"])}
         for width in (120, 200)
     }
-    assert (at[120]["who"], at[200]["who"]) == (18, 30)
+    assert (at[120]["who"], at[200]["who"]) == (25, 30)
     assert (at[120]["benchmark"], at[200]["benchmark"]) == (14, 24)
-    state.groups = (("in your early twenties", "at home with computers"),)
-    assert [state.who_width(width) for width in (120, 150, 200)] == [18, 44, 47]
     assert at[120]["judge"] == len("evaluator +1")
+
+
+AGES = ("in your early twenties", "in your early thirties", "over 65")
+SKILLS = ("new to computers", "at home with computers")
+
+
+@pytest.mark.parametrize("names", [["voice"], ["leaning-on-one-voice", "own-judgement"]])
+@pytest.mark.parametrize("width", range(60, 201, 5))
+def test_groups_are_legible_and_the_less_useful_columns_give_way(
+    names: list[str], width: int
+) -> None:
+    groups = [{"age": age, "skill": skill} for age in AGES for skill in SKILLS]
+    state = VerdictsState()
+    state.find(FilterResult(array("q"), 0, 0, 0), 0, 27, groups)
+    columns = state.columns(named_only(names), width)
+    wide = {Column(column.name): column.width for column in columns}
+    shown = [group_text(group, state.groups, wide[Column.WHO]) for group in state.groups]
+    assert len(set(shown)) == len(groups)
+    left = width - 2 - sum(column.width + 1 for column in columns if column.width)
+    assert left >= BECAUSE_WIDTH or not {Column.END, Column.METRIC} & {
+        column for column in wide if wide[column] > 1
+    }
+    if width >= 80:
+        assert wide[Column.WHO] >= 30
+        parts = [part for each in shown for part in each.split(" · ")]
+        assert min(map(len, parts)) >= len("over 65")
+    if width == 120:
+        assert left >= BECAUSE_WIDTH
+        assert shown[1].startswith("in your early tw… · at home with com")
 
 
 def test_ids_that_are_cut_keep_both_ends_and_look_different() -> None:

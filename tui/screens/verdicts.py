@@ -29,11 +29,10 @@ from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.state.verdicts import (
-    NARROW,
     SORTS,
     KnownNames,
+    RowMarks,
     VerdictsState,
-    benchmark_width,
     cells,
 )
 from tui.text.blocks import Block, Passage
@@ -79,6 +78,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._asked = OneLine(id="metric")
         self._detail = TranscriptView(follow=False, id="detail")
         self._state = VerdictsState(typed)
+        self._columns: Sequence[Heading] = ()
+        """The columns of the rows as last shown."""
         self._keeps_order = not typed
         """Whether the order is remembered; not if the screen was opened with a filter."""
         self._browser = Browser(shell.watch.reader)
@@ -468,14 +469,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _show_rows(self) -> None:
         found = self._state.found
         rows = self._table.rows if found is None else found.takes
+        infos, width = self.watched.benchmarks, self.size.width
+        self._columns = self._state.columns(infos, width, self._judge_names)
         self._table.show(rows, self._columns, self._state.empty())
         self._draw_headings()
         self._draw_detail()
         self._draw_lines()
-
-    @property
-    def _columns(self) -> list[Heading]:
-        return self._state.columns(self.watched.benchmarks, self.size.width, self._judge_names)
 
     @property
     def _judges(self) -> Sequence[str]:
@@ -493,25 +492,16 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         except StoreError as error:
             self._state.fault = str(error)
             return {}
-        several = len(self.watched.benchmarks) > 1
-        stars = set(self.shell.preferences.views.stars)
         state = self._state
-        stale, read = state.stale, state.read
-        targets = {one_line(each.id) for info in self.watched.benchmarks for each in info.targets}
-        benchmarks = [one_line(info.name) for info in self.watched.benchmarks]
-        width = self.size.width
+        infos = self.watched.benchmarks
         names = KnownNames(
-            sorted(targets),
+            sorted({one_line(each.id) for info in infos for each in info.targets}),
             self._judge_names,
-            state.id_width(width),
-            width < NARROW,
-            benchmarks,
-            benchmark_width(benchmarks, width),
+            [one_line(info.name) for info in infos],
             state.groups,
-            state.who_width(width),
-            next((each.width for each in self._columns if each.name == Column.JUDGE), 0),
         )
-        return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
+        marks = RowMarks(set(self.shell.preferences.views.stars), state.stale, state.read)
+        return cells(found, self._columns, names, marks)
 
     def _draw_headings(self) -> None:
         sorting = self._state.sorting

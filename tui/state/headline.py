@@ -23,17 +23,7 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
 from tui.state.transcript import Dialogue
-from tui.text.ink import (
-    MEANINGFUL,
-    VERDICT_INKS,
-    Ink,
-    Line,
-    Piece,
-    group_text,
-    length,
-    length_of_group,
-    shorten,
-)
+from tui.text.ink import BETWEEN_PARTS, VERDICT_INKS, Ink, Line, Piece, length, shorten
 
 ENOUGH: Final = 20
 """The fewest cells in which a definition is useful."""
@@ -82,8 +72,8 @@ def metric_line(
     metric: Metric | None, notes: Sequence[str], width: int, group: Sequence[str] = ()
 ) -> tuple[Line, Line]:
     """Both ends of a line of so many cells about a metric: its direction, its name, and the
-    beginning of its definition; and these notes and the person's group, of which the last ones give
-    way first."""
+    beginning of its definition; and these notes and the person's whole group, of which the last
+    ones give way first."""
     if metric is None:
         return (), ()
     left = [
@@ -98,14 +88,12 @@ def metric_line(
 
 
 def _fitting_notes(notes: Sequence[str], group: Sequence[str], room: int) -> Line:
-    """As many notes as fit, then the group; the last one may be cut, as long as each of its parts
-    stays meaningful."""
+    """As many notes as fit, then the group if it does: one that is cut may look like another."""
     told = ""
-    for parts in (*((note,) for note in notes if note), *([tuple(group)] if group else ())):
-        free = room - cell_len(told) - 4
-        if free < length_of_group([shorten(part, MEANINGFUL) for part in parts]):
+    for note in filter(None, (*notes, BETWEEN_PARTS.join(group))):
+        if cell_len(told) + cell_len(note) + 4 > room:
             break
-        told += f"  {group_text(parts, (parts,), free)}"
+        told += f"  {note}"
     return [Piece(f"{told} ", Ink.MUTED)] if told else ()
 
 

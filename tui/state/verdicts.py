@@ -37,19 +37,35 @@ NARROW: Final = 40
 """Below this many cells, an outcome is shown as its sign only."""
 JUDGE_WIDTH: Final = (10, 24)
 """The least and the most cells of a judge's name, with the number of others."""
-BENCHMARK_WIDTH: Final = (9, 14, 24)
+BENCHMARK_WIDTH: Final = (11, 14, 24)
 """The least and the most cells of a benchmark's name, and the most on a wide screen."""
-WHO_WIDTH: Final = (18, 44)
-"""The most cells of a demographic group, and on a wide screen, where it may take a quarter."""
+WHO_WIDTH: Final = 18
+"""The least cells of a demographic group that is cut."""
+WHO_PART: Final = 16
+"""In this many cells, each value of a demographic group can be read."""
+BECAUSE_WIDTH: Final = 24
+"""In this many cells, the beginning of a justification says something."""
 WIDE: Final = 150
 """A screen of this many cells or more is wide."""
 _OTHERS: Final = len(" +1")
+_GIVE_WAY: Final = {
+    Column.END: 0,
+    Column.METRIC: 1,
+    Column.OUTCOME: 1,
+    Column.JUDGE: JUDGE_WIDTH[0],
+}
+"""The columns that give way where not all fit, the least useful first, and their width then. An id
+names its metric, whose direction is one cell; an outcome has a sign; without a width, a column is
+left out."""
+_UNTITLED: Final = 4
+"""A column of fewer cells has no title."""
 _BESIDE_ROW: Final = 2
 """Cells beside the columns: a blank at the left and the scroll bar."""
 _STALE_MARK: Final = "~ "
 _STAR_MARK: Final = "★ "
 _BESIDE_ID: Final = 6
 """Cells beside an id in a narrow table: its mark, the sign, two blanks, the scroll bar."""
+_TITLES: Final = {Column.ID: "conversation", Column.END: "ended"}
 SORTS: Final = (
     ("i", Column.ID, "by conversation"),
     ("o", Column.OUTCOME, "fails, passes, unscored"),
@@ -234,33 +250,65 @@ class VerdictsState:
         self, benchmarks: Sequence[BenchmarkInfo], width: int, judges: Sequence[str] = ()
     ) -> list[Heading]:
         """The columns on a screen of so many cells, as wide as what is in them needs; several
-        benchmarks and several judges have one more each. `judges` are those that count."""
-        turns = max((info.turns for info in benchmarks), default=0)
-        narrow = width < NARROW
-        columns = [
-            Heading(Column.OUTCOME, "" if narrow else "outcome", 1 if narrow else 10),
-            Heading(Column.ID, "conversation", self.id_width(width), in_middle=True),
-            Heading(Column.METRIC, "metric", 7),
-            Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
-            Heading(Column.END, "ended", 10),
-            Heading(Column.BECAUSE, "because", 0),
-        ]
+        benchmarks and several judges have one more each. `judges` are those that count. Where not
+        all fit, the less useful ones give way to a legible group and justification."""
+        widths = self._own_widths(benchmarks, width, judges)
+        wanted = self._legible_group + BECAUSE_WIDTH
+        for column, least in _GIVE_WAY.items():
+            missing = wanted - _left_of(width, widths)
+            if missing <= 0:
+                break
+            if column in widths:
+                partly = widths[column] - missing if column is Column.JUDGE else 0
+                widths[column] = max(partly, least)
         if self.groups:
-            columns.insert(3, Heading(Column.WHO, "who", self.who_width(width)))
-        if len(benchmarks) > 1:
-            wide = benchmark_width([info.name for info in benchmarks], width)
-            columns.insert(2, Heading(Column.BENCHMARK, "benchmark", wide))
-        if self.has_judges:
-            used = sum(heading.width + heading.gap for heading in columns) + _BESIDE_ROW
-            judge = judge_width(judges, width - used)
-            columns.insert(-1, Heading(Column.JUDGE, "judge", judge))
-        return columns
+            widths[Column.WHO] = self._group_width(_left_of(width, widths), widths[Column.TURNS])
+        return [
+            Heading(
+                column,
+                "" if column in _GIVE_WAY and wide < _UNTITLED else _TITLES.get(column, column),
+                wide,
+                in_middle=column is Column.ID,
+            )
+            for column, wide in widths.items()
+            if wide or column is Column.BECAUSE
+        ]
 
-    def who_width(self, width: int) -> int:
-        """The cells of a demographic group on a screen of `width` cells."""
-        longest = max(map(length_of_group, self.groups), default=0)
-        most = max(WHO_WIDTH[1], width // 4) if width >= WIDE else WHO_WIDTH[0]
-        return max(min(longest, most), len("who ▴"))
+    def _own_widths(
+        self, benchmarks: Sequence[BenchmarkInfo], width: int, judges: Sequence[str]
+    ) -> dict[Column, int]:
+        """The width of each column for what is in it, in the order of the columns."""
+        turns = max((info.turns for info in benchmarks), default=0)
+        names = [one_line(info.name) for info in benchmarks]
+        widths = {
+            Column.OUTCOME: 1 if width < NARROW else 10,
+            Column.ID: self.id_width(width),
+            Column.BENCHMARK: _benchmark_width(names, width) if len(names) > 1 else 0,
+            Column.METRIC: 8,
+            Column.WHO: WHO_WIDTH if self.groups else 0,
+            Column.TURNS: min(max(len("turns"), turns), MOST_TURNS) + 2,
+            Column.END: 10,
+            Column.JUDGE: _judge_width(judges) if self.has_judges else 0,
+            Column.BECAUSE: 0,
+        }
+        return {column: wide for column, wide in widths.items() if wide or column is Column.BECAUSE}
+
+    def _group_width(self, room: int, after: int) -> int:
+        """The cells of a demographic group where it and the justification have so much room. Where
+        that is too little for it, it takes that of the column `after` it."""
+        longest = max(map(length_of_group, self.groups))
+        if room - BECAUSE_WIDTH >= self._legible_group:
+            room -= BECAUSE_WIDTH
+        elif room < self._legible_group:
+            room = max(room + after + 1, WHO_WIDTH)
+        return max(min(longest, room), len("who ▴"))
+
+    @property
+    def _legible_group(self) -> int:
+        """The cells in which each value of each demographic group can be read."""
+        return max(
+            (length_of_group([part[:WHO_PART] for part in who]) for who in self.groups), default=0
+        )
 
     def empty(self) -> Line:
         """The line shown in place of rows."""
@@ -320,104 +368,98 @@ class VerdictsState:
         return words
 
 
-def judge_width(judges: Sequence[str], room: int) -> int:
-    """The cells of a judge's name, with the number of others, where there are so many for it."""
+def _judge_width(judges: Sequence[str]) -> int:
+    """The cells of a judge's name, with the number of others."""
     low, high = JUDGE_WIDTH
     longest = max(map(cell_len, judges), default=high)
-    return max(min(longest + _OTHERS, high, room), low)
+    return max(min(longest + _OTHERS, high), low)
 
 
-def benchmark_width(names: Sequence[str], width: int) -> int:
+def _left_of(width: int, widths: Mapping[Column, int]) -> int:
+    """The cells that a row has left for the demographic group and the justification."""
+    others = [wide + 1 for column, wide in widths.items() if wide and column is not Column.WHO]
+    return width - _BESIDE_ROW - sum(others) - (Column.WHO in widths)
+
+
+def _benchmark_width(names: Sequence[str], width: int) -> int:
     """The cells of a benchmark's name on a screen of `width` cells."""
     low, *high = BENCHMARK_WIDTH
     return max(min(max(map(cell_len, names), default=low), high[width >= WIDE]), low)
 
 
 class KnownNames(NamedTuple):
-    """Names that are told apart when cut, and the layout of their columns."""
+    """Names that are told apart when cut."""
 
-    targets: Sequence[str]
-    judges: Sequence[str]
-    id_width: int
-    """Cells for a conversation's id."""
-    narrow: bool = False
-    """Whether an outcome is shown as its sign only."""
+    targets: Sequence[str] = ()
+    judges: Sequence[str] = ()
     benchmarks: Sequence[str] = ()
-    benchmark_width: int = BENCHMARK_WIDTH[1]
     groups: tuple[tuple[str, ...], ...] = ()
-    """The demographic groups; without any there is no column for them."""
-    who_width: int = WHO_WIDTH[0]
-    judge_width: int = 0
-    """Cells for the judge; 0 without a column for it."""
+    """The demographic groups."""
+
+
+class RowMarks(NamedTuple):
+    """What is marked about rows."""
+
+    stars: Collection[Subject] = ()
+    stale: Mapping[int, str] = {}
+    """The stale rows, and why."""
+    read: Collection[int] = ()
 
 
 def cells(
     rows: Mapping[int, BrowsedRow],
-    *,
-    several: bool,
-    stars: Collection[Subject],
-    stale: Mapping[int, str],
-    read: Collection[int],
+    columns: Sequence[Heading],
     names: KnownNames,
+    marks: RowMarks,
 ) -> dict[int, Cells]:
-    """What the rows show, in the order of the columns; `several` benchmarks have one more."""
+    """What the rows show in these columns."""
     return {
-        take: _cells(
-            row,
-            several=several,
-            star=Subject(row.verdict.benchmark, row.verdict.key) in stars,
-            stale=stale.get(take),
-            read=take in read,
-            names=names,
-        )
+        take: [_cell(column, take, row, names, marks) for column in columns]
         for take, row in rows.items()
     }
 
 
-def _judges(row: BrowsedRow, names: KnownNames) -> str:
+def _cell(
+    heading: Heading, take: int, row: BrowsedRow, names: KnownNames, marks: RowMarks
+) -> Piece:
+    given, stale, width = row.verdict, marks.stale.get(take), heading.width
+    match Column(heading.name):
+        case Column.OUTCOME:
+            said = verdict(given.passed)
+            return Piece(said if width > 1 else said[:1], VERDICT_INKS[given.passed])
+        case Column.ID:
+            star = _STAR_MARK if Subject(given.benchmark, given.key) in marks.stars else ""
+            sign = star + (_STALE_MARK if stale is not None else "")
+            name = conversation_id(given.key, names.targets, width - len(sign))
+            counted = Ink.MUTED if take in marks.read else Ink.TEXT
+            return Piece(sign + name, counted if row.counts else Ink.FAINT)
+        case Column.BENCHMARK:
+            benchmark = one_line(given.benchmark)
+            known = (*names.benchmarks, benchmark)
+            return Piece(told_apart(known, width)[benchmark], Ink.MUTED)
+        case Column.METRIC:
+            sign = TRACK_SIGNS[given.track]
+            metric = f"{sign} {one_line(given.metric_id)}"
+            return Piece(metric if width > 1 else sign, Ink.MUTED)
+        case Column.WHO:
+            return Piece(group_text(group_parts(row.who), names.groups, width), Ink.MUTED)
+        case Column.TURNS:
+            return Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT)
+        case Column.END:
+            end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
+            return Piece(end, Ink.MUTED)
+        case Column.JUDGE:
+            return Piece(_judges(row, names.judges, width), Ink.MUTED)
+        case _:
+            why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
+            why = why if stale is None else f"stale, {stale}: {why}"
+            return Piece(
+                one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED
+            )
+
+
+def _judges(row: BrowsedRow, judges: Sequence[str], width: int) -> str:
     """The judge that counts, and the number of others, which is not cut."""
     others = f" +{row.judges - 1}" if row.judges > 1 else ""
     judge = one_line(row.verdict.judge)
-    known = (*names.judges, judge)
-    return told_apart(known, names.judge_width - len(others))[judge] + others
-
-
-def _cells(
-    row: BrowsedRow,
-    *,
-    several: bool,
-    star: bool,
-    stale: str | None,
-    read: bool,
-    names: KnownNames,
-) -> Cells:
-    """The cells in the order of the columns."""
-    given = row.verdict
-    who = group_parts(row.who)
-    why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
-    if stale is not None:
-        why = f"stale, {stale}: {why}"
-    marks = (_STAR_MARK if star else "") + (_STALE_MARK if stale is not None else "")
-    end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
-    said = verdict(given.passed)
-    cells = [
-        Piece(said[:1] if names.narrow else said, VERDICT_INKS[given.passed]),
-        Piece(
-            marks + conversation_id(given.key, names.targets, names.id_width - len(marks)),
-            (Ink.MUTED if read else Ink.TEXT) if row.counts else Ink.FAINT,
-        ),
-        Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
-        Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT),
-        Piece(end, Ink.MUTED),
-        Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
-    ]
-    if names.judge_width:
-        cells.insert(-1, Piece(_judges(row, names), Ink.MUTED))
-    if names.groups:
-        cells.insert(3, Piece(group_text(who, names.groups, names.who_width), Ink.MUTED))
-    if several:
-        benchmark = one_line(given.benchmark)
-        known = (*names.benchmarks, benchmark)
-        shown = told_apart(known, names.benchmark_width)[benchmark]
-        cells.insert(2, Piece(shown, Ink.MUTED))
-    return cells
+    return told_apart((*judges, judge), width - len(others))[judge] + others

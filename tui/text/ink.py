@@ -129,7 +129,25 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
 def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
     """Join the parts of one of the `groups` to at most `width` cells. Each part is cut by itself,
     the longest first, so that none is lost; parts that would look like another group's at the same
-    place are told apart from it. Where a group is cut, all are cut at the same places."""
+    place are told apart from it. Where a group is cut, all are cut at the same places. Groups that
+    would look alike even so, as there is too little room for their parts, are cut as a whole."""
+    shown = _cut_groups(groups, width)
+    if parts not in shown:
+        return _join_cut(parts, (*groups, parts), width)
+    return shown[parts]
+
+
+@lru_cache(maxsize=16)
+def _cut_groups(groups: tuple[tuple[str, ...], ...], width: int) -> Mapping[tuple[str, ...], str]:
+    """Each group as it is shown."""
+    found = {parts: _join_cut(parts, groups, width) for parts in groups}
+    if len(set(found.values())) == len(found):
+        return found
+    whole = told_apart(tuple(BETWEEN_PARTS.join(parts) for parts in found), width)
+    return {parts: whole[BETWEEN_PARTS.join(parts)] for parts in found}
+
+
+def _join_cut(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
     room = max(width - cell_len(BETWEEN_PARTS) * (len(parts) - 1), len(parts))
     values = [
         tuple(dict.fromkeys(group[place] for group in groups if place < len(group)))

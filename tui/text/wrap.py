@@ -292,7 +292,7 @@ def titles(headings: Sequence[Heading], sorted_by: str, *, backwards: bool) -> C
     arrow = " ▾" if backwards else " ▴"
     return [
         Piece(
-            heading.title + (arrow if heading.name == sorted_by else ""),
+            (heading.title + (arrow if heading.name == sorted_by else "")).lstrip(),
             Ink.ACCENT if heading.name == sorted_by else Ink.MUTED,
         )
         for heading in headings
