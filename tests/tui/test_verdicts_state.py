@@ -225,7 +225,7 @@ async def test_judges_have_a_column_once_there_are_several_and_one_that_counts_s
     await theatre.judge(played, judge="another", justification="one that does not count")
     assert f"{JUDGE} +1" in shown()
     assert "the one that counts" in shown()
-    width = 82
+    width = 80
     assert "offline…luator +1" in shown()  # whoever counts, that there are others is not cut
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -118,10 +118,10 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
         before = _in_common(alike)
         behind = _in_common([name[before:][::-1] for name in alike])
         found |= {name: _clip_around(name, before, behind, width) for name in alike}
-    for alike in _names_shown_alike(found):
-        for number, name in enumerate(alike, 1):
-            mark = f"~{number}"
-            found[name] = shorten(found[name], max(width - len(mark), 0)) + mark
+    # numbered through: what is cut once more for its number may look like another that is
+    for number, name in enumerate(chain.from_iterable(_names_shown_alike(found)), 1):
+        mark = f"~{number}"
+        found[name] = shorten(found[name], max(width - len(mark), 0)) + mark
     return found
 
 
