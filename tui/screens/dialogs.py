@@ -51,8 +51,7 @@ class DialogFooter(OneLine):
         """Replace the left end."""
         self.show(line)
 
-    def row(self, index: int) -> Line:
-        del index
+    def _line(self) -> Line:
         # the key that closes the dialog is never cut
         left = fitted_line(self._left, max(self.line_width - length(_LEAVES) - 1, 0))
         return spread_line(left, _LEAVES, self.line_width)

@@ -3,7 +3,7 @@ changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -22,7 +22,7 @@ STRIPS_KEPT = 600
 
 
 class LineView(ScrollView, inherit_bindings=False):
-    """A view of rows, without child widgets. A subclass gives their number and draws each."""
+    """A view of rows, without child widgets."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "go_down", "down", show=False),
@@ -44,8 +44,19 @@ class LineView(ScrollView, inherit_bindings=False):
 
     can_focus = True
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+    def __init__(
+        self,
+        row_count: Callable[[], int],
+        row: Callable[[int], Line],
+        *,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+        classes: str | None = None,
+    ) -> None:
+        """`row_count` tells how many rows there are, `row` draws one. Both are asked while the view
+        is painted, as what they tell follows from its width."""
         super().__init__(id=id, classes=classes)
+        self.row_count = row_count
+        self.row = row
         self._styles_by_ink: dict[Ink, Style] = {}
         self._strips: LRUCache[int, Strip] = LRUCache(STRIPS_KEPT)
 
@@ -53,13 +64,6 @@ class LineView(ScrollView, inherit_bindings=False):
         """Redraw, as strips have the old width. Textual runs this after a subclass's handler."""
         del event
         self.redraw()
-
-    def row_count(self) -> int:
-        raise NotImplementedError
-
-    def row(self, index: int) -> Line:
-        """The contents of row `index`."""
-        raise NotImplementedError
 
     def row_back(self, index: int) -> Ink | None:
         """The ink whose background fills the row; None for the view's own background."""
@@ -189,16 +193,8 @@ class OneRow(LineView):
     OneRow { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
     """
 
-    def line(self) -> Line:
-        """The contents of the row."""
-        raise NotImplementedError
-
-    def row_count(self) -> int:
-        return 1
-
-    def row(self, index: int) -> Line:
-        del index
-        return self.line()
+    def __init__(self, line: Callable[[], Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(lambda: 1, lambda _: line(), id=id)
 
 
 SIDE_BY_SIDE: Final = 112

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.text.ink import Ink
+from tui.text.ink import Ink, Line
 from tui.widgets.base import LineView
 
 
 class CursorView(LineView):
     """A view of items below one another, each on one row or several consecutive rows.
 
-    A subclass defines the number of items, the rows of each, and what opening one does. An item may
-    be a row of a table or a row of a grid."""
+    An item may be a row of a table or a row of a grid; by default, each row is one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
 
@@ -27,8 +28,17 @@ class CursorView(LineView):
             super().__init__()
             self.view = view
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+    def __init__(
+        self,
+        row_count: Callable[[], int],
+        row: Callable[[int], Line],
+        opened: Callable[[int], Message],
+        *,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+    ) -> None:
+        """`opened` makes the message that tells that an item, by its number, was opened."""
+        super().__init__(row_count, row, id=id)
+        self._opened_message = opened
         self._item: int | None = None
 
     def hint(self, action: str) -> str | None:
@@ -54,8 +64,9 @@ class CursorView(LineView):
         return row if 0 <= row < self.item_count() else None
 
     def action_open(self) -> None:
-        """Open the item under the cursor, on Enter or a second click."""
-        raise NotImplementedError
+        """Tell that the item under the cursor was opened, on Enter or a second click."""
+        if self._item is not None:
+            self.post_message(self._opened_message(self._item))
 
     def row_back(self, index: int) -> Ink | None:
         if self._item is None or index not in self.item_rows(self._item):
@@ -121,31 +132,70 @@ class CursorView(LineView):
 HEAD_ROWS: Final = 1
 
 
+@dataclass(frozen=True, slots=True)
+class GridColumns:
+    """The columns of a grid, in groups of equal width that stand behind the names of the rows.
+    Widths are in cells of the screen."""
+
+    groups: int
+    left: int
+    """Where the first group begins."""
+    group_width: int
+    column_width: int
+    per_group: int = 1
+    """The columns of a group."""
+
+    @property
+    def count(self) -> int:
+        return self.groups * self.per_group
+
+    def at(self, x: int, first: int) -> int | None:
+        """The column at `x` on the screen, if group `first` is the first visible one; None if there
+        is none."""
+        group, within = divmod(x - self.left, self.group_width)
+        column, group = within // self.column_width, group + first
+        inside = x >= self.left and group < self.groups and column < self.per_group
+        return group * self.per_group + column if inside else None
+
+    def first_visible(self, column: int, before: int, width: int) -> int:
+        """The group to begin with in a view of this width, so that this column is visible; `before`
+        is the one it began with."""
+        group, fit = column // self.per_group, self.fitting(width)
+        # no further than needed, and without free room behind the last group
+        first = max(group - fit + 1, min(before, group))
+        return max(min(first, self.groups - fit), 0)
+
+    def fitting(self, width: int) -> int:
+        """How many groups a view of this width shows."""
+        return max((width - self.left) // self.group_width, 1)
+
+
 class GridView(CursorView):
-    """A grid whose items are rows; a subclass defines the columns and which of them fit."""
+    """A grid below a heading. Its items are rows; the cursor is on a cell of one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "aside(1)", "next cell", show=False),
         Binding("left,h", "aside(-1)", "cell before", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+    def __init__(
+        self,
+        item_count: Callable[[], int],
+        row: Callable[[int], Line],
+        opened: Callable[[int], Message],
+        columns: Callable[[], GridColumns],
+        *,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+    ) -> None:
+        """`columns` lays them out for the current width."""
+        super().__init__(lambda: item_count() + HEAD_ROWS, row, opened, id=id)
+        self._layout = columns
         self._column = 0
+        self._first_group = 0
+        """The first visible group of columns."""
 
-    def column_count(self) -> int:
-        raise NotImplementedError
-
-    def bring_column_into_view(self) -> None:
-        """Scroll the columns until the cursor's is visible."""
-        raise NotImplementedError
-
-    def column_at(self, x: int) -> int | None:
-        """The column of cells at column `x` of the screen; None if there is none."""
-        raise NotImplementedError
-
-    def row_count(self) -> int:
-        return self.item_count() + HEAD_ROWS
+    def item_count(self) -> int:
+        return self.row_count() - HEAD_ROWS
 
     def item_rows(self, item: int) -> range:
         return range(item + HEAD_ROWS, item + HEAD_ROWS + 1)
@@ -163,8 +213,8 @@ class GridView(CursorView):
         """Put the cursor on the cell, or on the nearest one that exists."""
         before = (self._item, self._column)
         self._item = max(min(row, self.item_count() - 1), 0)
-        self._column = max(min(column, self.column_count() - 1), 0)
-        self.bring_column_into_view()
+        self._column = max(min(column, self._layout().count - 1), 0)
+        self._bring_column_into_view()
         self.bring_into_view(self._item)
         self.redraw()
         if (self._item, self._column) != before:
@@ -174,20 +224,24 @@ class GridView(CursorView):
         self.put(item, self._column)
 
     def action_aside(self, step: int) -> None:
-        if 0 <= self._column + step < self.column_count():
+        if 0 <= self._column + step < self._layout().count:
             self.put(self._item or 0, self._column + step)
 
     def on_resize(self, event: events.Resize) -> None:
         del event
         self.redraw()
         self.measure(self.row_count())
-        self.bring_column_into_view()
+        self._bring_column_into_view()
         self.bring_into_view(self._item or 0)
 
     def on_click(self, event: events.Click) -> None:
-        row, column = self.top + event.y - HEAD_ROWS, self.column_at(event.x)
+        row, column = self.top + event.y - HEAD_ROWS, self._layout().at(event.x, self._first_group)
         if column is None or not 0 <= row < self.item_count():
             return
         if event.chain > 1 and (row, column) == (self._item, self._column):
             self.action_open()
         self.put(row, column)
+
+    def _bring_column_into_view(self) -> None:
+        columns = self._layout()
+        self._first_group = columns.first_visible(self._column, self._first_group, self.line_width)

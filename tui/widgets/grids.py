@@ -22,7 +22,7 @@ from tui.text.ink import (
     pad_apart,
     told_apart,
 )
-from tui.widgets.cursor import HEAD_ROWS, GridView
+from tui.widgets.cursor import HEAD_ROWS, GridColumns, GridView
 
 COLUMN: Final = (11, 18)
 NAME_WIDTH: Final = (16, 60)
@@ -58,12 +58,12 @@ class HeatMap(GridView):
         """A user has opened the cell at the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(
+            lambda: len(self._rows), self._row, lambda _: self.Opened(), self._heat_columns, id=id
+        )
         self._rows: Sequence[HeatRow] = ()
         self._columns: Sequence[str] = ()
         self._cells: Mapping[HeatCell, Heat] = {}
-        self._first = 0
-        """The first visible column."""
 
     @property
     def cursor(self) -> HeatCell:
@@ -78,19 +78,13 @@ class HeatMap(GridView):
         self.measure(self.row_count())
         self.put(*self.cursor)
 
-    def item_count(self) -> int:
-        return len(self._rows)
+    def _heat_columns(self) -> GridColumns:
+        width = self._column_width
+        return GridColumns(len(self._columns), self._name_width + 2, width, width)
 
-    def column_count(self) -> int:
-        return len(self._columns)
-
-    def column_at(self, x: int) -> int | None:
-        cells = x - self._name_width - 2
-        column = cells // self._column_width + self._first
-        return column if cells >= 0 and column < len(self._columns) else None
-
-    def row(self, index: int) -> Line:
-        seen = range(self._first, min(self._first + self._fit, len(self._columns)))
+    def _row(self, index: int) -> Line:
+        last = self._first_group + self._heat_columns().fitting(self.line_width)
+        seen = range(self._first_group, min(last, len(self._columns)))
         if index < HEAD_ROWS:
             return self._head(seen)
         number = index - HEAD_ROWS
@@ -108,7 +102,7 @@ class HeatMap(GridView):
 
     def action_open(self) -> None:
         if self._rows and self._columns:
-            self.post_message(self.Opened())
+            super().action_open()
 
     def _head(self, seen: range) -> Line:
         before, after = seen.start, len(self._columns) - seen.stop
@@ -151,15 +145,6 @@ class HeatMap(GridView):
         low, high = COLUMN
         room = self.line_width - self._name_width - 2
         return max(low, min(high, room // max(len(self._columns), 1)))
-
-    @property
-    def _fit(self) -> int:
-        return max((self.line_width - self._name_width - 2) // self._column_width, 1)
-
-    def bring_column_into_view(self) -> None:
-        # no further than needed, and without free room behind the last column
-        first = max(self._column - self._fit + 1, min(self._first, self._column))
-        self._first = max(min(first, len(self._columns) - self._fit), 0)
 
 
 def _ink(rate: float | None) -> Ink:
@@ -211,12 +196,17 @@ class OutcomeGrid(GridView):
             self.spot = spot
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(
+            lambda: len(self._names),
+            self._row,
+            lambda _: self.Opened(self.cursor),
+            self._group_columns,
+            id=id,
+        )
         self._names: Sequence[str] = ()
         self._groups: Sequence[Group] = ()
         self._cells = 1
         self._glyphs: Mapping[GridCell, Piece] = {}
-        self._first_group = 0
 
     @property
     def cursor(self) -> GridCell:
@@ -248,19 +238,11 @@ class OutcomeGrid(GridView):
         cell = max(min(spot.cell, self._cells - 1), 0)
         self.put(spot.row, group * self._cells + cell)
 
-    def item_count(self) -> int:
-        return len(self._names)
+    def _group_columns(self) -> GridColumns:
+        left = self._name_width + 1
+        return GridColumns(len(self._groups), left, self._group_width, CELL, self._cells)
 
-    def column_count(self) -> int:
-        return len(self._groups) * self._cells
-
-    def column_at(self, x: int) -> int | None:
-        group, within = divmod(x - self._name_width - 1, self._group_width)
-        cell, group = within // CELL, group + self._first_group
-        inside = x > self._name_width and group < len(self._groups) and cell < self._cells
-        return group * self._cells + cell if inside else None
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         groups = range(self._first_group, len(self._groups))
         if index < HEAD_ROWS:
             heads = [
@@ -278,9 +260,6 @@ class OutcomeGrid(GridView):
                 line += self._cell(GridCell(row, group, cell))
             line.append(Piece(" " * (self._group_width - self._cells * CELL)))
         return fitted_line(line, self.line_width)
-
-    def action_open(self) -> None:
-        self.post_message(self.Opened(self.cursor))
 
     def _cell(self, spot: GridCell) -> Line:
         glyph = self._glyphs.get(spot, _NONE)
@@ -312,12 +291,6 @@ class OutcomeGrid(GridView):
         room = max(self._group_width - cell_len(each.name) - BETWEEN, 0)
         who = group_text(each.who, tuple(column.who for column in self._groups), room)
         return f"{each.name} {who}".rstrip()
-
-    def bring_column_into_view(self) -> None:
-        group = self._column // self._cells
-        fit = max((self.line_width - self._name_width - 1) // self._group_width, 1)
-        first = max(group - fit + 1, min(self._first_group, group))
-        self._first_group = max(min(first, len(self._groups) - fit), 0)
 
 
 _NONE: Final = Piece(UNKNOWN, Ink.FAINT)

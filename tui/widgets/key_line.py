@@ -147,7 +147,7 @@ class KeyLine(OneRow):
     """The footer's row. A click on a hint runs its key's action."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self._line)
         self._possible: list[_UsableKey] = []
         self._hints: list[Hint] = []
         self._kept: list[Hint] = []
@@ -158,7 +158,7 @@ class KeyLine(OneRow):
         self.screen.bindings_updated_signal.subscribe(self, self._note_change)
         self._look_if_outdated()
 
-    def line(self) -> Line:
+    def _line(self) -> Line:
         line: list[Piece] = []
         for _start, hint in self._placed():
             gap = _start - sum(cell_len(piece.text) for piece in line)

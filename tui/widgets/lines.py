@@ -29,7 +29,7 @@ class Lines(LineView):
         high: bool = False,
     ) -> None:
         """With `high`, the height does not follow from the number of lines."""
-        super().__init__(id=id)
+        super().__init__(lambda: len(self._lines), self._row, id=id)
         self._lines = lines
         self._high = high
 
@@ -53,15 +53,12 @@ class Lines(LineView):
         if not self._high:
             self.styles.height = len(self._lines)
 
-    def row_count(self) -> int:
-        return len(self._lines)
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         return fitted_line(self._lines[index], self.line_width)
 
 
-class ChoiceList(Lines, CursorView):
-    """Lines with a cursor. Enter or a click chooses one."""
+class ChoiceList(CursorView):
+    """As many lines as it is high, with a cursor. Enter or a click chooses one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "choose")]
 
@@ -73,16 +70,35 @@ class ChoiceList(Lines, CursorView):
             self.index = index
 
     def __init__(self, lines: Sequence[Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(lines, id=id)
+        super().__init__(lambda: len(self._lines), self._row, self.Chosen, id=id)
+        self._lines = lines
         self._item = 0
 
     @property
     def cursor(self) -> int:
         return self._item or 0
 
+    def on_mount(self) -> None:
+        self._fit()
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.measure(len(self._lines))
+
     def show(self, lines: Sequence[Line]) -> None:
-        super().show(lines)
+        """Replace the lines, and put the cursor on the first."""
+        if lines != self._lines:
+            self._lines = lines
+            self._fit()
+            self.redraw()
         self.move_to(0)
+
+    def _fit(self) -> None:
+        self.measure(len(self._lines))
+        self.styles.height = len(self._lines)
+
+    def _row(self, index: int) -> Line:
+        return fitted_line(self._lines[index], self.line_width)
 
     def row_back(self, index: int) -> Ink | None:
         """The cursor's ink as if focused: the dialog's input line may hold the focus meanwhile."""
@@ -94,15 +110,12 @@ class ChoiceList(Lines, CursorView):
             self.move_to(item)
             self.action_open()
 
-    def action_open(self) -> None:
-        self.post_message(self.Chosen(self.cursor))
-
 
 class OneLine(OneRow):
     """One line with two ends. The left end is cut first, as long as it stays meaningful."""
 
     def __init__(self, *, id: str | None = None, fill: bool = False) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(self._line, id=id)
         self._left: Line = ()
         self._right: Line = ()
         self._fill = fill
@@ -113,7 +126,7 @@ class OneLine(OneRow):
             self._left, self._right = left, right
             self.redraw()
 
-    def line(self) -> Line:
+    def _line(self) -> Line:
         if not self._fill:
             return spread_line(self._left, self._right, self.line_width)
         left = [*self._left, Piece(" ")]
@@ -140,7 +153,7 @@ class SectionStrip(OneRow):
             self.name = name
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(self._line, id=id)
         self._names: Sequence[str] = ()
         self._chosen = ""
 
@@ -149,7 +162,7 @@ class SectionStrip(OneRow):
             self._names, self._chosen = names, chosen
             self.redraw()
 
-    def line(self) -> Line:
+    def _line(self) -> Line:
         line: list[Piece] = [Piece("─", Ink.RULE)]
         for _start, name in self._placed():
             if name == self._chosen:
@@ -199,7 +212,7 @@ class Entries(CursorView):
             self.key = key
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(lambda: len(self._entries), self._row, self._opened, id=id)
         self._entries: Sequence[Entry] = ()
         self.marked: set[Hashable] = set()
 
@@ -235,10 +248,7 @@ class Entries(CursorView):
             self.move_to(place)
         return place is not None
 
-    def row_count(self) -> int:
-        return len(self._entries)
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         entry = self._entries[index]
         mark = _MARK if entry.key in self.marked else _NO_MARK
         return spread_line([mark, *entry.left], entry.right, self.line_width)
@@ -258,9 +268,8 @@ class Entries(CursorView):
             self.redraw_item(self._item)
         self.move_by(1)
 
-    def action_open(self) -> None:
-        if self._item is not None:
-            self.post_message(self.Opened(self._entries[self._item].key))
+    def _opened(self, item: int) -> Opened:
+        return self.Opened(self._entries[item].key)
 
 
 _MARK: Final = Piece("●", Ink.ACCENT)

@@ -42,7 +42,7 @@ class Sheet(CursorView):
         fit: bool = False,
     ) -> None:
         """With `fit`, the sheet is as high as its rows."""
-        super().__init__(id=id)
+        super().__init__(lambda: len(self._rows), self._row, self._opened, id=id)
         self._fit = fit
         self._drawing: Drawing = _no_rows
         self._rows: Sequence[SheetRow] = ()
@@ -63,9 +63,6 @@ class Sheet(CursorView):
             self.jump(0)
         self._lay()
 
-    def row_count(self) -> int:
-        return len(self._rows)
-
     def item_count(self) -> int:
         return len(self._keys)
 
@@ -77,16 +74,15 @@ class Sheet(CursorView):
         key = self._rows[row].key if 0 <= row < len(self._rows) else None
         return None if key is None else self._keys.index(key)
 
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         return self._rows[index].line
 
     def on_resize(self, event: events.Resize) -> None:
         del event
         self._lay()
 
-    def action_open(self) -> None:
-        if self._item is not None:
-            self.post_message(self.Opened(self._keys[self._item]))
+    def _opened(self, item: int) -> Opened:
+        return self.Opened(self._keys[item])
 
     def move_by(self, step: int) -> None:
         """Move by `step` keys; beyond the first or last key, scroll instead."""

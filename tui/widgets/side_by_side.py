@@ -41,7 +41,7 @@ class SideBySide(LineView):
     ]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(lambda: self._tops[-1], self._row, id=id)
         self._sides: tuple[Sequence[Block], Sequence[Block]] = ((), ())
         self._documents = (Document(), Document())
         self._parts: list[_AlignedRows] = []
@@ -57,10 +57,7 @@ class SideBySide(LineView):
         if place is not None:
             self._go_to_part(*place)
 
-    def row_count(self) -> int:
-        return self._tops[-1]
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         number = bisect_right(self._tops, index) - 1
         part, offset = self._parts[number], index - self._tops[number]
         left, right = (

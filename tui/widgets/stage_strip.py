@@ -23,7 +23,7 @@ class StageStrip(LineView):
     """
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(lambda: 2, self._row, id=id)
         self._stages: Sequence[StageView] = ()
 
     def show(self, stages: Sequence[StageView]) -> None:
@@ -31,10 +31,7 @@ class StageStrip(LineView):
             self._stages = stages
             self.redraw()
 
-    def row_count(self) -> int:
-        return 2
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         if not self._stages:
             return []
         if self.size.height == 1:

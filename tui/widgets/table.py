@@ -28,11 +28,20 @@ Fetch = Callable[[Sequence[int]], Mapping[int, Cells]]
 
 
 class PagedTable(CursorView):
-    """Rows in columns. A subclass defines the columns and what its cursor is on."""
+    """Rows in columns."""
 
-    def __init__(self, fetch: Fetch, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+    def __init__(
+        self,
+        fetch: Fetch,
+        lay_out: Callable[[int, Cells], Line],
+        opened: Callable[[int], Message],
+        *,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+    ) -> None:
+        """`lay_out` puts the cells of a row in their columns; a row without cells is gone."""
+        super().__init__(lambda: max(len(self._rows), 1), self._row, opened, id=id)
         self._fetch = fetch
+        self._lay_out = lay_out
         self._headings: Sequence[Heading] = ()
         self._rows: Sequence[int] = ()
         self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
@@ -41,25 +50,14 @@ class PagedTable(CursorView):
         self._empty: Line = ()
         """The line shown if there are no rows."""
 
-    def place_of(self, row: int) -> int | None:
-        """The position of a row, from 0; None if it is not in the table."""
-        raise NotImplementedError
-
     def item_count(self) -> int:
         return len(self._rows)
 
-    def row_count(self) -> int:
-        return max(len(self._rows), 1)
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         if not self._rows:
             return fitted_line(self._empty, self.line_width)
         row = self._rows[index]
-        return self.row_line(row, self._cells_of(row, index // PAGE))
-
-    def row_line(self, row: int, cells: Cells) -> Line:
-        """Lay out a row in its columns; a row without cells is gone."""
-        raise NotImplementedError
+        return self._lay_out(row, self._cells_of(row, index // PAGE))
 
     def _cells_of(self, row: int, page: int) -> Cells:
         cells = self._pages.get(page)
@@ -74,13 +72,11 @@ class PagedTable(CursorView):
             self._changed.discard(row)
         return cells.get(row, ())
 
-    def renew(self, rows: Iterable[int]) -> None:
-        """Fetch the contents of these rows again; other rows keep theirs."""
-        for row in rows:
-            place = self.place_of(row)
-            if place is not None:
-                self._changed.add(row)
-                self.redraw(place, place + 1)
+    def renew_at(self, places: Iterable[int]) -> None:
+        """Fetch the contents of the rows at these positions again; other rows keep theirs."""
+        for place in places:
+            self._changed.add(self._rows[place])
+            self.redraw(place, place + 1)
 
     def renew_all(self) -> None:
         """Fetch each row again when it is next visible."""
@@ -114,7 +110,7 @@ class WideTable(PagedTable):
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
         """`fixed` is the number of columns that do not scroll."""
-        super().__init__(fetch, id=id)
+        super().__init__(fetch, self._row_line, self._opened, id=id)
         self._fixed = fixed
         self._places: dict[int, int] = {}
         self._shift = 0
@@ -127,7 +123,12 @@ class WideTable(PagedTable):
         return None if self._item is None else self._rows[self._item]
 
     def place_of(self, row: int) -> int | None:
+        """The position of a row, from 0; None if it is not in the table."""
         return self._places.get(row)
+
+    def renew(self, rows: Iterable[int]) -> None:
+        """Fetch the contents of those of these rows again that the table has."""
+        self.renew_at(self._places[row] for row in rows if row in self._places)
 
     def show(self, rows: array[int], headings: Sequence[Heading], empty: Line) -> None:
         """Replace the rows; without any, show `empty`. The cursor stays on its row, which stays in
@@ -153,7 +154,7 @@ class WideTable(PagedTable):
         if place is not None:
             self.move_to(place)
 
-    def row_line(self, row: int, cells: Cells) -> Line:
+    def _row_line(self, row: int, cells: Cells) -> Line:
         mark = _MARK if row in self.marked else _NO_MARK
         if not cells:
             return [mark, Piece("gone from the store", Ink.FAINT)]
@@ -189,9 +190,8 @@ class WideTable(PagedTable):
         self.marked = set() if rows <= self.marked else self.marked | rows
         self.redraw()
 
-    def action_open(self) -> None:
-        if self._item is not None:
-            self.post_message(self.Opened(self._rows[self._item]))
+    def _opened(self, item: int) -> Opened:
+        return self.Opened(self._rows[item])
 
     def action_shift(self, step: int) -> None:
         """Scroll the columns by `step`; the last column stays in reach."""
@@ -218,7 +218,7 @@ class Headings(OneRow):
             self.name = name
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(self._line, id=id)
         self._titles: Sequence[tuple[str, Piece]] = ()
 
     def show(self, titles: Sequence[tuple[str, Piece]]) -> None:
@@ -226,7 +226,7 @@ class Headings(OneRow):
             self._titles = titles
             self.redraw()
 
-    def line(self) -> Line:
+    def _line(self) -> Line:
         return [piece for _, piece in self._titles]
 
     def on_click(self, event: events.Click) -> None:

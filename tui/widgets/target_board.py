@@ -51,7 +51,7 @@ class TargetBoard(CursorView):
             """The index of the target among those shown."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(lambda: len(self._lines), self._row, self.Opened, id=id)
         self._targets: Sequence[TargetView] = ()
         self._spending: Spending | None = None
         self._lines: list[Line] = []
@@ -75,10 +75,6 @@ class TargetBoard(CursorView):
         if self.line_width != self._laid_width:
             self._lay()
 
-    def action_open(self) -> None:
-        if self._item is not None:
-            self.post_message(self.Opened(self._item))
-
     @property
     def page_step(self) -> int:
         """In targets, each of which takes a row or two."""
@@ -95,10 +91,7 @@ class TargetBoard(CursorView):
         del column
         return self._owners[row] if 0 <= row < len(self._owners) else None
 
-    def row_count(self) -> int:
-        return len(self._lines)
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         return self._lines[index]
 
     def row_back(self, index: int) -> Ink | None:

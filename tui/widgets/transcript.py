@@ -37,15 +37,12 @@ class TranscriptView(LineView):
     ]
 
     def __init__(self, *, follow: bool, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
+        super().__init__(lambda: self._document.height, self._row, id=id)
         self.follow = follow
         self._document = Document(width=0, rail=True)
         self._mark: MarkPosition | None = None
 
-    def row_count(self) -> int:
-        return self._document.height
-
-    def row(self, index: int) -> Line:
+    def _row(self, index: int) -> Line:
         return self._document.line(index, self._mark)
 
     @property

@@ -52,7 +52,7 @@ class VerdictTable(PagedTable):
             self.key = key
 
     def __init__(self, source: VerdictSource, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(self._cells, id=id)
+        super().__init__(self._cells, self._row_line, self._opened, id=id)
         self._source = source
         self._empty = _NOTHING
         self._targets: Sequence[str] = ()
@@ -67,9 +67,6 @@ class VerdictTable(PagedTable):
     def rows_below(self) -> int:
         """The number of rows below the visible ones."""
         return max(len(self._rows) - self.top - self.page_height, 0)
-
-    def place_of(self, row: int) -> int | None:
-        return row if row < len(self._rows) else None
 
     @property
     def _longest_id(self) -> int:
@@ -87,7 +84,8 @@ class VerdictTable(PagedTable):
 
     def show(self, changed: Sequence[int]) -> None:
         """Show rows added at the end, and fetch those at `changed` again."""
-        self.renew(changed)
+        # rows are their own positions
+        self.renew_at(row for row in changed if row < len(self._rows))
         before, count = len(self._rows), len(self._source)
         if count == before:
             return
@@ -108,7 +106,7 @@ class VerdictTable(PagedTable):
         self.renew_all()
         self.show(())
 
-    def row_line(self, row: int, cells: Cells) -> Line:
+    def _row_line(self, row: int, cells: Cells) -> Line:
         if not cells:
             waiting = Piece(" " + pad("· waiting", 11), Ink.MUTED)
             return [waiting, Piece(one_line(str(self._source.key(row))), Ink.MUTED)]
@@ -135,9 +133,8 @@ class VerdictTable(PagedTable):
             self._item = min(self.top + self.page_height, len(self._rows)) - 1
         super().on_focus()
 
-    def action_open(self) -> None:
-        if self._item is not None:
-            self.post_message(self.Opened(self._source.key(self._item)))
+    def _opened(self, item: int) -> Opened:
+        return self.Opened(self._source.key(item))
 
     def move_by(self, step: int) -> None:
         self.move_to(len(self._rows) - 1 if self._item is None else self._item + step)
