@@ -21,18 +21,17 @@ from tui.screens.dialogs import (
     ChoiceOption,
     ChoiceScreen,
     DialogFooter,
+    LineQuestion,
+    LineScreen,
     NameScreen,
     Overlay,
-    PersonScreen,
     StarsScreen,
     TextCard,
     TypingScreen,
 )
-from tui.screens.label import NoteScreen
 from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen, GoToScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen, StopScreen
 from tui.screens.rejudge import JudgeAgainScreen
-from tui.screens.review import ReasonScreen
 from tui.text.ink import length
 from tui.widgets.lines import ChoiceList
 
@@ -53,9 +52,8 @@ def every_dialog(theatre: Theatre, pilot: Pilot[None]) -> Iterator[Overlay[Any]]
         PilotScreen(PilotPage(("a pilot", "a table"), ("It says something.",))),
         ChoiceScreen("Which?", (ChoiceOption("y", "yes", "it is done"),)),
         NameScreen(()),
-        PersonScreen("Ann"),
         StarsScreen(()),
-        NoteScreen("", "Why?"),
+        LineScreen(LineQuestion("Why?", "why", "Enter saves it", 80), "Ann"),
         CommandScreen(None, ()),
         FilterScreen("", (), lambda _wanted: None),
         FindScreen("", _find),
@@ -64,7 +62,6 @@ def every_dialog(theatre: Theatre, pilot: Pilot[None]) -> Iterator[Overlay[Any]]
         StopScreen(board),
         StopOthersScreen(board),
         JudgeAgainScreen(shell(pilot), Command.EVALUATE, (row,)),
-        ReasonScreen("Why?", "too long", "Enter rejects it"),
     )
 
 

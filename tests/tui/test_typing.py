@@ -22,12 +22,12 @@ class Asking(TypingScreen[str], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self) -> None:
-        super().__init__("anything")
+        super().__init__("anything", self._submit)
 
     def compose(self) -> ComposeResult:
         yield self.line
 
-    def submit(self, typed: str) -> None:
+    def _submit(self, typed: str) -> None:
         if typed != "no":
             self.dismiss(typed)
 

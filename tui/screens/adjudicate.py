@@ -15,10 +15,10 @@ from engine.display import one_line, plural
 from engine.errors import CrosswindError, InputError
 from engine.facts import Fact
 from engine.link import Board
-from engine.pipeline.labels import Dispute
+from engine.pipeline.labels import LONGEST_NOTE, Dispute
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.label import NoteScreen
+from tui.screens.dialogs import LineQuestion, LineScreen
 from tui.services.ticker import begin
 from tui.state.labelling import DisputeSource, dispute_blocks, label_blocks
 from tui.state.run_status import Instant
@@ -121,14 +121,17 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         if not self._open:
             return
         dispute = self._open[self._at]
-        asked = f"Why is it {'present' if present else 'absent'}?"
+        verdict = "present" if present else "absent"
+        question = LineQuestion(
+            f"Why is it {verdict}?", "why", "Enter saves it", LONGEST_NOTE, required=True
+        )
 
         def reasoned(reason: str | None) -> None:
             if reason is not None:
                 decide = partial(self._decide, dispute, reason, present=present)
                 begin(self.app, decide, "labels")
 
-        self.app.push_screen(NoteScreen("", asked, required=True), reasoned)
+        self.app.push_screen(LineScreen(question), reasoned)
 
     async def _decide(self, dispute: Dispute, reason: str, *, present: bool) -> None:
         try:

@@ -16,7 +16,6 @@ from textual.widgets import Input
 
 from engine.benchmark import name_fault
 from engine.display import one_line
-from engine.pipeline.label_requests import LONGEST_PERSON
 from tui.state.related import Subject
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, spread_line
 from tui.widgets.base import BREAKPOINTS_DOWN
@@ -226,13 +225,11 @@ class TypingScreen(Overlay[ResultT], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     AUTO_FOCUS = "Input"
 
-    def __init__(self, placeholder: str) -> None:
+    def __init__(self, placeholder: str, submit: Callable[[str], object]) -> None:
+        """`submit` is called on Enter: it closes with a result, or says why not."""
         super().__init__()
         self.line = _TypedLine(self, placeholder)
-
-    def submit(self, typed: str) -> None:
-        """Handle Enter: close with a result, or say why not."""
-        raise NotImplementedError
+        self.submit = submit
 
     def action_close(self) -> None:
         """Handle Esc: close without a result."""
@@ -258,7 +255,7 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, taken: Collection[str]) -> None:
-        super().__init__("a short name, for a folder")
+        super().__init__("a short name, for a folder", self._submit)
         self._taken = {name.casefold() for name in taken}
         self._note = DialogFooter(_NAME_HELP)
 
@@ -274,7 +271,7 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
         words = fault or (f"Enter makes it in benchmarks/{typed}" if typed else _NAME_HELP)
         self._note.say([Piece(words, Ink.BAD if fault else Ink.MUTED)])
 
-    def submit(self, typed: str) -> None:
+    def _submit(self, typed: str) -> None:
         if self._name_fault(typed) is None:
             self.dismiss(typed)
 
@@ -284,28 +281,43 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
         return name_fault(name)
 
 
-class PersonScreen(TypingScreen[str], inherit_bindings=False):
-    """Returns the name under which a person labels and reviews, or None. An empty name stands for
-    the name of their account."""
+class LineQuestion(NamedTuple):
+    """A question that a line of text answers."""
+
+    question: str
+    placeholder: str
+    enter: str
+    """What Enter does."""
+    longest: int
+    """The most characters of an answer."""
+    required: bool = False
+    """Whether an empty line is not accepted."""
+
+
+class LineScreen(TypingScreen[str], inherit_bindings=False):
+    """Returns the line without blanks around it, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
-    def __init__(self, name: str) -> None:
-        super().__init__("your account's name")
-        self._name_before = name
+    def __init__(self, question: LineQuestion, typed: str = "") -> None:
+        """`typed` stands on the line at first."""
+        super().__init__(question.placeholder, self._submit)
+        self._question = question
+        self._begun_with = typed
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
-            yield Lines([[Piece("Who labels and reviews here?", Ink.ACCENT)]])
+            yield Lines([[Piece(self._question.question, Ink.ACCENT)]])
             yield self.line
-            yield DialogFooter("Enter saves it")
+            yield DialogFooter(self._question.enter)
 
     def on_mount(self) -> None:
-        self.line.max_length = LONGEST_PERSON
-        self.line.value = self._name_before
+        self.line.max_length = self._question.longest
+        self.line.value = self._begun_with
 
-    def submit(self, typed: str) -> None:
-        self.dismiss(one_line(typed).strip())
+    def _submit(self, typed: str) -> None:
+        if typed.strip() or not self._question.required:
+            self.dismiss(typed.strip())
 
 
 class StarsScreen(Overlay[Subject], inherit_bindings=False):

@@ -9,8 +9,7 @@ from textwrap import wrap
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError
@@ -20,7 +19,7 @@ from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
 from engine.pipeline.labels import LONGEST_NOTE, BlindItem
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import DialogFooter, TypingScreen
+from tui.screens.dialogs import LineQuestion, LineScreen
 from tui.services.label_queue import LabelQueue
 from tui.services.ticker import begin
 from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
@@ -36,6 +35,8 @@ MOST_ASKED: Final = 0.25
 the transcript and scrolls with it."""
 RETRY_SECONDS: Final = 3.0
 """How long to wait before labels that could not be stored are stored again."""
+
+_WHY: Final = LineQuestion("Why do you say so?", "why", "Enter saves it", LONGEST_NOTE)
 
 
 class LabelScreen(WatchingScreen, inherit_bindings=False):
@@ -157,7 +158,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
                 form.note = text
                 self._draw_lines()
 
-        self.app.push_screen(NoteScreen(form.note, "Why do you say so?"), noted)
+        self.app.push_screen(LineScreen(_WHY, form.note), noted)
 
     def action_undo_label(self) -> None:
         self._way.touch(self._seconds)
@@ -325,30 +326,3 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
 
 def _passage_of(label: str, text: str) -> Passage:
     return Passage(label, label, text, Ink.ACCENT, Ink.TEXT)
-
-
-class NoteScreen(TypingScreen[str], inherit_bindings=False):
-    """Asks for a line of text; its result is None where the person leaves with Esc."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
-
-    def __init__(self, note: str, asked: str, *, required: bool = False) -> None:
-        """With `required`, an empty line is not accepted."""
-        super().__init__("why")
-        self._note = note
-        self._asked = asked
-        self._required = required
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield Lines([[Piece(self._asked, Ink.ACCENT)]])
-            yield self.line
-            yield DialogFooter("Enter saves it")
-
-    def on_mount(self) -> None:
-        self.line.max_length = LONGEST_NOTE
-        self.line.value = self._note
-
-    def submit(self, typed: str) -> None:
-        if typed.strip() or not self._required:
-            self.dismiss(typed.strip())

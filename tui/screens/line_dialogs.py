@@ -4,9 +4,9 @@ command."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -54,8 +54,8 @@ from tui.widgets.lines import ChoiceList
 class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
     """A dialog that says below the line how it is understood."""
 
-    def __init__(self, placeholder: str, typed: str = "") -> None:
-        super().__init__(placeholder)
+    def __init__(self, placeholder: str, submit: Callable[[str], object], typed: str = "") -> None:
+        super().__init__(placeholder, submit)
         self._begun_with = typed
         self._note = DialogFooter()
 
@@ -75,8 +75,13 @@ class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
 class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
     """A dialog that lists what matches the line; its result is the chosen one, or None."""
 
-    def __init__(self, placeholder: str) -> None:
-        super().__init__(placeholder)
+    def __init__(
+        self, placeholder: str, choose: Callable[[str], Coroutine[Any, Any, None]]
+    ) -> None:
+        """`choose` closes with a choice for the line typed, for which the list may not have been
+        made yet."""
+        super().__init__(placeholder, self._begin_choosing)
+        self._choose = choose
         self._found: Sequence[ResultT] = ()
         self._list = ChoiceList((), id="found")
         self._list.can_focus = False
@@ -87,11 +92,7 @@ class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
             yield self._list
             yield self._note
 
-    async def _choose(self, typed: str) -> None:
-        raise NotImplementedError
-
-    def submit(self, typed: str) -> None:
-        """Choose for `typed`, for which the list may not have been made yet."""
+    def _begin_choosing(self, typed: str) -> None:
         self.run_worker(self._choose(typed), group="answer", exclusive=True)
 
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
@@ -118,7 +119,9 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
     ) -> None:
         """`earlier` are lines used before, the last one first, for the arrow keys. `answer` is
         called with each filter that can be parsed, while it is typed."""
-        super().__init__("which rows: outcome:fail target:… or words of the justification", typed)
+        super().__init__(
+            "which rows: outcome:fail target:… or words of the justification", self._submit, typed
+        )
         self._lines = [typed, *(line for line in earlier if line != typed)]
         self._place = 0
         self._answer = answer
@@ -134,7 +137,7 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
         else:
             self._say(HELP)
 
-    def submit(self, typed: str) -> None:
+    def _submit(self, typed: str) -> None:
         """Close with the line, or say what is wrong with it."""
         try:
             parse(typed)
@@ -173,7 +176,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
     ]
 
     def __init__(self, reader: Reader, benchmarks: Iterable[BenchmarkInfo]) -> None:
-        super().__init__("an id or the name of a metric, or any part of it")
+        super().__init__("an id or the name of a metric, or any part of it", self._choose_id)
         self._reader = reader
         self._metrics = metric_names(benchmarks)
 
@@ -189,7 +192,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
             self.line.value = self._found[self._list.cursor].id
             self.line.cursor_position = len(self.line.value)
 
-    async def _choose(self, typed: str) -> None:
+    async def _choose_id(self, typed: str) -> None:
         chosen = self._list.cursor
         before = self._found
         await self._answer(typed)
@@ -274,7 +277,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
 
     def __init__(self, shell: Shell | None, commands: Sequence[PaletteCommand]) -> None:
         """Without a `shell`, ids are not searched."""
-        super().__init__("a command, a benchmark, a target, an id")
+        super().__init__("a command, a benchmark, a target, an id", self._choose_command)
         self._shell = shell
         self._commands = commands
         self._found_for: str | None = None
@@ -294,7 +297,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     def action_page(self, step: int) -> None:
         self._list.move_by(step * self._list.page_height)
 
-    async def _choose(self, typed: str) -> None:
+    async def _choose_command(self, typed: str) -> None:
         if self._found_for != typed:
             await self._answer(typed)
         if self._found:
@@ -368,7 +371,7 @@ class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
 
     def __init__(self, typed: str, find: Callable[[str], Awaitable[int]]) -> None:
         """`find` goes to the first place where the text occurs and returns how many there are."""
-        super().__init__("words, or /a regular expression/", typed)
+        super().__init__("words, or /a regular expression/", self._submit, typed)
         self._find = find
 
     def on_mount(self) -> None:
@@ -377,7 +380,7 @@ class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
     def on_input_changed(self, message: Input.Changed) -> None:
         begin_instead(self, partial(self._answer, message.value), "find")
 
-    def submit(self, typed: str) -> None:
+    def _submit(self, typed: str) -> None:
         self.dismiss(typed.strip() or None)
 
     async def _answer(self, typed: str) -> None:

@@ -108,7 +108,7 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, board: Board) -> None:
-        super().__init__("stop, or stop now")
+        super().__init__("stop, or stop now", self._submit)
         self._board = board
         self._note = DialogFooter()
 
@@ -124,7 +124,7 @@ class StopOthersScreen(TypingScreen[QuitChoice], inherit_bindings=False):
     def on_input_changed(self, message: Input.Changed) -> None:
         self._say(message.value)
 
-    def submit(self, typed: str) -> None:
+    def _submit(self, typed: str) -> None:
         decision = _decision(typed)
         if decision is not None:
             self.dismiss(decision)

@@ -7,11 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError, InputError
@@ -21,7 +20,7 @@ from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
-from tui.screens.dialogs import ChoiceOption, ChoiceScreen, DialogFooter, TypingScreen
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
 from tui.services.label_queue import write_beside
 from tui.services.preferences import write_private
 from tui.services.terminal import editor, show_file
@@ -37,7 +36,7 @@ from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Piece, pad
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Entries, Entry, Lines, OneLine
+from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             if reason is not None:
                 self._begin(ReviewAction.REJECT, page, entry, reason)
 
-        self.app.push_screen(ReasonScreen(*_WHY.asked(entry.id)), reasoned)
+        self.app.push_screen(LineScreen(_why_rejected(entry.id)), reasoned)
 
     def action_generate_again(self) -> None:
         if (found := self._at_cursor) is None:
@@ -185,7 +184,7 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             if note is not None:
                 begin(self.app, partial(self._generate, page.benchmark, entry, note), "review")
 
-        self.app.push_screen(ReasonScreen(*_NOTE.asked(entry.id)), noted)
+        self.app.push_screen(LineScreen(_what_different(entry.id)), noted)
 
     async def _generate(self, benchmark: str, entry: ReviewEntry, note: str) -> None:
         """Have an entry generated again, after asking about its price, as for any run."""
@@ -424,45 +423,21 @@ def _row(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
     return Entry(place, left, [*right, Piece(" ")])
 
 
-class _Question(NamedTuple):
-    """A question asked before an action on a row."""
-
-    question: str
-    example: str
-    answer: str
-
-    def asked(self, name: str) -> tuple[str, str, str]:
-        """Of the row of this id."""
-        return self.question.format(one_line(name)), self.example, self.answer
+def _why_rejected(name: str) -> LineQuestion:
+    return LineQuestion(
+        f"Why is {one_line(name)} rejected?",
+        "too dramatic, nobody would say that, …",
+        "Enter rejects it",
+        _LONGEST_REASON,
+        required=True,
+    )
 
 
-_WHY: Final = _Question(
-    "Why is {} rejected?", "too dramatic, nobody would say that, …", "Enter rejects it"
-)
-_NOTE: Final = _Question(
-    "What should be different in {}?", "less dramatic, no illness, …", "Enter writes it again"
-)
-
-
-class ReasonScreen(TypingScreen[str], inherit_bindings=False):
-    """Returns the reason, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
-
-    def __init__(self, question: str, example: str, answer: str) -> None:
-        super().__init__(example)
-        self._question = question
-        self._answer = answer
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield Lines([[Piece(self._question, Ink.ACCENT)]])
-            yield self.line
-            yield DialogFooter(self._answer)
-
-    def on_mount(self) -> None:
-        self.line.max_length = _LONGEST_REASON
-
-    def submit(self, typed: str) -> None:
-        if typed.strip():
-            self.dismiss(typed.strip())
+def _what_different(name: str) -> LineQuestion:
+    return LineQuestion(
+        f"What should be different in {one_line(name)}?",
+        "less dramatic, no illness, …",
+        "Enter writes it again",
+        _LONGEST_REASON,
+        required=True,
+    )

@@ -12,9 +12,10 @@ from textual.app import App
 from textual.screen import Screen
 
 from engine.display import one_line
+from engine.pipeline.label_requests import LONGEST_PERSON
 from tui.bindings import Hinting, KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import PersonScreen
+from tui.screens.dialogs import LineQuestion, LineScreen
 from tui.state.filters import FoundId, MetricNames, what_is
 from tui.themes import PREFIX
 from tui.widgets.base import LineView
@@ -151,14 +152,20 @@ def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteComman
             yield PaletteCommand(PaletteGroup.HERE, action.replace("_", " "), meaning, "", act)
 
 
+_PERSON: Final = LineQuestion(
+    "Who labels and reviews here?", "your account's name", "Enter saves it", LONGEST_PERSON
+)
+
+
 def _person(app: App[Any], shell: Shell) -> PaletteCommand:
     choices = shell.preferences.choices
 
     def ask() -> None:
-        app.push_screen(PersonScreen(choices.person or ""), said)
+        app.push_screen(LineScreen(_PERSON, choices.person or ""), said)
 
-    def said(name: str | None) -> None:
-        if name is not None:
+    def said(typed: str | None) -> None:
+        if typed is not None:
+            name = one_line(typed).strip()
             shell.preferences.choose(replace(choices, person=name or None))
             who = name or "your account's name"
             shell.tell(f"Labels and reviews that you begin from now on are by {who}.")
