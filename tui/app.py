@@ -378,7 +378,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             # one frame for the whole tick: otherwise each widget would write to the terminal by
             # itself
             with self.batch_update():
-                self._ticker.tick(self.screen_stack)
+                watching = [each for each in self.screen_stack if isinstance(each, WatchingScreen)]
+                uncovered = bool(watching) and watching[-1] is self.screen_stack[-1]
+                self._ticker.tick(watching, watching[-1] if uncovered else None)
         except CrosswindError as error:
             self.leave_with(error)
             return

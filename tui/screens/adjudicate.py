@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -13,15 +12,12 @@ from textual.containers import Horizontal
 
 from engine.display import one_line, plural
 from engine.errors import CrosswindError, InputError
-from engine.facts import Fact
-from engine.link import Board
 from engine.pipeline.labels import LONGEST_NOTE, Dispute
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import LineQuestion, LineScreen
 from tui.services.ticker import begin
 from tui.state.labelling import DisputeSource, dispute_blocks, label_blocks
-from tui.state.run_status import Instant
 from tui.text.blocks import Passage
 from tui.text.ink import Ink, Piece
 from tui.widgets.key_line import KeyLine
@@ -30,7 +26,8 @@ from tui.widgets.transcript import TranscriptView
 
 
 class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
-    """Shows what the labellers saw and what they answered, and no judge's verdict."""
+    """Shows what the labellers saw and what they answered, and no judge's verdict. No fact
+    changes it: the disagreements were read when it was opened."""
 
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,12 +76,6 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
                 return None if len(self._open) > 1 else ""
             case _:
                 return None
-
-    def receive(self, facts: Sequence[Fact]) -> None:
-        """Nothing: the disagreements were read when the screen was opened."""
-
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board, moment
 
     def action_dispute(self, step: int) -> None:
         if self._open:

@@ -240,9 +240,8 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
             self._unzoom()
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """Note what these facts change; draws nothing."""
-        raise NotImplementedError
+        """Note what these facts change; draws nothing. By default, they change nothing."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        """Draw what has changed. It may be called before the screen is up, and while it goes."""
-        raise NotImplementedError
+        """Draw what has changed; by default nothing. It may be called before the screen is up, and
+        while it goes."""

@@ -13,7 +13,6 @@ from textual.binding import BindingType
 
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError
-from engine.facts import Fact
 from engine.link import Board
 from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
 from engine.pipeline.labels import LONGEST_NOTE, BlindItem
@@ -40,7 +39,8 @@ _WHY: Final = LineQuestion("Why do you say so?", "why", "Enter saves it", LONGES
 
 
 class LabelScreen(WatchingScreen, inherit_bindings=False):
-    """Shows only what the evaluator sees: no id, no metric's name, no verdict."""
+    """Shows only what the evaluator sees: no id, no metric's name, no verdict. The sample is drawn
+    once, so no fact changes it."""
 
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -110,9 +110,6 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         if form is not None and not self._way.paused:
             self._story.show(form.blocks(with_definition=not self._asks_whole(form)))
             self._draw_lines()
-
-    def receive(self, facts: Sequence[Fact]) -> None:
-        """Nothing: a sample is drawn once, and later facts do not change it."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board

@@ -14,7 +14,6 @@ from textual.binding import Binding, BindingType
 
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError, InputError
-from engine.facts import Fact
 from engine.link import Board, Command, Request
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
@@ -48,7 +47,8 @@ _LONGEST_REASON: Final = 1_000
 
 
 class ReviewScreen(WatchingScreen, inherit_bindings=False):
-    """The review queue, read off the event loop, and again when something was written."""
+    """The review queue, read off the event loop, and again when something was written. Reviews are
+    read from the store, as facts do not tell of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("a", "approve", "approve", "approve it: conversations are played from it"),
@@ -135,9 +135,6 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                 return "only waiting" if self._review.shows_all else None
             case _:
                 return None
-
-    def receive(self, facts: Sequence[Fact]) -> None:
-        """Ignore facts: reviews are not part of a run, and are read from the store."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board

@@ -16,7 +16,6 @@ from textual.widgets import Input
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
-from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from engine.store.tables import MessageRow
@@ -65,7 +64,8 @@ def parse_query(typed: str) -> SearchQuery:
 
 
 class SearchScreen(WatchingScreen, inherit_bindings=False):
-    """The search screen. Its index is updated in the background, and can be searched at once."""
+    """The search screen. Its index is updated in the background, and can be searched at once. New
+    messages do not change what is shown: the next search finds them."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -129,9 +129,6 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         if self._search is not None:
             self._search.interrupt()
             asyncio.get_running_loop().run_in_executor(None, _put_away, self._search)
-
-    def receive(self, facts: Sequence[Fact]) -> None:
-        """Ignore new messages: the next search finds them."""
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from textual.dom import DOMNode
 from textual.worker import WorkType
@@ -56,7 +56,6 @@ class PollTimer:
         return True
 
 
-@runtime_checkable
 class Watching(Protocol):
     """A screen that shows a run."""
 
@@ -81,21 +80,20 @@ class Ticker:
         self._watch = watch
         self._moment = moment
 
-    def tick(self, screens: Sequence[object]) -> None:
-        """Poll once: hand the facts to `screens` and to all listeners, and draw the last of
-        `screens`. Raises `StoreError`."""
+    def tick(self, screens: Sequence[Watching], top: Watching | None) -> None:
+        """Poll once: hand the facts to `screens` and to all listeners, and draw `top`, the one that
+        nothing covers. Raises `StoreError`."""
         moment = self._moment()
         if not self.poll_timer.due(moment.seconds):
             return
         facts = self._watch.poll()
         self._tick()
-        watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
             # covered screens as well: one that is uncovered draws at once and must be complete
-            for screen in {*watching, *self.listeners}:
+            for screen in {*screens, *self.listeners}:
                 screen.receive(facts)
-        if watching and watching[-1] is screens[-1]:
-            watching[-1].draw(self.board, moment)
+        if top is not None:
+            top.draw(self.board, moment)
 
     def draw(self, screen: Watching) -> None:
         """Draw a screen that is being opened, without a poll."""
