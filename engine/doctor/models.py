@@ -31,7 +31,7 @@ from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
 from engine.providers.functions.model import unusable_reason
 from engine.providers.http.proxies import no_proxy_entry, proxy_for
-from engine.providers.model import Attempt, Finish, Message, MessageRole, Model, TakesSession
+from engine.providers.model import Attempt, Finish, Message, MessageRole, Model, ReportingModel
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.providers.real import real_model
@@ -366,7 +366,7 @@ async def _call_diagnostic(
 ) -> Diagnostic:
     accounts = Accounts()
     model = ModelOpener(environment, accounts, lambda _note: None)(target)
-    if isinstance(model, TakesSession):
+    if isinstance(model, ReportingModel):
         model = model.in_session("doctor")
     began = time.monotonic()
     try:

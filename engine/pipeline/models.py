@@ -37,8 +37,7 @@ from engine.providers.model import (
     Model,
     OnText,
     Reply,
-    TakesSession,
-    TellsAttempts,
+    ReportingModel,
 )
 from engine.providers.pricing import Price, Prices
 from engine.providers.protocols.base import PromptCache, Tokens
@@ -388,13 +387,10 @@ class RecordedModel:
             model: Model = self.model
             if isinstance(model, RealModel):
                 model = model.caching(_COMES_AGAIN.get(self.role))
-            if self.session and isinstance(model, RealModel | TakesSession):
-                model = model.in_session(self.session)
-            # other models make one attempt per reply, so timing them from outside is enough;
-            # RealModel is tested first, because an isinstance check against a protocol takes 30 µs
-            if isinstance(model, RealModel | TellsAttempts):
-                told = model.telling(keep)
-                reply = await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
+            # other models make one attempt per reply, so timing them from outside is enough
+            if isinstance(model, ReportingModel):
+                model = model.in_session(self.session).telling(keep)
+                reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)
                 self.served_by = reply.served_by
                 self.session = reply.session or self.session
                 return reply

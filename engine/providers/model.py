@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 from engine.benchmark import Usage
 
@@ -120,19 +120,19 @@ class Model(Protocol):
         ...
 
 
-@runtime_checkable
-class TakesSession(Protocol):
-    """A model that needs to know which conversation a request belongs to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportingModel:
+    """A model that reports each request it sends, of which one reply may take several, and that
+    knows which conversation they belong to."""
 
-    def in_session(self, session: str) -> Self:
-        """Return the model for requests of this conversation, whose name is unique."""
-        ...
-
-
-@runtime_checkable
-class TellsAttempts(Protocol):
-    """A model that may send several requests for one reply, and reports each."""
+    on_attempt: OnAttempt | None = field(default=None, repr=False)
+    session: str = ""
+    """The conversation; unique, and empty for a single call."""
 
     def telling(self, on_attempt: OnAttempt) -> Self:
         """Return the model with a listener that is called for every request it sends."""
-        ...
+        return replace(self, on_attempt=on_attempt)
+
+    def in_session(self, session: str) -> Self:
+        """Return the model for requests of this conversation."""
+        return replace(self, session=session)

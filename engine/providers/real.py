@@ -13,7 +13,7 @@ from engine.providers.agents import RequestDestination
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter
-from engine.providers.model import JsonSchema, Message, MessageRole, OnAttempt, OnText, Reply
+from engine.providers.model import JsonSchema, Message, MessageRole, OnText, Reply, ReportingModel
 from engine.providers.protocols.anthropic import AnthropicDialect
 from engine.providers.protocols.application import ApplicationDialect
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
@@ -68,14 +68,12 @@ def dialect_of(wire: Wire, application: Application | None) -> Dialect:
 
 
 @dataclass(frozen=True, slots=True)
-class RealModel:
+class RealModel(ReportingModel):
     """A language model of some provider, or an application."""
 
     endpoint: Endpoint
     sender: Sender = field(repr=False)
     cache: PromptCache | None = None
-    on_attempt: OnAttempt | None = field(default=None, repr=False)
-    session: str = ""
 
     @property
     def label(self) -> str:
@@ -85,17 +83,9 @@ class RealModel:
     def scripted(self) -> bool:
         return False
 
-    def telling(self, on_attempt: OnAttempt) -> Self:
-        """Return the model with a listener for each attempt."""
-        return replace(self, on_attempt=on_attempt)
-
     def caching(self, cache: PromptCache | None) -> Self:
         """Return the model for a role in which this part of its requests comes again."""
         return replace(self, cache=cache)
-
-    def in_session(self, session: str) -> Self:
-        """As `TakesSession`."""
-        return replace(self, session=session)
 
     async def reply(
         self,

@@ -12,7 +12,7 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -25,9 +25,9 @@ from engine.providers.model import (
     Finish,
     JsonSchema,
     Message,
-    OnAttempt,
     OnText,
     Reply,
+    ReportingModel,
 )
 from engine.providers.protocols.sse import OversizedError
 from engine.providers.redaction import Redactor
@@ -271,7 +271,7 @@ async def _within_deadlines(
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionModel:
+class FunctionModel(ReportingModel):
     """A function `reply(messages, session)` of the workspace."""
 
     label: str
@@ -280,20 +280,10 @@ class FunctionModel:
     redact: Redactor = field(repr=False)
     cost_usd: float | None = None
     """The cost of each call in US dollars: 0 if it is free, None if unknown."""
-    session: str = ""
-    on_attempt: OnAttempt | None = field(default=None, repr=False)
 
     @property
     def scripted(self) -> bool:
         return False
-
-    def in_session(self, session: str) -> Self:
-        """As `TakesSession`."""
-        return replace(self, session=session)
-
-    def telling(self, on_attempt: OnAttempt) -> Self:
-        """As `TellsAttempts`: one attempt for each reply."""
-        return replace(self, on_attempt=on_attempt)
 
     async def reply(
         self,

@@ -20,7 +20,7 @@ from engine.pipeline.models import ModelOpener
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.providers.accounts import Accounts
-from engine.providers.model import Attempt, Model, Reply, TakesSession, TellsAttempts
+from engine.providers.model import Attempt, Model, Reply, ReportingModel
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from tests.engine.commands import crosswind
@@ -192,7 +192,7 @@ def test_a_call_that_waits_for_a_process_ends_at_a_stop(place: Place) -> None:
     async def ask() -> Reply:
         accounts = Accounts()
         model = opened(place, accounts)
-        assert isinstance(model, TellsAttempts)
+        assert isinstance(model, ReportingModel)
         first = asyncio.create_task(model.reply([]))
         second = asyncio.create_task(model.telling(told.append).reply([]))
         try:
@@ -216,9 +216,8 @@ def test_pieces_are_heard_as_they_come(place: Place) -> None:
     async def ask() -> Reply:
         accounts = Accounts()
         model = opened(place, accounts)
-        assert isinstance(model, TakesSession)
+        assert isinstance(model, ReportingModel)
         asked = model.in_session("s1")
-        assert isinstance(asked, TellsAttempts)
         try:
             return await asked.telling(told.append).reply([], on_text=heard.append)
         finally:

@@ -7,10 +7,10 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from engine.benchmark import Landmark, Scenario, Stage, Usage, scenario_id, variant_id
 from engine.config.schema import ModelSpec, load_config
@@ -23,9 +23,9 @@ from engine.providers.model import (
     JsonSchema,
     Message,
     Model,
-    OnAttempt,
     OnText,
     Reply,
+    ReportingModel,
 )
 from engine.store.database import Store, open_store
 from engine.store.tables import ScenarioRow, StoredRow
@@ -220,14 +220,10 @@ class TimedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _TimedModel:
+class _TimedModel(ReportingModel):
     run: TimedRun
     label: str
     scripted: bool = True
-    on_attempt: OnAttempt = lambda _attempt: None
-
-    def telling(self, on_attempt: OnAttempt) -> Self:
-        return replace(self, on_attempt=on_attempt)
 
     async def reply(
         self,
@@ -253,6 +249,7 @@ class _TimedModel:
         took = round(1000 * (run.clock.now - began))
         text = self._answer(seed, messages)
         usage = Usage(calls=1) if run.budget is None else _priced(messages, text)
+        assert self.on_attempt is not None
         self.on_attempt(Attempt("answer", None, took, None, usage, None))
         if on_text is not None:
             on_text(text)

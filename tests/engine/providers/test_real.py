@@ -14,7 +14,7 @@ import pytest
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts
 from engine.providers.endpoint import RequestParams, Wire
-from engine.providers.model import Finish, Message, MessageRole, Model, TellsAttempts
+from engine.providers.model import Finish, Message, MessageRole, Model, ReportingModel
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel
 from engine.providers.retry import RetryPolicy
@@ -73,7 +73,7 @@ def test_a_reply_is_heard_as_it_comes_and_counted(bench: Bench) -> None:
 
 def test_it_is_a_model_that_tells_its_attempts(bench: Bench) -> None:
     async def run(_accounts: Accounts, model: Model) -> None:
-        assert isinstance(model, TellsAttempts)
+        assert isinstance(model, ReportingModel)
         assert (model.label, model.scripted) == ("target x", False)
         assert "canary" not in repr(model)
 
