@@ -25,7 +25,7 @@ from engine.display import clean, is_monochrome, wants_ascii
 from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
-from tui.bindings import key
+from tui.bindings import HasKeymap, Hinting, key
 from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, ShownNotice, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
@@ -84,7 +84,7 @@ SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 """Signals of a hang-up and of termination: the app exits, and the engine continues."""
 
 
-class CrosswindApp(TextualApp, inherit_bindings=False):
+class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
     """The app on a watch. `run()` returns when it is left; `return_code` is the exit code."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -192,7 +192,6 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._attach_command = attach or f"crosswind watch --workspace {workspace}"
         self._describe = describe
         self._read_keys = read_keys
-        self.keymap: Mapping[str, str] = {}
         self._typed: list[events.Key] | None = None if describe is None else []
         """Keys typed before the configuration was read, to be handled then. None once it is."""
         self._keys = KeyQueue(self)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -111,24 +112,23 @@ class KeyAction(NamedTuple):
     """The node that has the action."""
 
 
-@runtime_checkable
-class Hinting(Protocol):
+class Hinting:
     """A node that knows what its keys would do now."""
 
     def hint(self, action: str) -> str | None:
         """A word or two; empty if the key would do nothing, None for the usual description."""
-        ...
+        del action
+        return None
 
 
 FROZEN: Final = "move on"
 """The hint of the key that froze the display."""
 
 
-@runtime_checkable
-class HasKeymap(Protocol):
+class HasKeymap:
     """An app whose user may have keys of their own."""
 
-    keymap: Mapping[str, str]
+    keymap: Mapping[str, str] = MappingProxyType({})
     """All keys of a binding, by its id; separated by commas, the user's first."""
 
 

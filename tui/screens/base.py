@@ -15,7 +15,7 @@ from textual.widget import Widget
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
-from tui.bindings import key
+from tui.bindings import Hinting, key
 from tui.format import READING, ROOM_FOR_NOTICE, scripted_words
 from tui.navigation import Navigator
 from tui.services.engine_control import EngineControl
@@ -133,7 +133,7 @@ def _class_for_size(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
     return next(name for least, name in reversed(breakpoints) if least <= size)
 
 
-class WatchingScreen(Screen[None], inherit_bindings=False):
+class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
     """A screen that draws what the store and the engine's link say. It keeps no data of its own, so
     that closing it loses nothing."""
 
@@ -168,11 +168,6 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
     @property
     def subject(self) -> Subject | None:
         """The conversation that copy, export and pager act on; None where there is none."""
-        return None
-
-    def hint(self, action: str) -> str | None:
-        """What the footer says a key would do now; see `Hinting`."""
-        del action
         return None
 
     @property

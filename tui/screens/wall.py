@@ -15,7 +15,7 @@ from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.watch import Watch
-from tui.bindings import FROZEN, key
+from tui.bindings import FROZEN, Hinting, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.state.explanations import (
@@ -57,7 +57,7 @@ def panes_for(width: int, height: int) -> tuple[int, int]:
     return across, min(max((height - 2) // HIGH, 1 if across > 1 else 2), 3)
 
 
-class PaneTranscript(TranscriptView):
+class PaneTranscript(TranscriptView, Hinting):
     """The text of a pane; Enter opens its conversation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]

@@ -10,11 +10,12 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.bindings import Hinting
 from tui.text.ink import Ink, Line
 from tui.widgets.base import LineView
 
 
-class CursorView(LineView):
+class CursorView(LineView, Hinting):
     """A view of items below one another, each on one row or several consecutive rows.
 
     An item may be a row of a table or a row of a grid; by default, each row is one."""
