@@ -30,6 +30,7 @@ from engine.pipeline.models import (
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
 from engine.providers.functions.model import unusable_reason
+from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import no_proxy_entry, proxy_for
 from engine.providers.model import Attempt, Finish, Message, MessageRole, Model, ReportingModel
 from engine.providers.pricing import Prices
@@ -252,7 +253,11 @@ async def call(
 ) -> list[Diagnostic]:
     """Call every model once, concurrently, with the form and token limit of a run. The findings are
     in the order of the models."""
-    accounts = Accounts(retry_policy=_ONCE, prices=prices)
+    accounts = Accounts(
+        retry_policy=_ONCE,
+        prices=prices,
+        open_transport=lambda address: ConnectionPool(address, connect_s=_CONNECT_S),
+    )
     places = [(model, model.endpoint) for model in models if model.endpoint is not None]
     try:
         calls = [_call(model, endpoint, accounts, longest_s) for model, endpoint in places]
@@ -269,6 +274,8 @@ async def call(
     ]
 
 
+_CONNECT_S: Final = 10.0
+"""Half of what a run allows: a person is waiting, and no other call takes part of the time."""
 _ONCE: Final = RetryPolicy(tries=1, stalls=1, empties=1, trying_s=0, refused_s=0, unreachable_s=0)
 """A person is waiting: failures are reported, not retried."""
 

@@ -254,6 +254,8 @@ def _listing_problems(
 ) -> tuple[list[Problem], list[str]]:
     """What is certainly wrong, and what a person should know but only the run can tell."""
     host, failure = place.subject, said.failure
+    if said.silence:
+        return [], [f"{host} {said.silence}; a run tries it again"]
     if failure is not None:
         what = describe(failure)
         if failure.cause in _CERTIFICATES:

@@ -29,12 +29,15 @@ from engine.providers.attempts import (
     transport_failure,
 )
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
-from engine.providers.http.connector import no_trust
+from engine.providers.http.connector import NO_TLS_ANSWER, no_trust
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 
+# the client ends a step that takes too long, and closes its socket; cancelled from outside during a
+# handshake it would leave it open
+_CLOSING_S: Final = 0.5
 _CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})
 _MODELS: Final = "/models"
 _NO_TLS: Final = "it was connected, but could not agree on TLS"
@@ -74,6 +77,8 @@ class _RequestProgress:
     reached: bool = False
     """Whether the first peer, which may be the proxy, accepted a connection."""
     connected: bool = False
+    in_tls: bool = False
+    """Whether the server that is to be asked has not answered TLS yet."""
     status: int | None = None
     """The last status that was received, even if from the proxy."""
 
@@ -84,16 +89,31 @@ class _RequestProgress:
                 self.reached = True
                 # through a proxy that has to open a tunnel first, its own connection says little
                 self.connected = self.proxy is None or urlsplit(self.url).scheme != "https"
+            case "connection.start_tls.started":
+                self.in_tls = self.proxy is None
             case "proxy.start_tls.started":
-                self.connected = True
+                self.connected = self.in_tls = True
+            case "connection.start_tls.complete" | "proxy.start_tls.complete":
+                self.in_tls = False
             case "http11.receive_response_headers.complete":
                 self.status = details["return_value"][1]
 
     @property
     def silence(self) -> str:
+        """What did not come in time, said of the server."""
+        if self.in_tls:
+            return NO_TLS_ANSWER
         if self.connected:
-            return "it was connected, but did not answer"
-        return "no connection came about"
+            # a proxy without a tunnel accepts connections whether there is a server or not
+            relayed = self.proxy is not None and urlsplit(self.url).scheme != "https"
+            return "does not answer" if relayed else "accepts connections but does not answer"
+        return "was not reached: no connection came about"
+
+    @property
+    def silence_cause(self) -> Fault:
+        if self.in_tls:
+            return Fault.NO_TLS_ANSWER
+        return Fault.BROKEN if self.connected else Fault.NO_CONNECTION
 
 
 def destinations(models: Sequence[ModelInUse]) -> list[Destination]:
@@ -168,7 +188,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
             began = time.monotonic()
             async with (
-                asyncio.timeout(longest_s),
+                asyncio.timeout(longest_s + _CLOSING_S),
                 client.stream(
                     "GET", url, headers=headers, extensions={"trace": way.follow}
                 ) as response,
@@ -181,7 +201,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
                 return _answered(place, response.status_code, location, took, said)
     except (TimeoutError, httpx.TimeoutException):
         sentence = f"{way.silence} within {longest_s:g} s"
-        remedy = _remedy(Fault.NO_CONNECTION, place, proxy)
+        remedy = _remedy(way.silence_cause, place, proxy)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         sentence, cause = _failure_words(error, way)
         remedy = _remedy(cause, place, proxy)
@@ -378,10 +398,16 @@ def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
         return "add the certificate to those that this system trusts, if it is known to be right"
     if cause is Fault.TLS:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
+    if cause is Fault.NO_TLS_ANSWER:
+        return (
+            "write http:// in base_url, if the server speaks no TLS; else see its port and its log"
+        )
     if cause is Fault.NOT_HTTP:
         return "see what answers at base_url: it is no server of models"
-    if cause is Fault.BROKEN and place.base_url.startswith("http://"):
-        return "write https:// in base_url, if the server speaks TLS, or see what it logs"
+    if cause is Fault.BROKEN:
+        without_tls = place.base_url.startswith("http://")
+        tls = "write https:// in base_url, if the server speaks TLS, or " if without_tls else ""
+        return f"{tls}see what the server logs"
     # before the proxy, which is not used for this machine
     if HostPort.of(place.base_url).local:
         return "start the server, or see that base_url has its port"
@@ -410,6 +436,8 @@ class ModelListing:
     body: bytes = b""
     """The first `LONGEST_LIST` bytes."""
     failure: Failure | None = None
+    silence: str = ""
+    """What did not come in time, said of the server."""
 
 
 LONGEST_LIST: Final = 4 * 1024 * 1024
@@ -428,13 +456,13 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
     try:
         async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
             question = client.stream("GET", url, headers=headers, extensions={"trace": way.follow})
-            async with asyncio.timeout(longest_s), question as response:
+            async with asyncio.timeout(longest_s + _CLOSING_S), question as response:
                 async for piece in response.aiter_bytes(65_536):
                     body += piece
                     if len(body) > LONGEST_LIST:
                         break
                 return ModelListing(response.status_code, bytes(body[:LONGEST_LIST]))
     except (TimeoutError, httpx.TimeoutException):
-        return ModelListing(failure=Failure(Fault.NO_CONNECTION, f"not within {longest_s:g} s"))
+        return ModelListing(silence=f"{way.silence} within {longest_s:g} s")
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         return ModelListing(failure=_failure(error, way) or Failure(Fault.TLS))

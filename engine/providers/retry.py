@@ -12,6 +12,8 @@ from engine.providers.http.transport import Fault
 
 # a resolver may fail for a moment; a misspelt name stays unknown
 _UNKNOWN_HOST_TRIES: Final = 3
+# each has taken a whole timeout, and what has never answered TLS most likely does not speak it
+_UNANSWERED_TLS_TRIES: Final = 3
 _ADDRESS: Final = "base_url"
 _PROXY: Final = "HTTPS_PROXY and HTTP_PROXY, or else base_url"
 _CERTIFICATES: Final = "the certificates that this system trusts and base_url"
@@ -128,7 +130,9 @@ class RetryState:
                 return self._retry_or_give_up(failure, words, now)
             case FailureKind.UNREACHABLE if not known:
                 # a host that never answered: a wrong address, or a server that is not running
-                step = self._retry_or_give_up(failure, words, now)
+                silent = failure.cause is Fault.NO_TLS_ANSWER
+                most = _UNANSWERED_TLS_TRIES if silent else None
+                step = self._retry_or_give_up(failure, words, now, most)
                 if isinstance(step, GiveUp):
                     place = _PROXY if failure.cause is Fault.NO_PROXY else _ADDRESS
                     return replace(step, parks=True, look_at=place)
@@ -145,15 +149,19 @@ class RetryState:
         """Do not count the last try: it failed without a network, which is waited for elsewhere."""
         self.tries = max(0, self.tries - 1)
 
-    def _retry_or_give_up(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
+    def _retry_or_give_up(
+        self, failure: Failure, words: str, now: float, most: int | None = None
+    ) -> Retry | GiveUp:
+        """`most` limits the tries further than the policy."""
+        tries = min(most or self.retry_policy.tries, self.retry_policy.tries)
         self.tries += 1
         if self._first_failure_at is None:
             self._first_failure_at = now
         spent = now - self._first_failure_at
-        if self.tries >= self.retry_policy.tries or spent >= self.retry_policy.trying_s:
+        if self.tries >= tries or spent >= self.retry_policy.trying_s:
             return GiveUp(f"{words}, after {plural(self.tries, 'try', 'tries')}", retryable=True)
         asked = failure.retry_after_s or 0.0
-        step = f" (try {self.tries + 1} of {self.retry_policy.tries})"
+        step = f" (try {self.tries + 1} of {tries})"
         return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
 
     def _after_refusal(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:

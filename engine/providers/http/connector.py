@@ -34,6 +34,7 @@ CONNECT_S: Final = 20.0
 NEXT_ADDRESS_S: Final = 0.25
 """Seconds after which the next address of a host is tried in parallel, as in RFC 8305."""
 NAMES_KEPT_S: Final = 60.0
+NO_TLS_ANSWER: Final = "accepts connections but does not answer TLS"
 
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r]")
 _NO_FILES: Final = TransportFailure(Fault.NO_FILES)
@@ -56,7 +57,8 @@ class _Progress:
 
     reached: bool = False
     """Whether the first peer, which may be a proxy, has accepted it."""
-    in_tls: bool = False
+    tls_since: float | None = None
+    """When TLS began, by the loop's clock; None before that."""
 
 
 class Connector:
@@ -106,9 +108,10 @@ class Connector:
                 return (await self._open_first(make, progress))[1]
         except (OSError, UnicodeError) as error:
             failure = failure_of(error, self._tls_peer)
-            if progress.in_tls and isinstance(error, TimeoutError):
-                words = f"{self._tls_peer} does not answer in TLS: does it speak it?"
-                failure = TransportFailure(Fault.NO_CONNECTION, words)
+            if progress.tls_since is not None and isinstance(error, TimeoutError):
+                waited = asyncio.get_running_loop().time() - progress.tls_since
+                words = f"{self._tls_peer} {NO_TLS_ANSWER} within {waited:.2g} s"
+                failure = TransportFailure(Fault.NO_TLS_ANSWER, words)
             elif self._proxy and not progress.reached and failure.fault in _NOBODY_THERE:
                 words = _NOBODY_THERE[failure.fault] or failure.message
                 failure = TransportFailure(Fault.NO_PROXY, f"{self._first}: {words}")
@@ -165,7 +168,8 @@ class Connector:
             await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
         )
         progress.reached = True
-        progress.in_tls = secured = (self._proxy or self._server).scheme == "https"
+        if secured := (self._proxy or self._server).scheme == "https":
+            progress.tls_since = asyncio.get_running_loop().time()
         return await asyncio.get_running_loop().create_connection(
             make,
             sock=sock,
@@ -199,7 +203,7 @@ class Connector:
         transport, tunnel = await self._open_first(ProxyTunnel, progress)
         try:
             await tunnel.open(transport, target, self._proxy_password)
-            progress.in_tls = True
+            progress.tls_since = asyncio.get_running_loop().time()
             context = self._context or self._trust()
             secured = await asyncio.get_running_loop().start_tls(
                 transport, connection, context, server_hostname=_certified_name(server.hostname)

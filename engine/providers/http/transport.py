@@ -29,6 +29,8 @@ class Fault(StrEnum):
     """No host can be reached: there is no route, or no name resolution."""
     NO_CONNECTION = "no_connection"
     """The host refuses the connection, or does not accept it in time."""
+    NO_TLS_ANSWER = "no_tls_answer"
+    """The host accepts the connection, but does not answer TLS in time."""
     NO_FILES = "no_files"
     """This machine cannot open more files, which is not the host's fault."""
     NO_PROXY = "no_proxy"

@@ -448,7 +448,25 @@ def test_a_server_that_says_nothing_is_given_up_after_its_time(clinic: Clinic) -
         clinic.target(f'model: x, source: vllm, base_url: "{url}"')
         found = clinic.only(Area.REACH, longest_s=0.2)
     assert found.state is Severity.PROBLEM
-    assert found.sentence == "it was connected, but did not answer within 0.2 s"
+    assert found.sentence == "accepts connections but does not answer within 0.2 s"
+    assert found.remedy is not None
+    assert found.remedy.endswith("see what the server logs")
+
+
+def test_a_port_that_does_not_answer_tls_is_told_from_one_that_accepts_nothing(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.doctor.models._CONNECT_S", 0.2)
+    with silent() as url:
+        place = url.removeprefix("http://").removesuffix("/v1")
+        clinic.target(f'model: x, source: vllm, base_url: "https://{place}/v1"')
+        reached = clinic.only(Area.REACH, longest_s=0.2)
+        called = clinic.only(Area.CALL)
+    assert reached.sentence == "accepts connections but does not answer TLS within 0.2 s"
+    assert reached.remedy is not None
+    assert reached.remedy.startswith("write http:// in base_url, if the server speaks no TLS")
+    words = f"no connection ({place} accepts connections but does not answer TLS within 0."
+    assert called.sentence.startswith(words)
 
 
 def test_a_server_without_tls_is_told_from_one_that_is_not_there(clinic: Clinic) -> None:

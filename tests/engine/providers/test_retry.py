@@ -122,6 +122,20 @@ def test_a_server_that_never_answered_parks_its_models(*, known: bool) -> None:
     assert last.parks is not known
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_port_that_never_answered_tls_is_given_up_after_three(*, known: bool) -> None:
+    steps = follow(Failure(Fault.NO_TLS_ANSWER, "a:443 is silent"), 3, known=known)
+    assert isinstance(steps[0], Retry)
+    assert steps[0].words == f"no connection (a:443 is silent) (try 2 of {8 if known else 3})"
+    last = GiveUp(
+        "no connection (a:443 is silent), after 3 tries",
+        retryable=True,
+        parks=True,
+        look_at="base_url",
+    )
+    assert (steps[2] == last) is not known
+
+
 def test_a_server_that_asks_for_no_wait_is_not_asked_again_at_once() -> None:
     at_once = Failure(Cause.STATUS, status=429, retry_after_s=0.0)
     assert min(waits(follow(at_once, 4))) > 0
