@@ -92,7 +92,8 @@ def measured(reader: Reader) -> MeasuredUsage:
         if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
     seen = {key: _measured_usage(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
-    return MeasuredUsage(seen, _lengths(used), _retries_by_role(used, reader), reader.faults())
+    lengths, again = _lengths(used, reader), _retries_by_role(used, reader)
+    return MeasuredUsage(seen, lengths, again, reader.faults())
 
 
 def _writes_several(call: AttemptRow) -> bool:
@@ -128,15 +129,15 @@ def spread_of(amounts: Iterable[float]) -> Range:
     return Range(min(low, mean), max(high, mean), mean)
 
 
-def _lengths(used: Iterable[AttemptRow]) -> dict[str, Range]:
-    turns: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for call in used:
-        if call.role is Role.TARGET:
-            turns[call.model][call.benchmark, call.unit] += 1
+def _lengths(used: Sequence[AttemptRow], reader: Reader) -> dict[str, Range]:
+    turns: defaultdict[str, list[float]] = defaultdict(list)
+    # by take: a conversation that was played twice is two of them, and not one twice as long
+    for model, number in reader.turns_played(min((call.seq for call in used), default=0) - 1):
+        turns[model].append(float(number))
     found = {}
-    for model, counts in turns.items():
-        if len(counts) >= FEWEST:
-            spread = spread_of([float(count) for count in counts.values()])
+    for model, numbers in turns.items():
+        if len(numbers) >= FEWEST:
+            spread = spread_of(numbers)
             found[model] = Range(max(1.0, spread.low), spread.high, spread.expected)
     return found
 

@@ -600,6 +600,18 @@ class Reader:
         )
         return read_all(AttemptRow, rows)
 
+    def turns_played(self, after: int) -> list[tuple[str, int]]:
+        """Return, for each take with answered calls to its target beyond `after`, the target's
+        model and the number of these calls."""
+        rows = self.connection.all(
+            "SELECT a.model, count(*) FROM attempt a JOIN take t ON t.seq = (SELECT max(seq)"
+            # with `+`, as SQLite uses no index of an expression for a column with an affinity
+            f" FROM take WHERE {CONV_ID} = +a.unit AND benchmark = a.benchmark AND seq < a.seq)"
+            " WHERE a.seq > ? AND a.role = ? AND a.outcome = 'answer' GROUP BY t.seq, a.model",
+            (after, Role.TARGET.value),
+        )
+        return [(row[0], row[1]) for row in rows]
+
     def faults(self) -> dict[str, float]:
         """Return, over the newest calls, the faults per answer of each model that answered."""
         rows = self.connection.all(

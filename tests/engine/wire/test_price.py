@@ -15,7 +15,7 @@ from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
 from engine.config.schema import Config, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.estimate import CostEstimate
+from engine.pipeline.estimate import CostEstimate, measured
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import PricedPlan, plan_run, price_plan
 from engine.pipeline.planner import Planner
@@ -193,6 +193,26 @@ def test_what_is_left_of_a_run_is_quoted_from_what_its_calls_used(shop: Shop) ->
     rest = shop.holds()
     assert rest.usd.high / rest.usd.low < first.usd.high / first.usd.low
     assert shop.quote().total.calls.high == 0
+
+
+def test_conversations_that_were_played_twice_are_not_taken_for_ones_of_twice_the_length(
+    shop: Shop,
+) -> None:
+    shop.configure(generation={"scenarios_per_metric": 1, "turns": 3, "num_samples": 3})
+    shop.place.define(NAME, CLAIM, [metric(number, DEFINITION) for number in (1, 2)])
+    shop.place.stage(NAME, [scenario(number, turns=3) for number in (1, 2)])
+    for _ in range(2):
+        assert not shop.run(force=True, stages=frozenset({Stage.SIMULATE})).failed
+    with shop.place.reader() as reader:
+        lengths = {name: measured(reader).length(name) for name in ("steadfast", "erratic")}
+        [[played]] = reader.connection.all(
+            "SELECT max(turns) FROM (SELECT count(*) AS turns FROM message "
+            "WHERE speaker = 'assistant' GROUP BY take)"
+        )
+    assert played == 3
+    for length in lengths.values():
+        assert length is not None
+        assert length.expected <= 3
 
 
 def test_a_run_that_will_cost_more_than_it_was_quoted_at_does_not_begin_unasked(
