@@ -21,6 +21,7 @@ from engine.cluster.local_processes import LocalProcesses
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
+from engine.config.secrets import Environment
 from engine.config.values import OFFLINE_JUDGES
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
@@ -187,7 +188,8 @@ class Session:
 def open_session(arguments: argparse.Namespace) -> Session:
     """The workspace of a command, with its configuration. Raises `InputError`."""
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
-    return Session(workspace, load_config(config_path_of(arguments, workspace)))
+    path = config_path_of(arguments, workspace)
+    return Session(workspace, load_config(path, environment=Environment(workspace.root)))
 
 
 def open_to_read(arguments: argparse.Namespace) -> Session:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final, TypeVar
@@ -17,11 +19,11 @@ from urllib.parse import urlsplit
 from engine.benchmark import name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
-from engine.config.secrets import Secret
+from engine.config.secrets import VARIABLE, Environment, Secret
 from engine.config.values import KNOWN_SOURCES, OFFLINE, extra_body_problems
 from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument, dotted_path
-from engine.errors import Problem
+from engine.errors import InputError, Problem
 
 MAX_VARIANTS: Final = 1_000
 """The most demographic combinations; each is a rewriting call for every base scenario, and a
@@ -57,6 +59,18 @@ def current_words(document: YamlDocument) -> YamlDocument:
             document = replace(document, data=rest)
         elif old in document.data:
             document = _with_key_renamed(document, old, new)
+    return document
+
+
+def with_names_resolved(document: YamlDocument, environment: Environment) -> YamlDocument:
+    """The document with variables in models' names filled in, as a model has one name wherever it
+    is compared or stored. Names whose variables are not set stay, for whoever opens the model."""
+    document = replace(document, data=deepcopy(document.data))
+    for spec in _specs(document):
+        name = spec.text("model")
+        if name is not None and VARIABLE.search(name):
+            with suppress(InputError):
+                spec.keys["model"] = environment.resolve(name, where="model")
     return document
 
 

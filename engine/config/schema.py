@@ -20,9 +20,10 @@ from engine.config.checks import (
     named_models,
     nobody_called,
     warnings_of,
+    with_names_resolved,
 )
 from engine.config.faults import in_file_order, problems_of
-from engine.config.secrets import Secret
+from engine.config.secrets import Environment, Secret
 from engine.config.values import (
     EACH_MESSAGE,
     EFFORTS,
@@ -178,7 +179,7 @@ class ModelSpec(Shape):
     """One language model: its name, who serves it, and how it is called."""
 
     model: Words = Field(description="a model's name, as its provider spells it")
-    """The model; for `source: offline`, the script."""
+    """The model; for `source: offline`, the script. `${NAME}` is looked up in it as in keys."""
     source: SourceName = Field(description="who serves the model, such as `openai` or `offline`")
     """The provider, by a known name; any other word needs a `base_url`. `anthropic` uses
     Anthropic's protocol, `offline` is a script, all others use OpenAI's protocol."""
@@ -623,10 +624,23 @@ def config_of(config: Config, benchmark: str) -> Config:
             return config
 
 
-def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS) -> Config:
-    """Read and check a `config.yaml`. Raises `InputError` with every problem found."""
+def load_config(
+    path: Path,
+    *,
+    offline_models: Collection[str] = OFFLINE_MODELS,
+    environment: Environment | None = None,
+) -> Config:
+    """Read and check a `config.yaml`. Raises `InputError` with every problem found.
+
+    Variables in models' names are looked up in `environment`.
+    """
     # no variable of this frame may hold a key: tracebacks can show them
-    found = _validated_config(read_yaml(path), offline_models)
+    found = _validated_config(
+        read_yaml(path)
+        if environment is None
+        else with_names_resolved(read_yaml(path), environment),
+        offline_models,
+    )
     if isinstance(found, Config):
         return found
     raise InputError(found)

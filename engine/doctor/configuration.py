@@ -31,7 +31,7 @@ class PartialConfiguration:
     config: Config | None = None
 
 
-def read_workspace(start: Path, *, named: bool) -> PartialConfiguration:
+def read_workspace(start: Path, environ: Mapping[str, str], *, named: bool) -> PartialConfiguration:
     """Read the workspace around `start`. With `named` it is a problem if there is none."""
     try:
         workspace = find_workspace(start)
@@ -45,7 +45,8 @@ def read_workspace(start: Path, *, named: bool) -> PartialConfiguration:
     findings = [_finding("workspace", Severity.OK, str(workspace.root))]
     config = None
     try:
-        config = load_config(workspace.config_path)
+        environment = Environment(workspace.root, environ)
+        config = load_config(workspace.config_path, environment=environment)
     except InputError as error:
         findings += of_error(Area.CONFIGURATION, workspace.config_path.name, error)
     else:

@@ -47,7 +47,7 @@ class DoctorOptions:
 
 def examine(asked: DoctorOptions) -> list[Diagnostic]:
     """All findings. Changes nothing; with `call`, calls each model that is no script once."""
-    written = read_workspace(asked.start, named=asked.named)
+    written = read_workspace(asked.start, asked.environ, named=asked.named)
     return [
         *system_findings(),
         *written.findings,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from engine.config.schema import Config, load_config
+from engine.config.secrets import Environment
 from engine.config.workspace import LOG_FILE
 from engine.errors import CrosswindError
 from engine.pipeline.order import Order
@@ -44,7 +45,7 @@ class EngineSettings:
 
     def config(self) -> Config:
         """Read the configuration from its file. Raises `InputError`."""
-        config = load_config(self.config_path)
+        config = load_config(self.config_path, environment=Environment(self.root))
         return config if self.pace is None else config.at_pace(self.pace)
 
 

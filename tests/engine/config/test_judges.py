@@ -9,6 +9,7 @@ import pytest
 
 from engine.cli.session import offered_judges
 from engine.config.schema import load_config
+from engine.config.secrets import Environment
 from engine.errors import InputError
 from engine.jury import Jury
 
@@ -38,6 +39,37 @@ def test_judges_are_written_out_or_named(config_file: Write) -> None:
         "m",
         "steadfast",
     ]
+
+
+def test_a_models_name_is_looked_up_wherever_a_model_is_written(config_file: Write) -> None:
+    """So that stored verdicts, which have the name, are those of a judge that counts."""
+    named = "{model: '${NAME}', source: openai}"
+    path = config_file(
+        f"user_model: {named}\nevaluators: [{named}, strict, other]\ngenerator_model: {named}\n"
+        f"targets: [{{id: a, model: 'x/${{NAME}}', source: openai}}]\n"
+        "models:\n  strict: {model: '${STRICT}', source: offline}\n"
+        "  other: {model: '${NOT_SET}', source: openai}\n"
+    )
+    variables = {"NAME": "m", "STRICT": "evaluator-strict"}
+    config = load_config(path, environment=Environment(path.parent, variables))
+    models = (config.user_model, config.generator, *config.judges, *config.targets)
+    names = ["m", "m", "m", "offline:evaluator-strict", "${NOT_SET}", "x/m"]
+    assert [model.label for model in models] == names
+    error = refused_by(path, Environment(path.parent, {"STRICT": "no-such-script"}))
+    assert "there is no offline model `no-such-script`" in error
+
+
+def refused_by(path: Path, environment: Environment) -> str:
+    with pytest.raises(InputError) as refusal:
+        load_config(path, environment=environment)
+    return str(refusal.value)
+
+
+def test_two_judges_of_one_name_are_refused_however_it_is_written(config_file: Write) -> None:
+    judges = "evaluators: [{model: m, source: openai}, {model: '${NAME}', source: openai}]\n"
+    path = config_file(REST + judges)
+    told = refused_by(path, Environment(path.parent, {"NAME": "m"}))
+    assert "two judges have the model `m`" in told
 
 
 def test_every_judge_speaks_at_the_pace_that_is_asked_for(config_file: Write) -> None:
