@@ -580,10 +580,10 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             # on the event loop: a plain signal handler would run between any two steps of a screen
-            loop.add_signal_handler(number, self._open_first_screen)
+            loop.add_signal_handler(number, self._leave_on_signal)
         self.set_interval(LINE_SECONDS, self._go_where_line_is_cut)
 
-    def _open_first_screen(self) -> None:
+    def _leave_on_signal(self) -> None:
         self._go_where_line_is_cut()
         self.exit(message=Text(clean(self._attach_line())) if self.engine.at_work else None)
 
