@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason
+from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
+from engine.store.browsing import Browser
 from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, shell, told
 from tui.screens.compare import CompareScreen
@@ -624,3 +627,35 @@ def test_a_narrow_comparison_names_both_conversations(theatre: Theatre) -> None:
         assert "ushover ○" in title
 
     theatre.perform(script, (40, 12))
+
+
+def test_one_failed_reading_does_not_cover_the_progress_for_good(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readable = Browser.judged_again
+    faults = ["the disk says no"]
+
+    def judged_again(self: Browser, takes: Collection[int], after: int) -> Mapping[int, int]:
+        if faults:
+            raise StoreError(faults.pop())
+        return readable(self, takes, after)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=True)
+        subjects = [Subject(BENCHMARK, take.key)]
+        await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
+        await settled(theatre, pilot)
+        monkeypatch.setattr(Browser, "judged_again", judged_again)
+        await theatre.judge(take, passed=False)
+        await theatre.tick(pilot, 1)
+        await settled(theatre, pilot)
+        assert "the disk says no" in on_screen(pilot)
+        # no other verdict comes, and what was not read is read again
+        await theatre.tick(pilot, 1)
+        await settled(theatre, pilot)
+        assert "the disk says no" not in on_screen(pilot)
+        assert "1 of 1 conversation" in on_screen(pilot)
+
+    theatre.perform(script, (120, 40))

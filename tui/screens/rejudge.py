@@ -212,10 +212,13 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         try:
             found = await asyncio.to_thread(self._newly_judged)
         except StoreError as error:
-            self._fault = str(error)
+            # tried again at the next look, as what was judged meanwhile is still unread
+            self._fault, self._stale = str(error), True
+            self._draw_lines()
             return
         finally:
             self._looking = False
+        self._fault = None
         self._pairs.update(found)
         self._table.renew(found)
         if self._table.cursor in found:
