@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,14 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, StopReason
 from engine.cli.command_line import parse
+from engine.jury import Jury
 from engine.link import EngineState
+from engine.store.reader import Reader
 from tests.tui.theatre import BENCHMARK, JURY, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import exit_summary
 from tui.screens.conversation import ConversationScreen
+from tui.services import export
 from tui.services.export import (
     MOST_FOR_TERMINAL,
     as_json,
@@ -393,3 +397,24 @@ def test_what_stays_on_the_terminal_says_how_far_everything_is(theatre: Theatre)
     how_far, what_failed = exit_summary(theatre.watch)
     assert how_far == f"{BENCHMARK}: 1 of 4 conversations, 1 judged, 1 failed"
     assert what_failed.startswith("1 row failed: the provider has too much to do (m01_s002_v01__")
+
+
+def test_a_long_conversation_is_read_on_a_thread_while_the_app_goes_on(
+    theatre: Theatre, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def as_markdown(reader: Reader, subject: Subject, jury: Jury | None) -> str:
+        threads.append(threading.current_thread())
+        return "told"
+
+    monkeypatch.setattr(export, "as_markdown", as_markdown)
+
+    async def script(pilot: Pilot[None]) -> None:
+        subject = await at_conversation(theatre, pilot)
+        await pilot.press("E", "m")
+        await theatre.answered(pilot)
+        assert (home / f"{subject.key}.md").read_text("utf-8") == "told"
+
+    theatre.perform(script)
+    assert threading.main_thread() not in threads

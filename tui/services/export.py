@@ -285,13 +285,13 @@ class Exporter:
         self._run_in_background(self._copied(make))
 
     async def _copied(self, make: Callable[[], str]) -> None:
-        text = make()
+        text = await self._made(make)
         copied = await copy(text, os.environ, self._app.copy_to_clipboard)
         self._tell(str(copied))
 
     async def _page(self, name: str, make: Callable[[], str]) -> None:
         path = cache_folder(os.environ) / name
-        await asyncio.to_thread(write_private, path, make())
+        await asyncio.to_thread(write_private, path, await self._made(make))
         await show_file(self._app, path, viewer(os.environ))
 
     def _export(self, chosen: ChoiceOption, subject: Subject | None) -> None:
@@ -313,8 +313,15 @@ class Exporter:
         return self._app.export_screenshot(title="Crosswind")
 
     async def _exported(self, name: str, suffix: str, make: Callable[[], str]) -> None:
-        path = await asyncio.to_thread(write_new, Path.cwd(), name, suffix, make())
+        text = await self._made(make)
+        path = await asyncio.to_thread(write_new, Path.cwd(), name, suffix, text)
         self._tell(f"Written: {path}")
+
+    async def _made(self, make: Callable[[], str]) -> str:
+        """The text, made on a thread, as many takes of a long conversation take a while to read.
+        What is on the screen is read here, before it changes."""
+        drawn = make in (self._screen_text, self._picture)
+        return make() if drawn else await asyncio.to_thread(make)
 
     def _run_in_background(self, doing: Coroutine[object, object, None]) -> None:
         self._app.run_worker(self._run_guarded(doing), group="taking")
