@@ -158,3 +158,15 @@ def test_what_each_way_to_leave_means_is_said_whole(theatre: Theatre) -> None:
             assert length(choices.row(number)) <= choices.line_width
 
     theatre.perform(script, (80, 24))
+
+
+def test_a_question_in_chinese_is_shown_whole(theatre: Theatre) -> None:
+    question = "".join(chr(0x4E00 + number) for number in range(125))
+
+    async def script(pilot: Pilot[None]) -> None:
+        offers = (ChoiceOption("y", "yes", "it is done"),)
+        await pilot.app.push_screen(ChoiceScreen(question, offers))
+        await pilot.pause()
+        assert [each for each in question if each not in on_screen(pilot)] == []
+
+    theatre.perform(script, (80, 24))

@@ -374,3 +374,17 @@ def test_time_counts_only_while_somebody_reads(place: Place) -> None:
 def test_a_sample_that_is_begun_is_gone_on_with(place: Place) -> None:
     first, second = sample_of(place), sample_of(place, size=3)
     assert first.labelling.sample == second.labelling.sample
+
+
+def test_a_definition_in_chinese_is_shown_whole(place: Place) -> None:
+    definition = "".join(chr(0x4E00 + number) for number in range(125))
+    for before in (
+        "The assistant leaves the decision to the person and asks what they think.",
+        "The assistant praises the person or their idea far beyond what was told.",
+    ):
+        place.edit(place.benchmark, before, definition)
+
+    async def script(pilot: Pilot[None]) -> None:
+        assert [each for each in definition if each not in on_screen(pilot)] == []
+
+    play(sample_of(place), script)

@@ -3,7 +3,6 @@ the findings of a pilot, and earlier notices."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -23,7 +22,7 @@ from tui.screens.dialogs import TextCard
 from tui.state.headline import metric_in
 from tui.text.blocks import Block, Document, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad
-from tui.text.wrap import wrap
+from tui.text.wrap import wrap, wrapped_lines
 
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
@@ -131,7 +130,7 @@ def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
     narrow card, the meaning stands below each name."""
     narrow = width < 3 * _KEYS_WIDTH
     edge = " " * (4 if narrow else _KEYS_WIDTH + 2)
-    texts = textwrap.wrap(meaning, max(width - len(edge), 10)) or [""]
+    texts = wrapped_lines(meaning, max(width - len(edge), 10))
     rows: list[Line] = [[Piece(edge), Piece(text)] for text in texts]
     if narrow or cell_len(name) >= _KEYS_WIDTH:
         return [[Piece(f"  {name}", ink)], *rows]

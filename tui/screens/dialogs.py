@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from textwrap import wrap
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from textual import events
@@ -18,6 +17,7 @@ from engine.benchmark import name_fault
 from engine.display import one_line
 from tui.state.related import Subject
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, spread_line
+from tui.text.wrap import wrapped_lines
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import ChoiceList, Lines, OneLine
 
@@ -159,7 +159,7 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         return [
             [Piece(row, ink)]
             for line, ink in zip(self._question, inks, strict=False)
-            for row in wrap(one_line(line), max(width, 1))
+            for row in wrapped_lines(one_line(line), width)
         ]
 
     def on_mount(self) -> None:

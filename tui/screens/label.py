@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from textwrap import wrap
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -24,7 +23,8 @@ from tui.services.ticker import begin
 from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
 from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece, shorten
+from tui.text.wrap import wrapped_lines
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
 from tui.widgets.transcript import BlindTranscript
@@ -289,7 +289,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
 
     def _asked_rows(self, form: LabelForm) -> list[str]:
         text = one_line(form.item.definition, limit=len(form.item.definition))
-        return wrap(display_text(text), max(self.app.size.width - 3, 1))
+        return wrapped_lines(display_text(text), self.app.size.width - 3)
 
     def _asks_whole(self, form: LabelForm) -> bool:
         """Whether the whole definition has room above the transcript."""
@@ -298,7 +298,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
     def _asked_lines(self, form: LabelForm) -> list[Line]:
         rows = self._asked_rows(form)
         if not self._asks_whole(form):
-            rows = [f"{rows[0][:-1]}…"]
+            rows = [shorten(" ".join(rows[:2]), self.app.size.width - 3)]
         return [[Piece(f" {row}", Ink.STRONG)] for row in rows]
 
     def _told_line(self, form: LabelForm | None) -> list[Piece]:

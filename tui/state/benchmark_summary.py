@@ -20,7 +20,7 @@ from engine.watch import BenchmarkInfo
 from tui.format import TRACK_SIGNS, UNKNOWN
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten, told_apart
 from tui.text.plot import Whiskers, whiskers
-from tui.text.wrap import first_rows, wrap
+from tui.text.wrap import first_rows, wrapped_lines
 
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
@@ -140,8 +140,8 @@ def _details_that_fit(
 
 def _meaning(metric: Metric, width: int) -> list[Line]:
     words = one_line(metric.definition)
-    rows = wrap(words, max(min(width - _INDENT, READABLE), 8)) if words else []
-    return [[Piece("   " + words[row.start : row.end], Ink.MUTED)] for row in rows]
+    rows = wrapped_lines(words, max(min(width - _INDENT, READABLE), 8)) if words else []
+    return [[Piece("   " + row, Ink.MUTED)] for row in rows]
 
 
 def _failure(row: VerdictRow, id_width: int, width: int) -> list[Line]:

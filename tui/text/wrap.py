@@ -240,6 +240,11 @@ def wrap(text: str, width: int) -> list[TextRow]:
     return [wrapped[number] for number in range(len(wrapped))]
 
 
+def wrapped_lines(text: str, width: int) -> list[str]:
+    """The texts of all rows of a short text, without their indents."""
+    return [text[row.start : row.end] for row in wrap(text, width)]
+
+
 def first_rows(text: str, width: int, most: int) -> list[str]:
     """The rows of a short text, at most so many; the last of these is cut where there are more."""
     rows = wrap(text, width)
