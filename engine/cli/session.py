@@ -33,8 +33,8 @@ from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
 from engine.store.open_reader import open_reader, reader_or_empty
 from engine.store.reader import Reader
+from engine.store.records import StoredConfig
 from engine.store.schema import OlderStoreError
-from engine.store.tables import RunRow
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 
 if TYPE_CHECKING:
@@ -194,24 +194,25 @@ def open_session(arguments: argparse.Namespace) -> Session:
 
 def open_to_read(arguments: argparse.Namespace) -> Session:
     """As `open_session`, for commands that only read: where `config.yaml` cannot be used, it falls
-    back to the configuration of the last run, with a note. Raises `InputError` where there is none.
-    """
+    back to the configuration of the last run or import, with a note. Raises `InputError` where
+    there is none."""
     try:
         return open_session(arguments)
     except InputError as error:
         wrong = error
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     path = _readable_store(workspace, config_path_of(arguments, workspace))
-    found = _of_last_run(path)
+    found = _last_config(path)
     if found is None:
         raise wrong
-    config, run = found
+    config, stored = found
     for problem in wrong.problems:
         tell(f"note: {problem}")
     judges = ", ".join(config.jury.judges)
     tell(
-        f"note: until that is mended, this is told by the configuration of the run of "
-        f"{run.when.astimezone():%Y-%m-%d %H:%M}; the judges that count are {judges}"
+        "note: until that is mended, this is told by the configuration of the "
+        f"{'run' if stored.is_run else 'import'} of {stored.when.astimezone():%Y-%m-%d %H:%M}; "
+        f"the judges that count are {judges}"
     )
     return Session(workspace, config.model_copy(update={"store": str(path)}))
 
@@ -223,18 +224,18 @@ def _readable_store(workspace: Workspace, config_path: Path) -> Path:
         return workspace.root / STORE_FILE
 
 
-def _of_last_run(store: Path) -> tuple[Config, RunRow] | None:
-    """The last run and the configuration that it stored, which contains no key; None where there is
-    none, or it is not valid in this version."""
+def _last_config(store: Path) -> tuple[Config, StoredConfig] | None:
+    """The configuration of the last run or import, which contains no key; None where there is none,
+    or it is not valid in this version."""
     if not store.exists():
         return None
     with closing(open_reader(store)) as reader:
-        run = reader.last_run()
-    if run is None:
+        stored = reader.last_config()
+    if stored is None:
         return None
     try:
         # validated by today's rules: another version may have stored other keys
-        return Config.model_validate(_without_gaps(json.loads(run.config))), run
+        return Config.model_validate(_without_gaps(json.loads(stored.text))), stored
     except (ValueError, ValidationError):
         return None
 

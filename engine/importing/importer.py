@@ -3,6 +3,7 @@ all."""
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from engine.importing.unchanged_files import (
 from engine.importing.verdicts import VerdictRules
 from engine.store.bulk import BulkRow, NumberedRows
 from engine.store.database import Store
+from engine.store.imports import CONFIG
 from engine.store.reader import Reader
 from engine.store.scenarios_json import lost_scenarios, read_scenarios
 
@@ -98,6 +100,10 @@ class Importer:
                 targets |= await self._finish(one, report)
             except InputError as error:
                 _refuse(one.report, error)
+        if self.store is not None:
+            # what reads the store goes by it where config.yaml has a slip and nothing has run yet
+            text = json.dumps(self.config.public(), ensure_ascii=False)
+            await self.store.set_mirrored({CONFIG: text})
         known = {target.id for target in self.config.targets}
         report.unknown_targets = [one for name, one in sorted(targets.items()) if name not in known]
         return report

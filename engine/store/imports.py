@@ -16,6 +16,8 @@ from engine.store.connection import Connection
 NOTE: Final = "/"
 """Prefix of a note's path among the mirrored files. No path relative to the workspace begins with
 it."""
+CONFIG: Final = f"{NOTE}config"
+"""The path of the note of the configuration under which the newest import was made, as JSON."""
 
 _WANTED: Final = ("metric", "scenario", "review")
 _DONE: Final = ("take", "state", "attempt")

@@ -28,9 +28,9 @@ from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, playe
 from engine.store.codec import read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
-from engine.store.imports import ImportNote, kept_import, rows_digest
+from engine.store.imports import CONFIG, ImportNote, kept_import, rows_digest
 from engine.store.lock import LEASE, Lease, lease_from
-from engine.store.records import MirroredFile, VerdictRow
+from engine.store.records import MirroredFile, StoredConfig, VerdictRow
 from engine.store.rowcheck import plausible_value
 from engine.store.schema import (
     CHECKED_LANDMARKS,
@@ -57,6 +57,7 @@ from engine.store.tables import (
     StateRow,
     StoredTake,
     Verdict,
+    utc_datetime,
 )
 
 _T = TypeVar("_T")
@@ -150,6 +151,16 @@ class Reader:
         """Return the newest run; None if there is none, as in a store with imports only."""
         row = self.connection.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
         return None if row is None else read(RunRow, row)
+
+    def last_config(self) -> StoredConfig | None:
+        """Return the configuration of the newest run, or of an import after it."""
+        run = self.last_run()
+        row = self.connection.first(
+            "SELECT at, digest, seq FROM mirrored WHERE path = ?", (CONFIG,)
+        )
+        if row is not None and (run is None or row["seq"] > run.seq):
+            return StoredConfig(row["digest"], utc_datetime(row["at"]), is_run=False)
+        return None if run is None else StoredConfig(run.config, run.when, is_run=True)
 
     def run_over(self, after: int) -> RunRow | None:
         """Return the newest run beyond `after` that has ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
@@ -40,6 +41,16 @@ class VerdictRow:
         if self.passed is not self.track.passes(present=True):
             return None
         return next((quote.text for quote in self.quotes if quote.turn is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """The configuration of the newest run or import."""
+
+    text: str
+    """As JSON, without keys and headers."""
+    when: datetime
+    is_run: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,15 @@ def place(played: Place) -> Place:
     return played
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def rebuilt(played: Place) -> Place:
+    """A workspace whose store was made from the files, so that it knows of no run."""
+    played.store.unlink()
+    crosswind(played.root, "repair", "--yes", code=0)
+    return played
+
+
+every_reading_command = pytest.mark.parametrize(
     ("words", "told"),
     [
         (("show", KEY), KEY),
@@ -30,6 +38,9 @@ def place(played: Place) -> Place:
     ],
     ids=["show", "show scenario", "search", "results", "export", "status"],
 )
+
+
+@every_reading_command
 def test_commands_that_only_read_go_on_with_the_last_run_s_configuration(
     place: Place, words: tuple[str, ...], told: str
 ) -> None:
@@ -39,6 +50,39 @@ def test_commands_that_only_read_go_on_with_the_last_run_s_configuration(
     assert "turnz" in shown.err
     assert "by the configuration of the run of" in shown.err
     assert "the judges that count are evaluator" in shown.err.replace("offline:", "")
+
+
+@every_reading_command
+def test_where_nothing_has_run_they_go_on_with_the_configuration_of_the_import(
+    rebuilt: Place, words: tuple[str, ...], told: str
+) -> None:
+    rebuilt.edit(rebuilt.config, "targets:", "targets: [")
+    shown = crosswind(rebuilt.root, *words, code=0)
+    assert told in shown.out
+    assert f"note: {rebuilt.config}:" in shown.err
+    assert "by the configuration of the import of" in shown.err
+    assert "the judges that count are offline:evaluator\n" in shown.err
+
+
+def test_the_configuration_of_the_import_tells_the_same_results(rebuilt: Place) -> None:
+    before = crosswind(rebuilt.root, "results", code=0).out
+    rebuilt.edit(rebuilt.config, "turns: 2", "turnz: 2")
+    assert crosswind(rebuilt.root, "results", code=0).out == before
+
+
+def test_the_newer_of_run_and_import_is_gone_by(played: Place) -> None:
+    def origin() -> str:
+        written = played.config.read_text("utf-8")
+        played.config.write_text("half: [", "utf-8")
+        told = crosswind(played.root, "results", code=0).err
+        played.config.write_text(written, "utf-8")
+        return told
+
+    played.store.unlink()
+    crosswind(played.root, "repair", "--yes", code=0)
+    assert "of the import of" in origin()
+    crosswind(played.root, "run", "--headless", "--plain", "--yes", code=0)
+    assert "of the run of" in origin()
 
 
 def test_what_writes_or_runs_does_not_go_on_with_it(place: Place) -> None:
