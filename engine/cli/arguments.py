@@ -147,7 +147,7 @@ def _engine_at_work(command: AddCommand) -> None:
         "ids", metavar="ID", nargs="*", help="or its beginning (default: everything that failed)"
     )
     _option(retry, "--target", "ID", "only this target's; a parked target is called again")
-    _option(retry, "--benchmark", "NAME", "which benchmark, where several have an id")
+    _option(retry, "--benchmark", "NAME", "only this benchmark's")
     _flag(retry, "--json", "print the result as JSON")
     _spending(retry)
 
@@ -157,7 +157,7 @@ def _add_show(command: AddCommand) -> None:
         "show",
         "show a metric, scenario or conversation: setup, transcript, verdicts",
     )
-    show.add_argument("id", metavar="ID", help="or its beginning, if no other id begins so")
+    show.add_argument("id", metavar="ID", help="or its beginning, if no other id begins with it")
     _whose_id(show)
     _json(show)
 
@@ -600,6 +600,7 @@ def _export(command: AddCommand) -> None:
         default="jsonl",
         help="(default: jsonl)",
     )
+    _whose_id(export)
     _option(export, "--out", "FILE|DIR", "where to write (default: standard output)", type=Path)
     _flag(export, "--force", "replace what is there")
 

@@ -37,7 +37,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "retry": {
         "crosswind retry": "everything that failed",
         "crosswind retry --target alpha": "of a target, even a parked one",
-        "crosswind retry m01_s002": "whatever has an id that begins so",
+        "crosswind retry m01_s002": "a scenario that was not written",
     },
     "evaluate": {
         "crosswind evaluate m01_s002_v01__alpha": "one conversation",

@@ -45,7 +45,7 @@ def export(arguments: argparse.Namespace) -> int:
         refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
         refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
     with session.reader() as reader:
-        selection = _selection(reader, arguments.names)
+        selection = _selection(reader, arguments.names, arguments.benchmark)
         counter: Counter[str] = Counter()
         found = _counting(_conversations(session, reader, selection), counter)
         if arguments.format in _LOGS:
@@ -133,16 +133,17 @@ def datasette_metadata(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _selection(reader: Reader, names: Iterable[str]) -> Selection:
-    """Raises `InputError` for what is neither a benchmark nor an id."""
+def _selection(reader: Reader, names: Iterable[str], benchmark: str | None) -> Selection:
+    """What is named, with `benchmark` only in this one. Raises `InputError` for what is neither a
+    benchmark nor an id."""
     known = reader.benchmarks()
-    given = list(names)
+    given = list(names) or ([] if benchmark is None else [benchmark])
     if not given:
         # a validation run shares the ids of its original, so it must be named
         return dict.fromkeys(name for name in known if Branch.parse(name) is None)
-    whole = [name for name in given if name in known]
-    ids = [name for name in given if name not in known]
-    some = conversations_of(reader, ids) if ids else {}
+    whole = [name for name in given if name in known and benchmark in {None, name}]
+    ids = [name for name in given if name not in whole]
+    some = conversations_of(reader, ids, benchmark=benchmark) if ids else {}
     return {**some, **dict.fromkeys(whole)}
 
 

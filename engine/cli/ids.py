@@ -34,6 +34,8 @@ NEAR: Final = 2_000
 """The most ids that are searched for a suggestion; of more, only those that begin alike are."""
 LONGEST: Final = 500
 """Characters: a longer text was not meant as an id."""
+SHOWN: Final = 8
+"""The most ids that a message lists."""
 
 
 def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
@@ -48,13 +50,14 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
     if len(found) == 1:
         return found[0]
     if not found:
-        near = _nearest_id(reader, text, benchmark)
-        hint = f"did you mean {near}?" if near else "`crosswind search` finds by words"
-        raise InputError(Problem(f"there is nothing with the id {text!r}", hint=hint))
+        raise InputError(_not_found(reader, text, benchmark))
     if exact:
         raise _in_several(text, {match.benchmark for match in found})
-    listed = ", ".join(sorted({match.id for match in found})[:8])
-    raise InputError(Problem(f"{text!r} begins {len(found)} ids", hint=f"such as {listed}"))
+    ids = sorted({match.id for match in found})
+    if len(ids) == 1:
+        raise _in_several(ids[0], {match.benchmark for match in found})
+    some = ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
+    raise InputError(Problem(f"{text!r} begins {len(ids)} ids", hint=f"say which: {some}"))
 
 
 def conversations(
@@ -111,6 +114,22 @@ def _conversations_of(
     return found
 
 
+def _not_found(reader: Reader, text: str, benchmark: str | None) -> Problem:
+    known = reader.benchmarks()
+    if benchmark is not None and benchmark not in known:
+        names = ", ".join(name for name in known if Branch.parse(name) is None)
+        return Problem(f"no benchmark {benchmark!r} was begun here", hint=f"there are: {names}")
+    nothing = f"there is nothing with the id {text!r}"
+    within = reader.find_ids_within(f"__{text}", NEAR) if _is_text(text) else []
+    for _, found, kind in within:
+        if kind == "conversation" and ConversationKey.parse(found).target_id == text:
+            hint = f"`crosswind show {found}` shows a conversation of it"
+            return Problem(f"{nothing}, as this is a target", hint=hint)
+    near = _nearest_id(reader, text, benchmark)
+    hint = f"did you mean {near}?" if near else "`crosswind search` finds by words"
+    return Problem(nothing, hint=hint)
+
+
 def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:
     names = ", ".join(sorted(benchmarks))
     hint = "say which with --benchmark"
@@ -122,15 +141,22 @@ def _ids_with_prefix(
 ) -> list[IdMatch]:
     """Everything whose id begins with this text. A validation run shares the ids of its original,
     so it is searched only where `benchmark` names it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # bytes on the command line that are no text
+    if not _is_text(text):
         return []
     rows = reader.find_ids(text, limit)
     looked_at = {benchmark}
     if benchmark is None:
         looked_at = {name for name in {row[0] for row in rows} if Branch.parse(name) is None}
     return [IdMatch(*row) for row in rows if row[0] in looked_at]
+
+
+def _is_text(typed: str) -> bool:
+    """Whether it holds no bytes of the command line that are no text."""
+    try:
+        typed.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _nearest_id(reader: Reader, text: str, benchmark: str | None) -> str | None:

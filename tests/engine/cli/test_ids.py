@@ -121,3 +121,29 @@ def test_an_id_of_several_benchmarks_is_asked_for_with_its_own(tmp_path: Path) -
         assert set(conversations(reader, [every], benchmark="bread@user-blunt")) == {
             "bread@user-blunt"
         }
+
+
+def test_the_beginning_of_one_id_of_several_benchmarks_names_these(tmp_path: Path) -> None:
+    with a_store(tmp_path / "crosswind.db", 3, "bread", "salt") as reader:
+        with pytest.raises(InputError, match=r"'m00_s000_v01__steadfast' is in several benchmarks"):
+            find(reader, "m00_s000_v01__st")
+        with pytest.raises(
+            InputError, match=r"begins 3 ids \(say which: m00_s000_v00__steadfast, "
+        ):
+            find(reader, "m00_s000")
+
+
+def test_an_unknown_benchmark_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    known = r"no benchmark 'sugar' was begun here \(there are: bread, salt\)"
+    with a_store(tmp_path / "crosswind.db", 3, "bread", "salt", "bread@user-blunt") as reader:
+        with pytest.raises(InputError, match=known):
+            find(reader, "m00_s000", benchmark="sugar")
+        with pytest.raises(InputError, match=known):
+            conversations(reader, ["m00_s000"], benchmark="sugar")
+
+
+def test_a_target_is_told_from_an_id(small: Reader) -> None:
+    with pytest.raises(InputError, match=r"as this is a target \(`crosswind show m\w+__steadfast`"):
+        find(small, "steadfast")
+    with pytest.raises(InputError, match=r"nothing with the id 'stead'"):
+        find(small, "stead")

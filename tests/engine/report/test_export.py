@@ -33,17 +33,15 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-async def fill(path: Path) -> None:
+async def fill(path: Path, benchmark: str = "giving-in") -> None:
     take = 0
     with open_store(path) as store:
         for name in ("m01_s001_v01", "m02_s001_v01"):
             made = scenario(name, name[:3])
-            [of] = await store.write(
-                ScenarioRow(benchmark="giving-in", scenario=made, source="file")
-            )
+            [of] = await store.write(ScenarioRow(benchmark=benchmark, scenario=made, source="file"))
             [take] = await store.write(
                 TakeRow(
-                    benchmark="giving-in",
+                    benchmark=benchmark,
                     key=ConversationKey(name, "gpt-x"),
                     number=0,
                     scenario_seq=of,
@@ -90,6 +88,21 @@ def test_json_lines_hold_every_conversation_to_the_letter(root: Path) -> None:
     assert [one["judge"] for one in second["verdicts"]] == ["one", "two"]
     assert first["scripted"]
     assert first["note"] == "the user model is a script, not a language model"
+
+
+def test_an_id_of_several_benchmarks_is_exported_of_the_named_one(root: Path) -> None:
+    asyncio.run(fill(root / "crosswind.db", "other"))
+
+    def exported(*words: str) -> list[tuple[str, str]]:
+        lines = export(root, *words).out.splitlines()
+        return [(one["benchmark"], one["conv_id"]) for one in map(json.loads, lines)]
+
+    asked = export(root, "m01_s001", code=2).err
+    assert "in several benchmarks: giving-in, other (say which with --benchmark)" in asked
+    assert exported("m01_s001", "--benchmark", "other") == [("other", "m01_s001_v01__gpt-x")]
+    assert {name for name, _ in exported("--benchmark", "other")} == {"other"}
+    assert "nothing with the id" in export(root, "giving-in", "--benchmark", "other", code=2).err
+    assert "no benchmark 'third'" in export(root, "--benchmark", "third", code=2).err
 
 
 def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(root: Path) -> None:
