@@ -6,14 +6,13 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.benchmark import Stage
-from engine.cli.console import tell
+from engine.cli.console import command_line, tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, handle_of, names_at_work
 from engine.cli.lines import failure_lines, price_stop, what_next
 from engine.cli.lost_store import offer_repair
@@ -182,7 +181,7 @@ def run_app(
         themes=_own_themes(),
         read_keys=_key_reader(),
         slow=face.slow,
-        attach=f"crosswind watch{_workspace_option(workspace)}",
+        attach=command_line("watch", workspace.root),
     )
     collect_seldom()
     app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)
@@ -255,16 +254,12 @@ def _last_screen(handle: EngineHandle, *, at_work: bool) -> str:
     return "Live" if at_work else "Benchmarks"
 
 
-def _workspace_option(workspace: Workspace) -> str:
-    return f" --workspace {shlex.quote(str(workspace.root))}"
-
-
 def tell_outcome(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
     """Print what stays on the terminal after the app closes. Returns the exit code; a run that
     continues is not a failure."""
     for line in exit_summary(watch):
         tell(line)
-    on = _workspace_option(handle.workspace)
+    on = partial(command_line, workspace=handle.workspace.root)
     if handle.holder() is not None:
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         if not over:
@@ -273,13 +268,13 @@ def tell_outcome(handle: EngineHandle, watch: Watch, then: Callable[[], None] | 
         reason = price_stop(watch.progress)
         if reason is not None:
             tell(reason)
-        tell(f"stopped before the end; `crosswind run{on}` goes on from here")
+        tell(f"stopped before the end; `{on('run')}` goes on from here")
         return STOPPED
     failed = failures(watch)
     if failed:
-        tell(what_next(failed, f"crosswind retry{on}"))
+        tell(what_next(failed, on("retry")))
     if then is not None and not failed:
         then()
     else:
-        tell(f"results: `crosswind results{on}`")
+        tell(f"results: `{on('results')}`")
     return FAILED if failed else DONE

@@ -6,14 +6,18 @@ import codecs
 import io
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
-from shutil import get_terminal_size
+from pathlib import Path
+from shutil import get_terminal_size, which
 from textwrap import wrap
 from typing import Final, TextIO
 from unicodedata import east_asian_width
 
 from engine.display import ASCII_SIGNS, clean, wants_ascii
+
+PROGRAM: Final = "crosswind"
 
 _COERCED: Final = {"C.UTF-8", "C.utf8", "UTF-8"}
 """What Python writes into LC_CTYPE where the locale is C; it says nothing of the terminal."""
@@ -39,6 +43,22 @@ def take_any_encoding() -> None:
         if isinstance(stream, io.TextIOWrapper):
             encoding = "ascii" if plain and stream.isatty() else None
             stream.reconfigure(encoding=encoding, errors="crosswind")
+
+
+def command_line(words: str, workspace: Path) -> str:
+    """A command on a workspace, as it can be typed in any folder of this machine."""
+    return " ".join(
+        filter(None, (shlex.quote(program()), words, f"--workspace {shlex.quote(str(workspace))}"))
+    )
+
+
+def program() -> str:
+    """`crosswind`, or the path of the script where a shell would not find it by that name."""
+    script = Path(sys.argv[0])
+    found = which(PROGRAM)
+    if script.name != PROGRAM or (found is not None and script.samefile(found)):
+        return PROGRAM
+    return str(script.absolute())
 
 
 def out(text: str = "") -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
-from engine.cli.console import out, out_json, tell
+from engine.cli.console import command_line, out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
@@ -52,7 +52,7 @@ NAMED: Final = 3
 
 def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
     """A line for each thing to look at after `--until`, and the command that continues."""
-    on = f" --workspace {shlex.quote(str(session.workspace.root))}"
+    on = partial(command_line, workspace=session.workspace.root)
     with session.reader_or_empty() as reader:
         yield f"stopped after {last}, as `--until` asked. Look at what it made:"
         steps = list(_files_to_look_at(session, reader, order.benchmarks, last, on))
@@ -60,11 +60,11 @@ def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
     for what, why in steps:
         yield f"  {what.ljust(width)}   {why}"
     if last is not Stage.AGGREGATE:
-        yield f"then `crosswind run{on}` goes on from there"
+        yield f"then `{on('run')}` goes on from there"
 
 
 def _files_to_look_at(
-    session: Session, reader: Reader, names: Sequence[str], last: Stage, on: str
+    session: Session, reader: Reader, names: Sequence[str], last: Stage, on: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
     files = {
         Stage.GEN_METRICS: ("benchmark.yaml", "the metrics; what you change there counts"),
@@ -81,7 +81,7 @@ def _files_to_look_at(
                 words = f"{ahead.to_review:,} to approve or reject, if you like"
                 if ahead.required:
                     words = f"{ahead.to_review:,} to approve before anything follows"
-                yield f"crosswind review {name}{on}", words
+                yield on(f"review {name}"), words
     unit = _first_id(reader, names, last)
     if unit is not None:
         shown = {
@@ -89,11 +89,11 @@ def _files_to_look_at(
             Stage.GEN_SCENARIOS: "a scenario, as it is played",
             Stage.SIMULATE: "a conversation",
         }
-        yield f"crosswind show {unit}{on}", shown.get(last, "a conversation with its verdicts")
+        yield on(f"show {unit}"), shown.get(last, "a conversation with its verdicts")
     if last in {Stage.SIMULATE, Stage.EVALUATE}:
-        yield f"crosswind{on}", "all of them, in the app"
+        yield on(""), "all of them, in the app"
     if last in {Stage.EVALUATE, Stage.AGGREGATE}:
-        yield f"crosswind results{on}", "pass rates, and which differences are significant"
+        yield on("results"), "pass rates, and which differences are significant"
 
 
 def _first_id(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
@@ -361,8 +361,8 @@ def detach(session: Session, order: Order) -> int:
     root = session.workspace.root
     tell(f"running as process {pid}; it goes on when this terminal is closed")
     for word, what in (("watch", "opens the app on it"), ("status", "says how far it is")):
-        tell(f"  crosswind {word} --workspace {shlex.quote(str(root))}   {what}")
-    tell(f"  crosswind stop --workspace {shlex.quote(str(root))}   finishes what is being spoken")
+        tell(f"  {command_line(word, root)}   {what}")
+    tell(f"  {command_line('stop', root)}   finishes what is being spoken")
     return DONE
 
 

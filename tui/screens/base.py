@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 from textual.screen import Screen
 from textual.widget import Widget
 
+from engine.cli.console import program
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
@@ -40,7 +41,7 @@ class ShellCommand(NamedTuple):
 
     def line(self, workspace: Path) -> str:
         """The whole command, quoted for a shell and to be run in the current folder."""
-        words = ["crosswind", *self.words]
+        words = [program(), *self.words]
         if workspace.resolve() != Path.cwd():
             words += ["--workspace", str(workspace)]
         return shlex.join(words)
