@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.benchmark import Speaker, Stage, State, StopReason
-from engine.facts import NoteKind
+from engine.facts import NoteKind, Speech
 from engine.link import EngineState
 from engine.store.tables import NoteRow, Quote
-from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
 from tui.state.stalls import PATIENCE
@@ -317,6 +317,34 @@ async def test_a_conversation_keeps_its_own_metric_while_another_benchmark_is_wo
     assert ended is not None
     stamped = [block.title for block in ended.blocks if isinstance(block, Rule)]
     assert stamped[-1].endswith(METRIC.name)
+    title, _ = state.pane_title(has_focus=False, rows_below=0)
+    assert text(title).startswith(f"   {take.key}  of {BENCHMARK}  turn 1")
+
+    # nothing of it stands above the one that the other benchmark has under the same id
+    speech = Speech("another", take.key, 0, 1, Speaker.USER, None, theatre.seconds)
+    theatre.link.voices[take.key] = Voice(speech, "What of this?")
+    begun = tick(theatre, state, DWELL)
+    assert begun is not None
+    assert not any(isinstance(block, Rule) and block.key == "begins" for block in begun.blocks)
+    title, _ = state.pane_title(has_focus=False, rows_below=0)
+    assert text(title).startswith(f"   {take.key}  turn 1")
+
+
+async def test_a_display_that_is_frozen_names_the_benchmark_that_it_shows(
+    theatre: Theatre,
+) -> None:
+    [info] = theatre.watch.benchmarks
+    theatre.watch.benchmarks = [info, replace(info, name="another")]
+    await theatre.prepare()
+    state = LiveState(theatre.watch)
+    tick(theatre, state)
+    state.freeze()
+    await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
+    tick(theatre, state)
+    assert BENCHMARK in text(state.header(120, theatre.at)[0])
+    state.freeze()
+    state.other_feed()
+    assert "another" in text(state.header(120, theatre.at)[0])
 
 
 async def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(

@@ -80,6 +80,27 @@ def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons
     theatre.perform(script)
 
 
+def test_rows_of_several_benchmarks_are_told_apart_in_groups_of_their_own(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.watch.benchmarks = [
+            *theatre.watch.benchmarks,
+            replace(theatre.watch.benchmarks[0], name="another"),
+        ]
+        unit = f"m01_s001_v01__{TARGETS[1]}"
+        await theatre.move(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], SHAPELESS)
+        row = moved(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], "a: 429: rate limit")
+        await theatre.write(replace(row, benchmark="another"))
+        await theatre.open(pilot, "5")
+        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+        assert f"✗ evaluate {unit} another a: 429: rate limit" in lines
+        assert any(line.startswith(f"✗ evaluate {unit} {BENCHMARK} ") for line in lines)
+
+    theatre.perform(script)
+
+
 def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

@@ -13,8 +13,8 @@ from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.browsing import Browser
-from engine.store.tables import Quote
-from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, shell, told
+from engine.store.tables import Quote, TakeRow
+from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Take, Theatre, on_screen, shell, told
 from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.line_dialogs import FindScreen
@@ -657,5 +657,35 @@ def test_one_failed_reading_does_not_cover_the_progress_for_good(
         await settled(theatre, pilot)
         assert "the disk says no" not in on_screen(pilot)
         assert "1 of 1 conversation" in on_screen(pilot)
+
+    theatre.perform(script, (120, 40))
+
+
+def test_conversations_of_several_benchmarks_that_are_judged_again_are_told_apart(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        other = TakeRow(
+            benchmark="another",
+            key=take.key,
+            number=0,
+            scenario_seq=None,
+            user_model="offline:user",
+            model="offline:steadfast",
+            scripted=True,
+        )
+        [seq] = await theatre.write(other)
+        played = Take(take.key, seq, 0)
+        await theatre.said(played, 1, Speaker.USER, "are you sure?")
+        await theatre.said(played, 1, Speaker.TARGET, "I am.")
+        await theatre.end(played)
+        subjects = [Subject(BENCHMARK, take.key), Subject("another", take.key)]
+        await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
+        await settled(theatre, pilot)
+        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+        assert f"▸ waiting {take.key} {BENCHMARK}" in lines
+        assert f"▸ waiting {take.key} another" in lines
 
     theatre.perform(script, (120, 40))

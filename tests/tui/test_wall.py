@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
+from engine.facts import NoteKind, Speech
 from engine.link import EngineState
-from engine.store.tables import Quote
-from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
+from engine.store.tables import NoteRow, Quote
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice, on_screen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.wall import Pane, WallScreen, panes_for
-from tui.state.follower import DWELL
+from tui.state.follower import AWAITED, DWELL
 
 
 @pytest.mark.parametrize(
@@ -142,3 +145,31 @@ def test_a_wall_on_which_nothing_is_said_says_why_and_has_nothing_to_open_or_fre
         assert sum(pane.display for pane in pilot.app.screen.query(Pane)) == 4
 
     theatre.perform(script)
+
+
+def test_a_conversation_of_another_benchmark_says_of_which_it_is(theatre: Theatre) -> None:
+    [info] = theatre.watch.benchmarks
+    theatre.watch.benchmarks = [info, replace(info, name="another")]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "What time is it?")
+        await theatre.open(pilot, "w")
+        assert f"of {BENCHMARK}" not in on_screen(pilot)
+        await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
+        await theatre.tick(pilot)
+        assert f" {take.key}  of {BENCHMARK}  turn 1" in on_screen(pilot)
+
+        await theatre.finish(take)
+        await theatre.end(take)
+        await theatre.tick(pilot, AWAITED)
+        speech = Speech("another", take.key, 0, 1, Speaker.USER, None, theatre.seconds)
+        theatre.link.voices[take.key] = Voice(speech, "Is it early?")
+        await theatre.tick(pilot, AWAITED)
+        await theatre.tick(pilot, AWAITED)
+        shown = on_screen(pilot)
+        assert "Is it early?" in shown
+        assert "What time is it?" not in shown
+
+    theatre.perform(script, (80, 24))

@@ -224,13 +224,14 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     def _show(self) -> None:
         entries = [_parked_entry(target, why) for target, why in self._parked.items()]
         digits = max((len(f"{len(units):,}") for units in self._groups.values()), default=0)
+        places = tuple(sorted({one_line(unit.benchmark) for unit in self._failed.values()}))
         for ailment, units in self._groups.items():
             opened = self._open is not None and ailment in self._open
             marked = sum(_key(unit) in self._list.marked for unit in units)
             hidden = 0 if opened else marked
             entries.append(_group_entry(ailment, units, hidden, opened=opened, digits=digits))
             if opened:
-                entries += _unit_entries(units)
+                entries += _unit_entries(units, places)
         self._list.unfolded = self._open or ()
         self._list.show(entries)
         # an empty list has nothing to go to beside it, unless a fault is to be read
@@ -340,22 +341,22 @@ def _group_entry(
     return Entry(ailment, left, [Piece(right + " ", Ink.MUTED)])
 
 
-def _unit_entries(units: Sequence[StateRow]) -> list[Entry]:
-    """The rows' entries, with their benchmark if there are several, as ids may repeat."""
+def _unit_entries(units: Sequence[StateRow], places: tuple[str, ...]) -> list[Entry]:
+    """The rows' entries, with their benchmark if the screen has several `places`, as ids may
+    repeat."""
     names = [one_line(unit.unit) for unit in units]
-    places = [one_line(unit.benchmark) for unit in units]
-    several = len(set(places)) > 1
     width = min(max(map(cell_len, names), default=0), _NAME_CELLS)
-    shown, where = told_apart(tuple(names), width), told_apart(tuple(places), _PLACE_CELLS)
+    shown, where = told_apart(tuple(names), width), told_apart(places, _PLACE_CELLS)
     entries = []
     above = ""
-    for unit, name, place in zip(units, names, places, strict=True):
+    for unit, name in zip(units, names, strict=True):
+        place = where[one_line(unit.benchmark)]
         reason = one_line(unit.reason or "")
         left = [
             Piece("   ✗ ", Ink.BAD),
             Piece(pad(STAGE_NAMES[unit.stage], 10), Ink.MUTED),
             Piece(pad(shown[name], width), Ink.TEXT),
-            Piece(f"  {pad(where[place], _PLACE_CELLS)}" if several else "", Ink.MUTED),
+            Piece(f"  {pad(place, _PLACE_CELLS)}" if len(places) > 1 else "", Ink.MUTED),
             Piece("  as above", Ink.FAINT)
             if reason == above != ""
             else Piece(f"  {reason}", Ink.MUTED),

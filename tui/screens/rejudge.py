@@ -34,7 +34,7 @@ from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad, told_apart
 from tui.text.wrap import Cells, Heading
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
@@ -45,6 +45,7 @@ from tui.widgets.table import Headings, WideTable
 AGAIN_AFTER: Final = 0.5
 """Seconds between two queries while verdicts arrive."""
 _WIDTH: Final = (20, 48)
+_PLACE_CELLS: Final = 20
 _UNSORTED: Final = "-"
 _LEAVING: Final = "q goes back "
 _OVER: Final = {EngineState.STOPPED, EngineState.LOST}
@@ -96,6 +97,10 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._targets = sorted(
             {one_line(subject.key.target_id) for subject in self._subjects.values()}
         )
+        self._places = tuple(
+            sorted({one_line(subject.benchmark) for subject in self._subjects.values()})
+        )
+        """The benchmarks; several have a column, as ids may repeat."""
         self._id_width = _WIDTH[1]
         self._pairs: dict[int, _VerdictChange] = {}
         """The pairs of takes judged since."""
@@ -258,6 +263,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         ]
         if len(self._judges) != 1:
             columns.insert(-1, Heading("", "judged now by", 22))
+        if len(self._places) > 1:
+            columns.insert(2, Heading("", "benchmark", _PLACE_CELLS))
         return columns
 
     @property
@@ -272,6 +279,14 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         return {take: self._row(take) for take in rows}
 
     def _row(self, take: int) -> Cells:
+        state, name, *others = self._about(take)
+        if len(self._places) < 2:
+            return [state, name, *others]
+        place = one_line(self._subjects[take].benchmark)
+        where = told_apart(self._places, _PLACE_CELLS)[place]
+        return [state, name, Piece(where, Ink.MUTED), *others]
+
+    def _about(self, take: int) -> Cells:
         name = Piece(conversation_id(self._subjects[take].key, self._targets, self._id_width))
         pair = self._pairs.get(take)
         blank = [Piece("")] * (len(self._judges) != 1)

@@ -26,7 +26,7 @@ from tui.state.explanations import (
     verdict_stamp,
 )
 from tui.state.follower import Follower, open_conversations
-from tui.state.headline import info_of, metric_behind
+from tui.state.headline import elsewhere_words, info_of, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
     Instant,
@@ -127,6 +127,8 @@ class Pane(Vertical):
             return
         if self._dialogue is None or self._dialogue.shown != shown:
             before = self._dialogue if ended else None
+            # what one of another benchmark left would look as if it were of this one
+            before = before if before and before.shown.benchmark == shown.benchmark else None
             self._above = left_above(self._blocks(before, watch), shown) if before else []
             info = info_of(watch, shown.benchmark)
             self._dialogue = Dialogue(shown, info.turns if info else 0)
@@ -178,7 +180,8 @@ class Pane(Vertical):
             end = [Piece("paused ", Ink.WARN)]
         elif live is not None and not end:
             told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
-        self._title.show([mark, name, *told], end)
+        place = elsewhere_words(dialogue.shown.benchmark, current_benchmark(watch))
+        self._title.show([mark, name, *place, *told], end)
 
 
 class WallScreen(WatchingScreen, inherit_bindings=False):

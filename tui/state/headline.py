@@ -44,6 +44,12 @@ def info_of(watch: Watch, benchmark: str) -> BenchmarkInfo | None:
     return next((info for info in watch.benchmarks if info.name == benchmark), None)
 
 
+def elsewhere_words(benchmark: str, current: str) -> Line:
+    """`of own-judgement` behind a conversation of another benchmark than the `current` one, which
+    may have one of the same id; nothing of the current one."""
+    return () if benchmark == current else [Piece(f"  of {one_line(benchmark)}", Ink.WARN)]
+
+
 def metric_in(watch: Watch, benchmark: str, scenario_id: str) -> Metric | None:
     """The metric of a scenario; None if unknown. Raises `StoreError`."""
     metric_id = metric_of(scenario_id)

@@ -37,7 +37,7 @@ from tui.state.board import (
 from tui.state.explanations import awaits_verdict, end_words, explain, left_above, verdict_stamp
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower
-from tui.state.headline import info_of, measured, metric_behind
+from tui.state.headline import elsewhere_words, info_of, measured, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
     RunClock,
@@ -331,8 +331,10 @@ class LiveState:
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
         dialogue = self.dialogue
         if dialogue is None or dialogue.shown != shown:
-            # one that was left in its middle is not over: what stands of it would look so
+            # one that was left in its middle is not over: what stands of it would look so; and one
+            # of another benchmark would look as if it were of this one
             before = dialogue if self.has_ended else None
+            before = before if before and before.shown.benchmark == shown.benchmark else None
             self._above = left_above(self._blocks(before), shown) if before else []
             info = info_of(self._watch, shown.benchmark)
             dialogue = self.dialogue = Dialogue(shown, 0 if info is None else info.turns)
@@ -370,8 +372,9 @@ class LiveState:
         return blocks
 
     def header(self, width: int, at: datetime) -> tuple[Line, Line]:
-        """Both ends of the first line, in so many cells; `at` is now."""
-        info = self.info
+        """Both ends of the first line, in so many cells; `at` is now. While the display is frozen,
+        it names the benchmark that stands still below."""
+        info = self.info if self.missed is None else info_of(self._watch, self.feed.benchmark)
         name = [Piece("Crosswind  ", Ink.ACCENT)]
         left = [Piece(" ")]
         if width >= ROOM_FOR_NAME and info is not None:
@@ -409,6 +412,7 @@ class LiveState:
             left.append(Piece(self.status.words, self.status.ink))
             return left, ()
         left.append(Piece(one_line(str(self.dialogue.shown.key)), _title_ink(has_focus=has_focus)))
+        left += elsewhere_words(self.dialogue.shown.benchmark, current_benchmark(self._watch))
         left += [Piece("  pinned", Ink.WARN)] if self.follower.pinned else []
         silent = self.seconds - self._spoken_at if self.status.phase in _SPOKEN else 0.0
         left += _turn_words(self.dialogue, silent)
