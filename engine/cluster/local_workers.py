@@ -13,7 +13,6 @@ import os
 import select
 import signal
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -25,6 +24,7 @@ from engine.cluster.agent import AgentActor
 from engine.cluster.certificates import security_of
 from engine.cluster.local_processes import Joining
 from engine.cluster.scheduler import NO_PAGES, PAGES_PORT, QUIET
+from engine.cluster.spool import temporary_spool
 
 AGAIN_S: Final = 1.0
 """A worker that lived for a shorter time is restarted only after this delay."""
@@ -36,7 +36,7 @@ LOADED: Final = AgentActor
 def main() -> None:
     told = sys.stdin.buffer.readline()  # empty if the engine has ended
     if told:
-        with tempfile.TemporaryDirectory(prefix="crosswind-worker-") as spool:
+        with temporary_spool() as spool:
             _Holder(Joining(**json.loads(told)), spool).hold(int(sys.argv[1]))
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
@@ -26,6 +24,7 @@ from engine.cluster.scheduler import (
     listen_fault,
 )
 from engine.cluster.scheduler_identity import scheduler_identity
+from engine.cluster.spool import temporary_spool
 from engine.errors import Problem
 
 OURS: Final = "crosswind"
@@ -73,8 +72,8 @@ async def _serve(settings: WorkerSettings, say: SayLine) -> None:
     fails = 0
     while fails < _MOST_FAILS:
         address = await _scheduler(settings, say)
-        with tempfile.TemporaryDirectory(prefix="crosswind-worker-") as spool:
-            began = await _join(settings, address, Path(spool), say)
+        with temporary_spool() as spool:
+            began = await _join(settings, address, spool, say)
         fails = 0 if began else fails + 1
     raise ClusterError(f"the worker's process ended {fails} times before it could begin")
 
@@ -110,7 +109,7 @@ def _check_name(name: str, identity: Mapping[str, Any]) -> None:
         )
 
 
-async def _join(settings: WorkerSettings, address: str, spool: Path, say: SayLine) -> bool:
+async def _join(settings: WorkerSettings, address: str, spool: str, say: SayLine) -> bool:
     """Work until the scheduler or the worker's process goes; False if that process ended before it
     began. Raises `ClusterError`."""
     try:
@@ -147,7 +146,7 @@ async def _until_over(nanny: Nanny) -> bool:
     return not over.cancel()
 
 
-def _make_nanny(settings: WorkerSettings, address: str, spool: Path) -> Nanny:
+def _make_nanny(settings: WorkerSettings, address: str, spool: str) -> Nanny:
     return Nanny(
         address,
         nthreads=1,
@@ -158,7 +157,7 @@ def _make_nanny(settings: WorkerSettings, address: str, spool: Path) -> Nanny:
         security=security_from(settings.folder.pem),
         resources={OURS: 1},
         memory_limit=0,  # calls need little memory; other use of the machine is not its concern
-        local_directory=str(spool),
+        local_directory=spool,
         death_timeout=settings.wait_s,
         config=dict(NO_PAGES),
         silence_logs=logging.CRITICAL,
