@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from docs.manual.pages import DOCS, clean, write_pages
+from docs.manual.pages import DOCS, clean, write_committed, write_pages
 
 _FOLDER: Final = DOCS.parent / "build" / "manual"
 _LOOK_SECONDS: Final = 1.0
@@ -46,9 +46,18 @@ def _zensical(folder: Path, *words: str) -> subprocess.Popen[bytes]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m docs.manual", description=__doc__)
-    parser.add_argument("--serve", action="store_true", help="show it while it is written")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--serve", action="store_true", help="show it while it is written")
+    what.add_argument(
+        "--write",
+        action="store_true",
+        help="write into docs/ what its pages hold of the program, such as the keys of config.yaml",
+    )
     parser.add_argument("--folder", type=Path, default=_FOLDER, help="default: build/manual")
     arguments = parser.parse_args()
+    if arguments.write:
+        write_committed()
+        return 0
     act = serve if arguments.serve else build
     return act(arguments.folder)
 

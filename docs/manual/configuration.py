@@ -28,16 +28,16 @@ def config_reference() -> str:
     """Every key of `config.yaml`."""
     parts = ["## The whole file", _keys(Config)]
     for name, shape in sections(Config):
-        parts += [f"## `{name}` {{#{_anchor(name)}}}", _about(shape), _keys(shape, f"{name}.")]
+        parts += [f"## `{name}`", _about(shape), _keys(shape, f"{name}.")]
     parts += [
-        f"## A model {{#{_ONE_MODEL}}}",
+        "## A model",
         f"{_about(ModelSpec)} So are written `user_model`, `evaluator_model`, `generator_model`, "
         "each of `evaluators` and of `models`, and each target, which has an `id` besides.",
         _keys(Target),
     ]
     parts += ["`user_model` has one key more:", _keys(UserModel, beside=ModelSpec)]
     for name, shape in sections(ModelSpec):
-        parts += [f"## `{name}` of a model {{#{name}}}", _about(shape), _keys(shape)]
+        parts += [f"## `{name}`", _about(shape), _keys(shape)]
     return "\n\n".join(parts)
 
 
@@ -45,7 +45,7 @@ def benchmark_reference() -> str:
     """Every key of `benchmark.yaml`."""
     parts = ["## The whole file", _keys(BenchmarkShape)]
     for name, shape in sections(BenchmarkShape):
-        parts += [f"## `{name}` {{#{_anchor(name)}}}", _about(shape), _keys(shape, f"{name}.")]
+        parts += [f"## `{name}`", _about(shape), _keys(shape, f"{name}.")]
     return "\n\n".join(parts)
 
 
@@ -112,7 +112,8 @@ def _linked(name: str, within: str, field: FieldInfo) -> str:
 
 
 def _anchor(name: str) -> str:
-    return name.replace(".", "-").replace("_", "-")
+    """What a heading with this name gets by itself, in the built manual and where files are shown."""
+    return name.replace(".", "")
 
 
 def _default(field: FieldInfo) -> str:

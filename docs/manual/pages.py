@@ -40,13 +40,32 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
     "sources": sources,
     "store": store_reference,
 }
-"""What stands between `<!-- built: NAME -->` and `<!-- /built -->` when the manual is built. Read
-without that, a page has there what to do instead."""
+"""What stands between `<!-- built: NAME -->` and `<!-- /built -->` when the manual is built. In the
+page as a file, what is not in `COMMITTED` has there where else to find it."""
+COMMITTED: Final = frozenset({"benchmark", "configuration", "failures", "rules", "sources"})
+"""What also stands in the pages as files: short, and seldom changed."""
 
 
 def filled(text: str) -> str:
     """A page with all that is made from the program. Raises `KeyError` for an unknown name."""
     return _PLACE.sub(lambda place: BUILT[place[1]](), text)
+
+
+def committed(text: str) -> str:
+    """A page as a file is to be, with what is made from the program as it is today."""
+
+    def today(place: re.Match[str]) -> str:
+        if place[1] not in COMMITTED:
+            return place[0]
+        return f"<!-- built: {place[1]} -->\n{BUILT[place[1]]()}\n<!-- /built -->"
+
+    return _PLACE.sub(today, text)
+
+
+def write_committed() -> None:
+    """The pages as files, where the program has changed."""
+    for path in DOCS.rglob("*.md"):
+        _put(path, committed(path.read_text("utf-8")).encode("utf-8"))
 
 
 def in_both_themes(text: str) -> str:

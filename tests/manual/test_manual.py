@@ -24,7 +24,7 @@ from docs.manual.configuration import (
     sections,
 )
 from docs.manual.keys import keys_reference
-from docs.manual.pages import BUILT, DOCS, SETTINGS, filled, in_both_themes
+from docs.manual.pages import BUILT, DOCS, SETTINGS, committed, filled, in_both_themes
 from docs.manual.sessions import followed, worked_pages
 from docs.manual.store import store_reference
 from engine.cli.command_line import build_parser, commands_of
@@ -118,6 +118,13 @@ def test_read_as_a_file_a_page_leads_only_to_files_that_are_there(page: Path) ->
     links = [link for link in _LINK.findall(text) if not urlsplit(link).scheme]
     wrong = [link for link in links if not (page.parent / urldefrag(link).url).exists()]
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_what_a_page_as_a_file_holds_of_the_program_is_up_to_date(page: Path) -> None:
+    """`python -m docs.manual --write` brings it up to date."""
+    text = page.read_text("utf-8")
+    assert text == committed(text)
 
 
 def test_what_is_made_from_the_program_stands_in_one_page_each() -> None:
