@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -157,9 +158,8 @@ def _gone_words(number: int) -> str:
 
 
 def _says_the_same(before: Verdict, now: Verdict) -> bool:
-    return (before.present, before.unscored, before.marks, before.justification) == (
-        *(now.present, now.unscored, now.marks, now.justification),
-    )
+    said = attrgetter("present", "unscored", "marks", "justification", "confidence")
+    return bool(said(before) == said(now))
 
 
 def _label_of_row(

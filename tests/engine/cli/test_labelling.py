@@ -135,6 +135,22 @@ def test_labels_are_taken_in_once_and_go_on_where_they_stopped(
     assert [int(row["number"]) for row in cells_of(rest)] == list(range(6, 13))
 
 
+@pytest.mark.parametrize(
+    "changed", [{"confidence": "1"}, {"note": "Read again."}, {"note": "", "confidence": "2"}]
+)
+def test_what_a_person_changes_in_a_table_is_taken_in_again(
+    crosswind: Crosswind, sheet: Path, place: Place, changed: Cells
+) -> None:
+    take_in(crosswind, fill(sheet, by_number))
+    take_in(crosswind, fill(sheet, lambda number, _row: changed if number == 2 else {}))
+    with place.reader() as reader:
+        given = reader.peoples_verdicts("giving-in")
+    assert len(given) == 13
+    [newest] = [verdict for verdict in given if verdict.seq == max(one.seq for one in given)]
+    said = {"confidence": str(newest.confidence), "note": newest.justification}
+    assert said | changed == said
+
+
 @contextmanager
 def engine_at_work(place: Place, order: Order | None) -> Iterator[EngineThread]:
     """It holds the workspace; without an order it waits for one."""
