@@ -30,7 +30,7 @@ demo: $(STAMP) ## watch three sample benchmarks run on scripted models, without 
 quick: $(STAMP) ## the tests for daily work: no process, no terminal, no app, no run, and none that tries very many cases
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not process and not app and not run and not exhaustive and not alone"
 
-test: check ## all checks and all tests
+test: check ## what CI runs: lint, types and all tests but those of check-long, check-real and bench
 
 check: lint types tests
 
