@@ -112,7 +112,7 @@ def _linked(name: str, within: str, field: FieldInfo) -> str:
 
 
 def _anchor(name: str) -> str:
-    """What a heading with this name gets by itself, in the built manual and where files are shown."""
+    """What a heading with this name gets by itself, built and shown as a file alike."""
     return name.replace(".", "")
 
 
