@@ -148,7 +148,7 @@ def test_what_a_person_changes_in_a_table_is_taken_in_again(
     assert len(given) == 13
     [newest] = [verdict for verdict in given if verdict.seq == max(one.seq for one in given)]
     said = {"confidence": str(newest.confidence), "note": newest.justification}
-    assert said | changed == said
+    assert {**said, **changed} == said
 
 
 @contextmanager
