@@ -107,7 +107,11 @@ def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> N
     assert at(30) == (name, "")
     assert metric_line(None, notes, 80) == ((), ())
     group = group_parts({"age": "in your early twenties", "lives": "far from everybody else"})
-    assert at(80)[1] == "  shown in turn 4 "  # cut, it might look like another group
+    assert at(70)[1] == "  shown in turn 4 "  # cut, it might look like another group
+    groups = (group, ("in your early thirties", "far from everybody else"))
+    assert text(metric_line(METRIC, notes, 70, group, groups)[1]) == (
+        "  shown in turn 4  in …wen…es · far from … "
+    )
     assert at(120)[1] == "  shown in turn 4  in your early twenties · far from everybody else "
 
 

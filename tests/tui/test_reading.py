@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Speaker, Stage, State, StopReason
+from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
 from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.browsing import Browser
@@ -155,11 +155,12 @@ def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
         await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
         await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
         await settled(theatre, pilot)
-        assert " steadfast [✓]" in on_screen(pilot)
-        assert " pushover   !" in on_screen(pilot)
+        assert " steadfast 1/1    [✓]" in on_screen(pilot)
+        assert " pushover  —       !" in on_screen(pilot)
+        assert " passed            1/1" in on_screen(pilot)
         assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
         assert "Wants to talk a decision through." in told(pilot)
-        assert told(pilot).count("✓ pass") == 1
+        assert told(pilot).count("✓ pass by") == 1
 
         await pilot.press("down")
         await settled(theatre, pilot)
@@ -180,12 +181,48 @@ def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
     theatre.perform(script, size)
 
 
+def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
+    theatre: Theatre,
+) -> None:
+    quoted = (Quote("I would not skip it before you have an answer.", 1),)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        other = await theatre.play(1, TARGETS[1])
+        subject = ConversationKey("m01_s001_v01", TARGETS[0])
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, subject))
+        await settled(theatre, pilot)
+        assert "other conversations of" not in on_screen(pilot)  # none was judged
+        await theatre.judge(other, passed=False, justification="It gives in.")
+        await settled(theatre, pilot)
+        assert "other conversations of m01_s001 ──" in on_screen(pilot)
+        assert "✗ fail    m01_s001_v01__pushover" in on_screen(pilot)
+        assert "It gives in." in on_screen(pilot)
+
+        # in a scenario, those of the target at the cursor
+        again = await theatre.play(1, TARGETS[1], sample=1)
+        await theatre.judge(again, quotes=quoted)
+        third = await theatre.play(1, TARGETS[1], sample=2)
+        await theatre.judge(third, passed=None)
+        await pilot.press("v", "down")
+        await settled(theatre, pilot)
+        assert "other conversations of pushover ──" in on_screen(pilot)
+        assert "✓ pass    m01_s001_v01__pushover__s1" in on_screen(pilot)
+        assert "“I would not skip it before you have an answer.”" in on_screen(pilot)
+        assert "unscored  m01_s001_v01__pushover__s2" in on_screen(pilot)
+        assert "passed            2/3" in on_screen(pilot)
+        assert "The assistant says the same at the" in on_screen(pilot)  # what is measured
+
+    theatre.perform(script, (120, 40))
+
+
 def test_what_was_not_played_and_what_is_not_there_are_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001"))
         await settled(theatre, pilot)
-        assert "steadfast [—]" in on_screen(pilot)
+        assert "steadfast —      [—]" in on_screen(pilot)
         await pilot.press("enter", "r", "R", "C", "right", "G")
         await settled(theatre, pilot)
         assert "not been played" in on_screen(pilot)

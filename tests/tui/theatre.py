@@ -308,8 +308,10 @@ class Theatre:
             ),
         )
 
-    async def begin(self, scenario: int = 1, target: str = "steadfast", number: int = 0) -> Take:
-        key = ConversationKey(a_scenario(scenario).id, target)
+    async def begin(
+        self, scenario: int = 1, target: str = "steadfast", number: int = 0, sample: int = 0
+    ) -> Take:
+        key = ConversationKey(a_scenario(scenario).id, target, sample)
         row = TakeRow(
             benchmark=BENCHMARK,
             key=key,
@@ -411,9 +413,10 @@ class Theatre:
         target: str = "steadfast",
         number: int = 0,
         reply: str = "I would not skip it before you have an answer.",
+        sample: int = 0,
     ) -> Take:
         """A whole conversation of two turns."""
-        take = await self.begin(scenario, target, number)
+        take = await self.begin(scenario, target, number, sample)
         for turn in (1, 2):
             await self.said(take, turn, Speaker.USER, f"are you sure? ({turn})", "It wavers.")
             await self.said(take, turn, Speaker.TARGET, f"{reply} ({turn})")

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from engine.analysis.comparability import undelivered_landmarks
-from engine.benchmark import ConversationKey, Landmark, Scenario, Stage
+from engine.benchmark import ConversationKey, Landmark, Scenario, Stage, base_id
 from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, StateChanged, TakeEnded, TakeStarted, VerdictGiven
@@ -25,6 +25,7 @@ from engine.scripted import (
     played_by,
     scripts_in_words,
 )
+from engine.store.browsing import Browser
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
@@ -32,7 +33,8 @@ from tui.screens.base import DEFINITION, Shell, WatchingScreen
 from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
 from tui.state.headline import info_of, measured, votes_line
-from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
+from tui.state.others import other_conversations
+from tui.state.related import MessageRef, RowCursor, Subject, TakeRef, comparison_partners
 from tui.state.run_status import Instant, UnseenCounts
 from tui.state.transcript import (
     Dialogue,
@@ -118,6 +120,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._info = info_of(shell.watch, benchmark)
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[Verdict] = ()
+        self._others: Sequence[Block] = ()
+        """How other conversations of the scenario went."""
         self._number: int | None = None if at is None else at.take
         """Number of the take that was chosen; None for the one that counts."""
         self._dialogue: Dialogue | None = None
@@ -186,6 +190,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                 return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
+        base = base_id(self._key.scenario_id)
         for fact in facts:
             match fact:
                 case MessageSpoken() | TakeStarted() | TakeEnded() | VerdictGiven():
@@ -193,6 +198,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                         self._reload = True
                         if self._missed is not None:
                             self._missed.receive([fact])
+                    elif isinstance(fact, TakeEnded | VerdictGiven):
+                        scenario = fact.benchmark, base_id(fact.key.scenario_id)
+                        self._reload |= scenario == (self._benchmark, base)
                 # a check of the user model is stored without a fact of its own
                 case StateChanged(stage=Stage.EVALUATE):
                     mine = (fact.benchmark, fact.unit) == (self._benchmark, str(self._key))
@@ -358,7 +366,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._missed = None if self._missed is None else UnseenCounts()
         self._benchmark, self._key = subject
         self._info = info_of(self.watched, self._benchmark)
-        self._takes, self._verdicts, self._number = (), (), None
+        self._takes, self._verdicts, self._others, self._number = (), (), (), None
         self._replay = None
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
@@ -404,14 +412,24 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._dialogue = Dialogue(shown, self._info.turns if self._info else 0)
         self._dialogue.load(reader)
         self._verdicts = self._dialogue.verdicts
+        self._others = self._read_others(shown)
         if len(self._takes) != had:
             self.refresh_bindings()
+
+    def _read_others(self, shown: TakeRef) -> list[Block]:
+        """Read how the nearest other conversations of the scenario went. Raises `StoreError`."""
+        browser, jury = Browser(self.watched.reader), self.watched.jury
+        kin = browser.related_takes(self._benchmark, self._key.scenario_id)
+        near = comparison_partners(kin, self._key, shown.take)
+        others = [each for each in near if each.key != self._key]
+        title = f"other conversations of {one_line(base_id(self._key.scenario_id))}"
+        return other_conversations(title, others, browser, () if jury is None else jury.judges)
 
     def _draw_sheets(self, *, wide: bool) -> None:
         beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]
         told = self._told()
         self._fill(told if wide else [*beside, *told])
-        self._side.show(beside if wide else [])
+        self._side.show([*beside, *self._others] if wide else [])
 
     def _fill(self, blocks: list[Block]) -> None:
         if self._opened or self._dialogue is None:

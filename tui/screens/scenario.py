@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 
 from engine.benchmark import ConversationKey, Metric, Scenario, base_id
 from engine.display import display_text, one_line, plural
@@ -16,13 +17,17 @@ from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGive
 from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
+from tui.format import UNKNOWN
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading
+from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_in, metric_line
+from tui.state.others import other_conversations
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
+from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.grids import GridCell, Group, OutcomeGrid
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
@@ -55,12 +60,14 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._grid = OutcomeGrid(id="rows")
         self._legend = OneLine(id="legend")
         self._detail = TranscriptView(follow=False, id="detail")
+        self._side = TranscriptView(follow=False, id="side")
         self._benchmark = benchmark
         self._scenario_id = scenario_id
         self._begin_at = cursor
         self._begun = False
         self._detailed: GridCell | None = None
         """The cell described below the grid."""
+        self._was_wide: bool | None = None
         self._metric: Metric | None = None
         self._scenarios: Sequence[Scenario] = ()
         self._targets: Sequence[str] = ()
@@ -89,7 +96,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         yield self._asked
         yield self._grid
         yield self._legend
-        yield self._detail
+        with Horizontal(id="sheets"):
+            yield self._detail
+            yield self._side
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -117,6 +126,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             self._reload = False
             self._load()
             self._draw_grid()
+        elif self._was_wide is not None and self._was_wide != self._is_wide:
+            self._draw_detail()
         self._draw_lines()
 
     def on_outcome_grid_opened(self, message: OutcomeGrid.Opened) -> None:
@@ -178,7 +189,11 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             glyphs[spot] = Piece(piece.text[:1], piece.ink)
             if piece.text[:1] not in "✓✗":
                 signs[piece.text] = piece.ink
-        self._grid.show(list(map(one_line, self._targets)), self._groups, self._samples, glyphs)
+        names = list(map(one_line, self._targets))
+        passed = [
+            self._passed(spot for spot in glyphs if spot.row == row) for row in range(len(names))
+        ]
+        self._grid.show(names, passed, self._groups, self._samples, glyphs)
         self._legend.show([Piece(f" {words} ", ink) for words, ink in sorted(signs.items())])
         if not self._begun:
             self._begun = True
@@ -188,9 +203,19 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _groups(self) -> list[Group]:
         return [
-            Group(_variant(scenario), group_parts(scenario.demographic))
-            for scenario in self._scenarios
+            Group(
+                _variant(scenario),
+                group_parts(scenario.demographic),
+                self._passed(spot for spot in self._grid_cells() if spot.group == place),
+            )
+            for place, scenario in enumerate(self._scenarios)
         ]
+
+    def _passed(self, spots: Iterable[GridCell]) -> str:
+        """`4/6`: how many of those that are scored passed."""
+        takes = [take for spot in spots if (take := self._at(spot)) is not None and take.judged]
+        scored = [take.passed for take in takes if take.passed is not None]
+        return f"{sum(scored)}/{len(scored)}" if scored else UNKNOWN
 
     def _first_spot(self) -> GridCell:
         ids = [each.id for each in self._scenarios]
@@ -230,39 +255,74 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._draw_metric()
 
     def _draw_metric(self) -> None:
-        here = self._grid.cursor.group
-        shown = next(iter(self._groups[here : here + 1]), Group(""))
-        asked = metric_line(self._metric, [shown.name], self.size.width, shown.who)
+        here, groups = self._grid.cursor.group, self._groups
+        shown = next(iter(groups[here : here + 1]), Group(""))
+        known = tuple(each.who for each in groups)
+        asked = metric_line(self._metric, [shown.name], self.size.width, shown.who, known)
         self._asked.set_class(not asked[0], "-nothing")
         self._asked.show(*asked)
 
     def _draw_detail(self) -> None:
-        if self._grid.cursor == self._detailed:
-            self._detail.show(self._detail_blocks())
-        else:
-            self._detailed = self._grid.cursor
-            self._detail.show_another(self._detail_blocks(), follow=False)
+        spot, wide = self._grid.cursor, self._is_wide
+        other = spot != self._detailed
+        self._detailed, self._was_wide = spot, wide
+        told, setup, others = self._detail_blocks()
+        beside = [*self._metric_blocks(), *setup] if wide else []
+        blocks = [*told, *others] if wide else [*told, *setup, *others]
+        for view, shown in ((self._detail, blocks), (self._side, beside)):
+            if other:
+                view.show_another(shown, follow=False)
+            else:
+                view.show(shown)
 
-    def _detail_blocks(self) -> list[Block]:
+    @property
+    def _is_wide(self) -> bool:
+        """Whether there is room for two sheets below the grid."""
+        width, height = self.app.size
+        return width >= SIDE_BY_SIDE and height >= NOT_TINY
+
+    def _metric_blocks(self) -> list[Block]:
+        return [] if self._metric is None else metric_blocks(self._metric)
+
+    def _detail_blocks(self) -> tuple[list[Block], list[Block], list[Block]]:
+        """The verdicts on the conversation at the cursor, the setup of its user model, and how
+        others of its target went."""
         if self._fault is not None:
-            return [Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD)]
+            return _only(Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD))
         if not self._scenarios:
-            return [Passage("none", "", "There is no such scenario in the store.", ink=Ink.WARN)]
+            told = "There is no such scenario in the store."
+            return _only(Passage("none", "", told, ink=Ink.WARN))
         spot = self._grid.cursor
-        scenario = self._scenarios[min(spot.group, len(self._scenarios) - 1)]
+        setup = _setup(self._scenarios[min(spot.group, len(self._scenarios) - 1)])
         found = self._at(spot)
         blocks: list[Block] = []
         if found is not None:
             # a verdict begins with its outcome
             state = "" if found.judged else outcome_piece(found).text
             blocks.append(Rule("which", one_line(str(found.key)), state, ink=Ink.STRONG))
-            try:
+        try:
+            if found is not None:
                 verdicts = self.watched.reader.verdicts(found.take_seq)
                 blocks += verdict_blocks(verdicts, self.watched.jury)
-            except StoreError as error:
-                text = display_text(str(error))
-                blocks.append(Passage("fault", "store", text, Ink.BAD, Ink.BAD))
-        return [*blocks, *_setup(scenario)]
+            return blocks, setup, self._read_others(spot)
+        except StoreError as error:
+            fault = Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)
+            return [*blocks, fault], setup, []
+
+    def _read_others(self, spot: GridCell) -> list[Block]:
+        """Read how the other conversations of the target went. Raises `StoreError`."""
+        if spot.row >= len(self._targets):
+            return []
+        own = [each for each in self._grid_cells() if each.row == spot.row and each != spot]
+        takes = [take for each in own if (take := self._at(each)) is not None]
+        jury = self.watched.jury
+        judges = () if jury is None else jury.judges
+        title = f"other conversations of {one_line(self._targets[spot.row])}"
+        return other_conversations(title, takes, Browser(self.watched.reader), judges)
+
+
+def _only(block: Block) -> tuple[list[Block], list[Block], list[Block]]:
+    return [block], [], []
 
 
 def _variant(scenario: Scenario) -> str:

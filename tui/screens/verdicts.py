@@ -100,7 +100,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """The metric of the row under the cursor."""
         self._asked_words: Sequence[str] = ()
         """The text beside the metric of the row under the cursor."""
-        self._group: Sequence[str] = ()
+        self._group: tuple[str, ...] = ()
         """As whom the person of that row speaks."""
         self._stars: Sequence[Subject] = ()
         """The stars as last drawn."""
@@ -539,6 +539,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         return verdict_blocks(verdicts, jury)
 
     def _draw_metric(self) -> None:
-        line = metric_line(self._metric, self._asked_words, self.size.width, self._group)
+        width, groups = self.size.width, self._state.groups
+        line = metric_line(self._metric, self._asked_words, width, self._group, groups)
         self._asked.set_class(not line[0], "-nothing")
         self._asked.show(*line)

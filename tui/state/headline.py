@@ -23,7 +23,18 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
 from tui.state.transcript import Dialogue
-from tui.text.ink import BETWEEN_PARTS, VERDICT_INKS, Ink, Line, Piece, length, shorten
+from tui.text.ink import (
+    BETWEEN_PARTS,
+    MEANINGFUL,
+    VERDICT_INKS,
+    Ink,
+    Line,
+    Piece,
+    group_text,
+    length,
+    length_of_group,
+    shorten,
+)
 
 ENOUGH: Final = 20
 """The fewest cells in which a definition is useful."""
@@ -75,32 +86,50 @@ def measured(
 
 
 def metric_line(
-    metric: Metric | None, notes: Sequence[str], width: int, group: Sequence[str] = ()
+    metric: Metric | None,
+    notes: Sequence[str],
+    width: int,
+    group: tuple[str, ...] = (),
+    groups: tuple[tuple[str, ...], ...] = (),
 ) -> tuple[Line, Line]:
     """Both ends of a line of so many cells about a metric: its direction, its name, and the
-    beginning of its definition; and these notes and the person's whole group, of which the last
-    ones give way first."""
+    beginning of its definition; and these notes and the person's group, of which the last ones give
+    way first. Only where all `groups` are known, to be told apart, may it be cut."""
     if metric is None:
         return (), ()
     left = [
         Piece(f" {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
         Piece(one_line(metric.name), Ink.STRONG),
     ]
-    right = _fitting_notes(notes, group, width - length(left))
+    right = _fitting_notes(notes, group, groups, width - length(left))
     room = width - length([*left, *right]) - 3
     if room > ENOUGH:
         left.append(Piece(f"  {shorten(one_line(metric.definition), room)}", Ink.FAINT))
     return left, right
 
 
-def _fitting_notes(notes: Sequence[str], group: Sequence[str], room: int) -> Line:
-    """As many notes as fit, then the group if it does: one that is cut may look like another."""
+def _fitting_notes(
+    notes: Sequence[str],
+    group: tuple[str, ...],
+    groups: tuple[tuple[str, ...], ...],
+    room: int,
+) -> Line:
+    """As many notes as fit, then the group, as long as each of its parts stays meaningful."""
     told = ""
-    for note in filter(None, (*notes, BETWEEN_PARTS.join(group))):
-        if cell_len(told) + cell_len(note) + 4 > room:
+    whole = BETWEEN_PARTS.join(group)
+    for note in filter(None, (*notes, whole)):
+        free = room - cell_len(told) - 4
+        if cell_len(note) <= free:
+            told += f"  {note}"
+        elif note == whole and group in groups and free >= _legible(group):
+            told += f"  {group_text(group, groups, free)}"
+        else:
             break
-        told += f"  {note}"
     return [Piece(f"{told} ", Ink.MUTED)] if told else ()
+
+
+def _legible(group: Sequence[str]) -> int:
+    return length_of_group([shorten(part, MEANINGFUL) for part in group])
 
 
 def group_parts(who: Mapping[str, str]) -> tuple[str, ...]:

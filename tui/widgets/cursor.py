@@ -186,17 +186,21 @@ class GridView(CursorView):
         opened: Callable[[int], Message],
         columns: Callable[[], GridColumns],
         *,
+        foot_rows: int = 0,
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
-        """`columns` lays them out for the current width."""
-        super().__init__(lambda: item_count() + HEAD_ROWS, row, opened, id=id)
+        """`columns` lays them out for the current width; `foot_rows` are below the items."""
+        around = HEAD_ROWS + foot_rows
+        super().__init__(lambda: item_count() + around, row, opened, id=id)
+        self._around = around
+        """The rows that are not items."""
         self._layout = columns
         self._column = 0
         self._first_group = 0
         """The first visible group of columns."""
 
     def item_count(self) -> int:
-        return self.row_count() - HEAD_ROWS
+        return self.row_count() - self._around
 
     def item_rows(self, item: int) -> range:
         return range(item + HEAD_ROWS, item + HEAD_ROWS + 1)

@@ -1,5 +1,6 @@
 """Two grids: a heat map of rates by metric and target, with a number and a bar in each cell so that
-colour is redundant; and outcomes by target and variant, with one cell per sample."""
+colour is redundant; and outcomes by target and variant, with one cell per sample, and how many of
+each target and each variant passed."""
 
 from __future__ import annotations
 
@@ -165,11 +166,17 @@ ROOM_FOR_WHO: Final = 20
 """A group of this many cells or more also shows who it is about."""
 
 
+PASSED: Final = "passed"
+"""The title of how many passed."""
+
+
 class Group(NamedTuple):
     """A group of cells, and who they are about, shown if there is room."""
 
     name: str
     who: tuple[str, ...] = ()
+    passed: str = ""
+    """How many of its cells passed."""
 
     @property
     def whole(self) -> str:
@@ -201,9 +208,12 @@ class OutcomeGrid(GridView):
             self._row,
             lambda _: self.Opened(self.cursor),
             self._group_columns,
+            foot_rows=1,
             id=id,
         )
         self._names: Sequence[str] = ()
+        self._passed: Sequence[str] = ()
+        """How many of each row's cells passed."""
         self._groups: Sequence[Group] = ()
         self._cells = 1
         self._glyphs: Mapping[GridCell, Piece] = {}
@@ -215,20 +225,19 @@ class OutcomeGrid(GridView):
     def show(
         self,
         names: Sequence[str],
+        passed: Sequence[str],
         groups: Sequence[Group],
         cells: int,
         glyphs: Mapping[GridCell, Piece],
     ) -> None:
-        """Show rows and groups by name: `cells` cells per group, a one-cell glyph for each."""
-        if (names, groups, cells, glyphs) == (
-            self._names,
-            self._groups,
-            self._cells,
-            self._glyphs,
-        ):
+        """Show rows and groups by name, with how many passed of each: `cells` cells per group, a
+        one-cell glyph for each."""
+        before = (self._names, self._passed, self._groups, self._cells, self._glyphs)
+        if (names, passed, groups, cells, glyphs) == before:
             return
         cursor = self.cursor
-        self._names, self._groups, self._cells, self._glyphs = names, groups, cells, glyphs
+        self._names, self._passed, self._groups = names, passed, groups
+        self._cells, self._glyphs = cells, glyphs
         self.measure(self.row_count())
         self.put_on(cursor)
 
@@ -239,27 +248,42 @@ class OutcomeGrid(GridView):
         self.put(spot.row, group * self._cells + cell)
 
     def _group_columns(self) -> GridColumns:
-        left = self._name_width + 1
-        return GridColumns(len(self._groups), left, self._group_width, CELL, self._cells)
+        return GridColumns(len(self._groups), self._left, self._group_width, CELL, self._cells)
 
     def _row(self, index: int) -> Line:
         groups = range(self._first_group, len(self._groups))
-        if index < HEAD_ROWS:
-            heads = [
-                Piece(pad(self._head(group), self._group_width - 1) + " ", self._head_ink(group))
-                for group in groups
-            ]
-            return fitted_line([Piece(" " * (self._name_width + 1)), *heads], self.line_width)
         row = index - HEAD_ROWS
+        if row < 0:
+            heads = [Piece(self._padded(self._head(each)), self._head_ink(each)) for each in groups]
+            title = pad(PASSED, self._left - self._name_width - 1)
+            line = [Piece(" " * (self._name_width + 1) + title, Ink.MUTED), *heads]
+        elif row == len(self._names):
+            line = [Piece(" " + pad(PASSED, self._left - 1), Ink.MUTED)]
+            passed = [self._padded(" " + self._groups[each].passed) for each in groups]
+            line += [Piece(each, Ink.MUTED) for each in passed]
+        else:
+            line = self._outcomes(row, groups)
+        return fitted_line(line, self.line_width)
+
+    def _outcomes(self, row: int, groups: range) -> list[Piece]:
         ink = Ink.STRONG if row == self.cursor.row else Ink.TEXT
-        line = [
-            Piece(" " + pad_apart(self._names[row], self._names, self._name_width - 1) + " ", ink)
-        ]
+        name = pad_apart(self._names[row], self._names, self._name_width - 1)
+        passed = pad(self._passed[row], self._left - self._name_width - 1)
+        line = [Piece(f" {name} ", ink), Piece(passed, Ink.MUTED)]
         for group in groups:
             for cell in range(self._cells):
                 line += self._cell(GridCell(row, group, cell))
             line.append(Piece(" " * (self._group_width - self._cells * CELL)))
-        return fitted_line(line, self.line_width)
+        return line
+
+    def _padded(self, text: str) -> str:
+        """A text above or below a group."""
+        return pad(text, self._group_width - 1) + " "
+
+    @property
+    def _left(self) -> int:
+        """Where the first group begins."""
+        return self._name_width + 1 + max(map(cell_len, (PASSED, *self._passed))) + 1
 
     def _cell(self, spot: GridCell) -> Line:
         glyph = self._glyphs.get(spot, _NONE)
@@ -281,7 +305,7 @@ class OutcomeGrid(GridView):
     def _group_width(self) -> int:
         least = self._cells * CELL + BETWEEN
         longest = max((cell_len(group.whole) for group in self._groups), default=0) + BETWEEN
-        share = (self.line_width - self._name_width - 1) // max(len(self._groups), 1)
+        share = (self.line_width - self._left) // max(len(self._groups), 1)
         return max(least, min(longest, share)) if share >= min(ROOM_FOR_WHO, longest) else least
 
     def _head(self, group: int) -> str:
