@@ -81,11 +81,7 @@ def plan_lines(
     priced: PricedPlan, power: Sequence[Detectable] = (), *, every_row: bool = False
 ) -> Iterator[str]:
     plan = priced.plan
-    if plan.work:
-        rows = plural(len(plan.work), "row")
-        yield f"{plan.benchmark}: {rows} to do" + (" now, others follow" if plan.assumed else "")
-    else:
-        yield f"{plan.benchmark}: nothing is missing"
+    yield f"{plan.benchmark}: {_work_words(priced)}"
     yield from (f"  {sentence}" for sentence in plan.assumed)
     yield from stage_lines(priced)
     yield from (f"  {sentence}" for sentence in power_sentences(power))
@@ -97,6 +93,16 @@ def plan_lines(
         yield f"  {len(plan.stale):,} rows are stale; `--stale` does them again"
     if every_row:
         yield from (f"    {work}" for work in (*plan.work, *plan.stale))
+
+
+def _work_words(priced: PricedPlan) -> str:
+    plan = priced.plan
+    if not plan.calls:
+        done_here = f"{plural(len(plan.work), 'row')} to do, without a call"
+        return done_here if plan.work else "nothing is missing"
+    calls = calls_words(priced.total.calls)
+    # what is written first decides how much follows
+    return f"{calls}, {plan.calls[0].stage} first" if plan.assumed else calls
 
 
 def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:

@@ -138,6 +138,25 @@ def test_a_price_tells_why_it_is_wide_until_its_models_were_called(study: Study)
     assert most / least < high / low
 
 
+def test_a_plan_begins_with_the_calls_of_its_benchmark_and_the_stage_that_decides_how_many(
+    study: Study,
+) -> None:
+    def first_and_total() -> tuple[str, str]:
+        first, *_, total = (
+            line
+            for line in study("run", "--dry-run").out.splitlines()
+            if line.startswith((f"{NAME}: ", "all together: "))
+        )
+        return first, total.removeprefix("all together: ").partition(", ")[0]
+
+    study.configure(scenarios=1)
+    first, calls = first_and_total()
+    assert first == f"{NAME}: {calls}"
+    (study.place.folder(NAME) / "scenarios.json").unlink()
+    first, calls = first_and_total()
+    assert first == f"{NAME}: {calls}, gen_scenarios first"
+
+
 def test_the_first_question_of_a_run_holds_it_until_it_is_answered(study: Study) -> None:
     study.configure(scenarios=1)
     with study.terminal("run", "--headless") as terminal:
