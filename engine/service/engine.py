@@ -59,6 +59,9 @@ class _RequestRefused(Exception):  # noqa: N818  (an answer, not a fault)
     """Carries the reason why a request is refused."""
 
 
+_UNDERWAY: Final = "it is being done already"
+
+
 @dataclass(slots=True)
 class _RunningOrder:
     """The order at work, and the orders beside it."""
@@ -144,12 +147,13 @@ class Engine:
         """Set when there is an order, or a reason to end."""
         self._now: _RunningOrder | EngineState = EngineState.STARTING
         """The work at hand; `IDLE` between two orders, `STOPPED` at the end."""
-        self._mirroring: set[asyncio.Task[None]] = set()
-        """Tasks that write files after labels or reviews."""
+        self._pending: set[asyncio.Task[str] | asyncio.Task[None]] = set()
+        """Requests that are being handled, and files being written after labels or reviews."""
         self._stopping = False
         """Whether to end after the current work."""
         self._troubles: dict[str, str] = {}
         """What holds the work up, by source: `store` or `workers`."""
+        self._paused_by_trouble = False
         self.problem: str | None = None
         """Why it ended, unless it finished or was stopped."""
 
@@ -174,21 +178,23 @@ class Engine:
             self.problem = str(error)
             raise
         finally:
-            if self._mirroring:
-                # before it reports its end: commands that wait for that expect the files
-                await asyncio.wait(self._mirroring)
-            self._now = EngineState.STOPPED
             if not whole and self.problem is None:
                 self.problem = BROKEN_OFF
+            # before it reports its end: commands that wait for that expect the files
+            while self._pending:
+                await asyncio.wait(self._pending)
+            self._now = EngineState.STOPPED
             if self.agents is not None:
                 await self.agents.close()
         return RunResult(failed, stopped)
 
     async def _next_order(self) -> Order | None:
-        """Wait for the next order; None to end."""
+        """Wait for the next order; None to end, with nothing left of what was accepted."""
         if not self._orders and not self._stopping:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), self._linger)
+        while self._pending and not self._orders:
+            await asyncio.wait(self._pending, return_when=asyncio.FIRST_COMPLETED)
         self._came.clear()
         return self._orders.popleft() if self._orders and not self._stopping else None
 
@@ -202,6 +208,7 @@ class Engine:
         # a disk that filled up between two orders is still full for the next
         if self._troubles:
             pipeline.control.pause()
+            self._paused_by_trouble = True
         try:
             result = await work.main
             while work.beside and work.broken is None:
@@ -287,12 +294,18 @@ class Engine:
 
     async def answer(self, request: Request) -> Response:
         """Carry out a request, or refuse it with a reason."""
-        if self._now is EngineState.STOPPED:
+        if self._now is EngineState.STOPPED or self.problem is not None:
             return Response(accepted=False, text="the engine has ended")
+        handling = asyncio.create_task(self._handle(request))
+        self._finish_before_end(handling)
         try:
-            return Response(accepted=True, text=await self._handle(request))
+            return Response(accepted=True, text=await handling)
         except (_RequestRefused, CrosswindError) as refusal:
             return Response(accepted=False, text=str(refusal))
+
+    def _finish_before_end(self, task: asyncio.Task[str] | asyncio.Task[None]) -> None:
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
 
     async def _handle(self, request: Request) -> str:
         match request.command:
@@ -343,6 +356,7 @@ class Engine:
         if pipeline.control.draining:
             raise _RequestRefused("the run is stopping")
         pipeline.pause()
+        self._paused_by_trouble = False
         return "paused after what is being spoken"
 
     def _resume(self) -> str:
@@ -361,8 +375,10 @@ class Engine:
         control = work.pipeline.control
         if self._troubles and not had and not control.paused:
             control.pause()
-        elif had and not self._troubles:
+            self._paused_by_trouble = True
+        elif had and not self._troubles and self._paused_by_trouble:
             control.resume()
+            self._paused_by_trouble = False
 
     def waiting_for_workers(self, why: str | None) -> None:
         """Pause while there is no worker to make calls; `why` None means there is one again."""
@@ -418,9 +434,8 @@ class Engine:
         if order is None:
             raise _RequestRefused("there is no order in the request")
         self._not_stopping()
-        work = self._running_order
-        if (work is not None and order == work.order) or order in self._orders:
-            return "it is being done already"
+        if self._is_underway(order):
+            return _UNDERWAY
         self._check(order)
         # a rewrite is one call, and nothing at work depends on it
         return self._begin(order, can_be_beside=bool(order.rewrite))
@@ -468,9 +483,8 @@ class Engine:
         if missing:
             raise _RequestRefused(f"not played to the end yet: {_rows_words(missing)}")
         pipeline.check(order)
-        work = self._running_order
-        if (work is not None and order in work.beside.values()) or order in self._orders:
-            return "it is being done already"
+        if self._is_underway(order):
+            return _UNDERWAY
         return f"{plural(len(request.rows), 'conversation')} judged again: {self._begin(order)}"
 
     async def _simulate(self, request: Request) -> str:
@@ -487,8 +501,8 @@ class Engine:
             for row in request.rows
             if pipeline.claims.is_claimed(row.benchmark, Stage.SIMULATE, row.unit)
         ]
-        if len(taken) == len(request.rows):
-            return "it is being done already"
+        if len(taken) == len(request.rows) or self._is_underway(order):
+            return _UNDERWAY
         count = plural(len(request.rows) - len(taken), "conversation")
         return f"{count} played again: {self._begin(order)}"
 
@@ -503,9 +517,7 @@ class Engine:
 
     def _mirror_soon(self, pipeline: Pipeline, benchmark: str) -> None:
         """Write the files in a task, without keeping the requester waiting."""
-        task = asyncio.create_task(self._mirror(pipeline, benchmark))
-        self._mirroring.add(task)
-        task.add_done_callback(self._mirroring.discard)
+        self._finish_before_end(asyncio.create_task(self._mirror(pipeline, benchmark)))
 
     async def _mirror(self, pipeline: Pipeline, benchmark: str) -> None:
         try:
@@ -521,6 +533,12 @@ class Engine:
         said = await review_benchmark(pipeline, asked)
         self._mirror_soon(pipeline, asked.benchmark)
         return said
+
+    def _is_underway(self, order: Order) -> bool:
+        """Whether this very order is at work or queued."""
+        work = self._running_order
+        at_work = () if work is None else (work.order, *work.beside.values())
+        return order in at_work or order in self._orders
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
         """Begin an order beside the one at work if possible; otherwise queue it."""

@@ -16,6 +16,7 @@ from engine.config.workspace import Workspace
 from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
 from engine.pipeline.budget import Budget, BudgetLimit, CallCost
+from engine.pipeline.label_requests import LabelRequest, SampleDraw
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
@@ -384,15 +385,74 @@ def test_rows_that_failed_beside_the_main_order_count_if_they_ended_before_it(
         assert asyncio.run(played()).failed == 3
 
 
-@pytest.mark.parametrize("why", ["disk is full"])
-def test_a_trouble_outside_pauses_and_its_end_resumes(tmp_path: Path, why: str) -> None:
+def test_a_trouble_outside_pauses_and_its_end_resumes(tmp_path: Path) -> None:
     async def script(found: House) -> None:
         await found.until(lambda: "generator" in found.door.calls)
-        found.engine.trouble(why)
+        found.engine.trouble("disk is full")
         board = found.engine.board()
-        assert (board.state, board.problem) == (EngineState.PAUSED, why)
+        assert (board.state, board.problem) == (EngineState.PAUSED, "disk is full")
         found.engine.trouble(None)
         assert found.engine.board().state is EngineState.RUNNING
         found.door.open.set()
 
     play(tmp_path, script)
+
+
+@pytest.mark.parametrize("first", ["pause", "trouble"])
+def test_the_end_of_a_trouble_leaves_a_persons_pause(tmp_path: Path, first: str) -> None:
+    async def script(found: House) -> None:
+        await found.until(lambda: "generator" in found.door.calls)
+        if first == "trouble":
+            found.engine.trouble("disk is full")
+        assert (await ask(found, Command.PAUSE)).accepted
+        found.engine.trouble("disk is full")
+        found.engine.trouble(None)
+        assert found.engine.board().state is EngineState.PAUSED
+        assert (await ask(found, Command.RESUME)).accepted
+        found.door.open.set()
+
+    play(tmp_path, script)
+
+
+def test_the_same_conversation_asked_for_twice_before_it_begins_is_played_once(
+    tmp_path: Path,
+) -> None:
+    async def script(found: House) -> None:
+        found.door.open.set()
+        await found.until(lambda: found.engine.board().state is EngineState.IDLE)
+        found.door.open.clear()
+        first, second = await asyncio.gather(
+            ask(found, Command.SIMULATE, WAVERED), ask(found, Command.SIMULATE, WAVERED)
+        )
+        assert first.text == "1 conversation played again: begun"
+        assert second.text == "it is being done already"
+        found.door.open.set()
+        await found.until(lambda: found.verdicts(WAVERED) == 1 and found.takes(WAVERED) == 2)
+
+    play(tmp_path, script, linger=1.0)
+
+
+def test_what_is_accepted_while_files_are_written_at_the_end_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write, written = asyncio.Event(), []
+
+    async def mirror(_engine: Engine, _pipeline: Pipeline, benchmark: str) -> None:
+        await may_write.wait()
+        written.append(benchmark)
+
+    monkeypatch.setattr(Engine, "_mirror", mirror)
+    draw = LabelRequest(BENCHMARK, SampleDraw(1, "7", "Ann", "ann@here"))
+
+    async def script(found: House) -> None:
+        found.door.open.set()
+        await found.until(lambda: found.verdicts(WAVERED) == 1)
+        assert (await ask(found, Command.LABEL, labels=draw)).accepted
+        await found.until(lambda: found.engine.board().state is EngineState.IDLE)
+        assert (await ask(found, Command.LABEL, labels=draw)).accepted
+        assert (await ask(found, Command.SIMULATE, WAVERED)).accepted
+        may_write.set()
+        await found.until(lambda: found.takes(WAVERED) == 2)
+
+    play(tmp_path, script)
+    assert written == [BENCHMARK, BENCHMARK]
