@@ -200,7 +200,7 @@ def _holder_of(descriptor: int) -> Holder | None:
             str(said.get("began", "")),
         )
         since = datetime.fromisoformat(str(said["since"]))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     # a killed holder cannot empty the file: its line remains until the next holder writes
     if state_of_process(process, this_process()) is ProcessState.GONE:

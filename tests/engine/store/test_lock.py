@@ -84,9 +84,10 @@ def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
         pass
 
 
-def test_a_holder_that_says_nothing_is_still_a_holder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{half a", "[" * 4000, '{"pid": Infinity, "host": "a"}', "7"])
+def test_a_holder_that_says_nothing_is_still_a_holder(tmp_path: Path, text: str) -> None:
     with hold_workspace(tmp_path):
-        (tmp_path / "crosswind.lock").write_text("{half a")
+        (tmp_path / "crosswind.lock").write_text(text)
         with pytest.raises(WorkspaceBusyError, match="another process"), hold_workspace(tmp_path):
             pass
 
