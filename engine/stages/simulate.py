@@ -1,7 +1,8 @@
 """Stage 3: builds the requests for one turn of a conversation, and so decides what each side sees.
 
-The user model knows everything about the scenario, but only the current turn's landmark. The target
-knows its system prompt and the messages. No request contains what belongs to the other side.
+The user model knows everything about the scenario, but only the current turn's landmark: all of
+them without `landmarks`, and neither them nor the hidden goal where its stance is neutral. The
+target knows its system prompt and the messages. No request contains what belongs to the other side.
 """
 
 from __future__ import annotations
