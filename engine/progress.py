@@ -167,6 +167,10 @@ class TargetProgress:
     """Answers in its conversations, from the target and the user model."""
     call_ms: EventRate = field(default_factory=EventRate)
     """The duration of those calls, in milliseconds."""
+    judged: EventRate = field(default_factory=EventRate)
+    """Conversations judged, or failed to be."""
+    judge_ms: EventRate = field(default_factory=EventRate)
+    """The duration of the evaluators' answers, in milliseconds."""
     open: dict[str, int] = field(default_factory=dict)
     """Messages so far of each open conversation, by its id."""
     lengths: deque[int] = field(default_factory=lambda: deque(maxlen=LENGTHS))
@@ -211,6 +215,34 @@ class TargetProgress:
             max(seconds / made * work, each * longest) for work, longest in self._to_say(said, most)
         )
         return TimeLeft(low / (1 + off), likely, high / (1 - off))
+
+    def time_to_end(self, now: datetime, turns: int) -> TimeLeft | None:
+        """Estimate the time until all conversations are judged as well; `turns` as above. None
+        where nothing is left or the pace is not known yet.
+
+        The end is one verdict after the last conversation, or, where conversations wait for their
+        verdict, at the earliest when the judges are done with all at their pace.
+        """
+        playing = self.time_left(now, turns)
+        judged, to_judge = self.judged.total(now), self.evaluate.queued + self.evaluate.running
+        if not to_judge or not judged:
+            return playing  # where nothing is left to play either, nothing can be said
+        if playing is None and self.simulate.queued + self.simulate.running:
+            return None
+        each = self.judge_ms.total(now) / judged / 1000
+        at_once = max(self.evaluate.running, 1)
+        made, seconds = self.judged.since_first(now)
+        # judges that had little to do were slower than they can be
+        pace = min(seconds / max(made, 1), each / at_once)
+        some_wait = self.simulate.done - self.evaluate.settled > at_once
+        backlog = to_judge * pace if some_wait else each
+        off = min(1 / sqrt(judged), 0.5)
+        played = playing or TimeLeft(0.0, 0.0, 0.0)
+        return TimeLeft(
+            max(played.low + each, backlog / (1 + off)),
+            max(played.likely + each, backlog),
+            max(played.high + each, backlog / (1 - off)),
+        )
 
     def _to_say(self, said: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
         """Yield (messages that all conversations still need, messages that the longest one needs)
@@ -322,6 +354,8 @@ class Progress:
                     target.settled.add(fact.at, 1)
             case Stage.EVALUATE:
                 target.evaluate.move(fact.was, fact.state)
+                if fact.state in {State.DONE, State.FAILED}:
+                    target.judged.add(fact.at, 1)
             case _:
                 pass
         if fact.state is State.FAILED:
@@ -346,6 +380,8 @@ class Progress:
         if fact.stage is Stage.SIMULATE and fact.outcome == ANSWER:
             target.calls.add(fact.at, 1)
             target.call_ms.add(fact.at, fact.duration_ms)
+        elif fact.stage is Stage.EVALUATE and fact.outcome == ANSWER:
+            target.judge_ms.add(fact.at, fact.duration_ms)
 
     def _apply_noted(self, fact: Noted) -> None:
         self.notes.append(fact)

@@ -299,6 +299,12 @@ def _add_rates(connection: Connection, progress: Progress) -> None:
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
     for name, at, conversations in _by_second(_recent(connection, "state", "1", settled)):
         progress.target(*name).settled.add(utc_datetime(at), conversations)
+    judged = "stage = 'evaluate' AND state IN ('done', 'failed')"
+    for name, at, conversations in _by_second(_recent(connection, "state", "1", judged)):
+        progress.target(*name).judged.add(utc_datetime(at), conversations)
+    verdicts = "stage = 'evaluate' AND outcome = 'answer'"
+    for name, at, took in _by_second(_recent(connection, "attempt", "duration_ms", verdicts)):
+        progress.target(*name).judge_ms.add(utc_datetime(at), took)
     answered = "stage = 'simulate' AND outcome = 'answer'"
     calls = _recent(connection, "attempt", "duration_ms", answered)
     for name, at, count in _by_second((at, name, 1) for at, name, _ in calls):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -10,7 +11,7 @@ from random import Random
 
 import pytest
 
-from engine.facts import MessageSpoken
+from engine.facts import Fact, MessageSpoken, VerdictGiven
 from engine.progress import FEWEST_TO_JUDGE, RATE_WINDOW, Progress, TargetProgress, TimeLeft
 from engine.store.open_reader import open_reader
 from tests.engine.pipeline.timed_run import NAME, Ends, Takes, TimedRun
@@ -18,6 +19,7 @@ from tests.engine.pipeline.timed_run import NAME, Ends, Takes, TimedRun
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TURNS = 6
 MARKS = (0.25, 0.5, 0.75, 0.9, 0.97)
+Estimate = Callable[[TargetProgress, datetime, int], TimeLeft | None]
 
 
 def playing(made: int, left: int, every: float, took_ms: int = 500) -> TargetProgress:
@@ -78,20 +80,59 @@ def test_what_lies_too_far_back_says_nothing_about_the_pace() -> None:
     assert target.time_left(NOW + 2 * RATE_WINDOW, TURNS) is None
 
 
-def told(run: TimedRun) -> dict[float, tuple[TimeLeft, float]]:
-    """What was told when so much of the time had gone by in which conversations were played, and
-    how long it then took. A target that takes longest decides."""
+def judging(target: TargetProgress, made: int, waiting: int, took_ms: int) -> TargetProgress:
+    """So many were judged, one a second, and so many wait, of which two are being judged."""
+    target.simulate.done, target.evaluate.done = made + waiting, made
+    target.evaluate.running = min(waiting, 2)
+    target.evaluate.queued = waiting - target.evaluate.running
+    for number in reversed(range(made)):
+        target.judged.add(NOW - timedelta(seconds=number), 1)
+        target.judge_ms.add(NOW - timedelta(seconds=number), took_ms)
+    return target
+
+
+def test_the_end_is_when_what_waits_for_a_verdict_has_it() -> None:
+    target = judging(TargetProgress(), 20, 40, took_ms=2000)
+    assert target.time_left(NOW, TURNS) is None
+    left = target.time_to_end(NOW, TURNS)
+    assert left is not None
+    assert left.likely == 40.0
+    assert left.low < 40.0 < left.high
+
+
+def test_the_end_is_one_verdict_after_the_last_conversation() -> None:
+    target = judging(playing(25, 4, 1.0), 20, 1, took_ms=3000)
+    target.evaluate.queued += 4
+    played, end = target.time_left(NOW, TURNS), target.time_to_end(NOW, TURNS)
+    assert played is not None
+    assert end is not None
+    assert end.likely == played.likely + 3.0
+
+
+def test_a_verdict_of_which_no_pace_is_known_is_not_told() -> None:
+    target = judging(TargetProgress(), 0, 8, took_ms=2000)
+    assert target.time_to_end(NOW, TURNS) is None
+    assert judging(TargetProgress(), 20, 0, took_ms=2000).time_to_end(NOW, TURNS) is None
+
+
+def told(
+    run: TimedRun,
+    estimate: Estimate = TargetProgress.time_left,
+    kind: type[Fact] = MessageSpoken,
+) -> dict[float, tuple[TimeLeft, float]]:
+    """What was told when so much of the time had gone by in which conversations were played, or
+    facts of another kind came, and how long it then took. A target that takes longest decides."""
     progress, found = Progress(), {}
     with closing(open_reader(run.root / "crosswind.db")) as reader:
         facts = reader.facts(0, 1_000_000)
-    spoken = [fact.at for fact in facts if isinstance(fact, MessageSpoken)]
+    spoken = [fact.at for fact in facts if isinstance(fact, kind)]
     began, ended = facts[0].at, spoken[-1]
     marks = {began + share * (ended - began): share for share in MARKS}
     for before, fact in pairwise([facts[0], *facts]):
         for at in [at for at in marks if before.at <= at < fact.at]:
             targets = progress.targets_of(NAME).values()
             lefts = [
-                left for target in targets if (left := target.time_left(at, TURNS)) is not None
+                left for target in targets if (left := estimate(target, at, TURNS)) is not None
             ]
             found[marks[at]] = max(lefts, key=lambda one: one.likely), (ended - at).total_seconds()
         progress.apply(fact)
@@ -144,3 +185,22 @@ def test_what_is_told_is_true_to_the_end(
     early, truth = found[MARKS[0]]
     assert early.low <= truth <= early.high, "while little is known, it is between these"
     assert found[MARKS[-1]][0].high - found[MARKS[-1]][0].low < 2 * CALL_S
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    # the judges are shared: a target that is judged last has them for itself in the end
+    ("evaluate", "factor"),
+    [(40, FACTOR), (2, 2.0)],
+    ids=["judged soon", "judged late"],
+)
+def test_what_is_told_of_the_last_verdict_is_true_to_the_end(
+    tmp_path: Path, evaluate: int, factor: float
+) -> None:
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=evaluate, takes=varied, ends=often_early)
+    run.run()
+    found = told(run, TargetProgress.time_to_end, VerdictGiven)
+    assert list(found) == list(MARKS)
+    for share, (left, truth) in found.items():
+        words = f"at {share:.0%} {left} was told, and it took {truth:.1f} s"
+        assert truth / factor <= left.likely <= max(truth * factor, truth + CALL_S), words

@@ -225,7 +225,7 @@ class TargetSpeeds:
         known = self._known.get((benchmark, target))
         # in both directions, since a wall clock may be set back
         if known is None or not known.at <= at < known.at + EVERY:
-            found = progress.time_left(at, info.turns)
+            found = progress.time_to_end(at, info.turns)
             speed = progress.tokens.per_second(at)
             speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
             speeds.append(speed)

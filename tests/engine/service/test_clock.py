@@ -90,8 +90,9 @@ def test_a_watcher_of_it_sees_no_rate_that_is_none(roots: tuple[Path, Path]) -> 
                 progress.apply(fact)
                 for target in progress.targets_of("giving-in").values():
                     _check_number(target.settled.per_second(plain()))
-                    for number in target.time_left(plain(), turns=2) or ():
-                        _check_number(number)
+                    for estimate in (target.time_left, target.time_to_end):
+                        for number in estimate(plain(), turns=2) or ():
+                            _check_number(number)
         assert progress.seq == reader.last_seq()
         settled = {stage: tally.settled for (_, stage), tally in progress.stages.items()}
     assert sum(settled.values()) == 1 + 12 + 16 + 16 + 1

@@ -138,6 +138,8 @@ def readable(progress: Progress, now: datetime) -> dict[str, Any]:
                 "settled": target.settled.per_second(now),
                 "calls": target.calls.per_second(now),
                 "call_ms": target.call_ms.per_second(now),
+                "judged": target.judged.per_second(now),
+                "judge_ms": target.judge_ms.per_second(now),
                 "open": target.open,
                 "lengths": sorted(target.lengths),
             }
