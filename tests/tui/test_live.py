@@ -318,10 +318,30 @@ def test_conversations_that_wait_for_their_turn_do_not_count_as_running(theatre:
         await theatre.tick(pilot)
         assert " 2 running" in on_screen(pilot)
         assert " 1 wait" in on_screen(pilot)
+        await theatre.open(pilot, "1")
+        assert "0 of 5  2 at work  1 wait" in on_screen(pilot)
+        theatre.link.state = EngineState.PAUSED
+        await theatre.tick(pilot)
+        assert "0 of 5  3 held" in on_screen(pilot)
+        theatre.link.state = EngineState.LOST
+        await theatre.tick(pilot)
+        assert "0 of 5  3 cut off" in on_screen(pilot)
 
     theatre.perform(script)
-    wide = StageView("Simulation", StageState.RUNNING, 0, 3, at_once=2, waiting=1)
-    assert wide.words(40) == "running, 2 at once, 1 wait"
+
+
+def test_how_many_are_at_work_is_never_the_limit() -> None:
+    stage = StageView("evaluate", StageState.RUNNING, 0, 9, at_once=16, running=4)
+    assert stage.words(40) == "4 at work, at most 16"
+    assert stage.words(10) == "4 at work"
+    assert stage.words(5) == "running"
+    behind = replace(stage, waiting=20)
+    assert behind.words(40) == "4 at work, 20 wait, at most 16"
+    assert behind.words(20) == "4 at work, 20 wait"
+    assert behind.words(10) == "20 wait"
+    failed = replace(stage, failed=3)
+    assert failed.words(40) == "3 failed, 4 at work, at most 16"
+    assert failed.words(10) == "3 failed"
 
 
 def test_a_stage_that_is_done_with_failed_rows_has_no_check_mark() -> None:
@@ -358,7 +378,7 @@ def test_judges_that_are_behind_are_said_to_be(theatre: Theatre) -> None:
         take = await theatre.play(1)
         await theatre.move(Stage.EVALUATE, str(take.key), State.RUNNING, take.key.target_id)
         await theatre.tick(pilot)
-        assert "1 at once" in on_screen(pilot)
+        assert "1 at work" in on_screen(pilot)
         for scenario, target in ((1, "pushover"), (2, "steadfast")):
             await theatre.play(scenario, target)
         await theatre.tick(pilot)
@@ -809,13 +829,13 @@ def test_keys_change_how_many_are_played_at_once(theatre: Theatre) -> None:
 
         theatre.link.concurrency = {Stage.SIMULATE: 2}
         await theatre.tick(pilot)
-        assert "2 at once" in on_screen(pilot)
+        assert "1 at work, at most 2" in on_screen(pilot)
         await pilot.press("plus", "plus", "minus", "minus", "minus", "minus")
         await theatre.answered(pilot)
         asked = [(request.stage, request.number) for request in theatre.link.requests]
         assert asked == [(Stage.SIMULATE, number) for number in (3, 4, 3, 2, 1)]
 
-    theatre.perform(script)
+    theatre.perform(script, (180, 40))
 
 
 def test_the_target_under_the_cursor_is_unparked_and_tried_again(theatre: Theatre) -> None:

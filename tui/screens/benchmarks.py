@@ -49,8 +49,9 @@ from tui.state.benchmark_summary import (
     weakest_line,
     weakest_metric,
 )
+from tui.state.board import StageView, stage_views
 from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
-from tui.state.run_status import Instant, benchmarks_to_come, current_benchmark, status_of
+from tui.state.run_status import Instant, RunPhase, benchmarks_to_come, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart, spread_line
 from tui.text.plot import tick_line
 from tui.widgets.key_line import KeyLine
@@ -386,7 +387,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
         nothing = "to come" if at_work or self._is_to_come(info) else "nothing to do yet"
         nothing = nothing if self.watched.described else "…"
-        return [_stage(stage, tally, nothing) for stage, tally in tallies.items()]
+        status = status_of(self.watched.progress, self._board, info.name)
+        current = current_benchmark(self.watched) == info.name
+        views = stage_views(self.watched, info.name, status, self._board if current else None)
+        return [_stage(view, status.phase, nothing) for view in views]
 
     def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
         found, stale = self._weakest(info), self._stale.of(info.name) or {}
@@ -497,21 +501,26 @@ def _done_stages(tallies: Mapping[Stage, StateCounts]) -> Line:
     return [Piece(" " + pad("stages", 11), Ink.MUTED), Piece("✓ ", Ink.GOOD), Piece(words)]
 
 
-def _stage(stage: Stage, tally: StateCounts, nothing: str) -> Line:
+def _stage(view: StageView, phase: RunPhase, nothing: str) -> Line:
     """`nothing` is what an empty stage says."""
-    done = 0 if not tally.total else tally.done * BAR // tally.total
+    done = 0 if not view.total else view.done * BAR // view.total
     line = [
-        Piece(" " + pad(STAGE_NAMES[stage], 11), Ink.MUTED),
-        Piece("━" * done, Ink.GOOD if tally.done == tally.total else Ink.ACCENT),
+        Piece(" " + pad(view.name, 11), Ink.MUTED),
+        Piece("━" * done, Ink.GOOD if view.done == view.total else Ink.ACCENT),
         Piece("─" * (BAR - done), Ink.RULE),
     ]
-    if not tally.total:
+    if not view.total:
         return [*line, Piece(f"  {nothing}", Ink.FAINT)]
-    line.append(Piece(f"  {tally.done} of {tally.total}"))
-    if tally.running:
-        line.append(Piece(f"  {tally.running} at work", Ink.ACCENT))
-    if tally.failed:
-        line.append(Piece(f"  {tally.failed} failed", Ink.BAD))
+    line.append(Piece(f"  {view.done} of {view.total}"))
+    begun = view.running + view.waiting * (view.name == STAGE_NAMES[Stage.SIMULATE])
+    if phase.over or phase is RunPhase.PAUSED:
+        word = "cut off" if phase.over else "held"
+        line += [Piece(f"  {begun} {word}", Ink.WARN)] if begun else []
+    else:
+        line += [Piece(f"  {view.running} at work", Ink.ACCENT)] if view.running else []
+        line += [Piece(f"  {view.waiting} wait", Ink.MUTED)] if view.waiting else []
+    if view.failed:
+        line.append(Piece(f"  {view.failed} failed", Ink.BAD))
     return line
 
 

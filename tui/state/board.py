@@ -63,6 +63,8 @@ class StageView:
     failed: int = 0
     at_once: int | None = None
     """The most rows worked on at once while it runs."""
+    running: int = 0
+    """Rows being worked on."""
     waiting: int = 0
     """Rows that are ready but not begun; only if worth mentioning."""
 
@@ -86,13 +88,13 @@ class StageView:
         """The most detailed description of the stage that fits into `room` cells."""
         if self.at_once is None or self.state is not StageState.RUNNING:
             return self.word
-        paces = [f"{self.at_once} at once"]
+        at_work, most = f"{self.running} at work", f"at most {self.at_once}"
+        paces = [f"{at_work}, {most}", at_work]
         if self.waiting:
             waiting = f"{self.waiting} wait"
-            paces = [f"{paces[0]}, {waiting}", waiting]
-        wholes = [f"{self.word}, {pace}" for pace in paces]
-        shortest = [] if self.failed else [paces[-1]]
-        fitting = (words for words in (*wholes, *shortest) if len(words) <= room)
+            paces = [f"{at_work}, {waiting}, {most}", f"{at_work}, {waiting}", waiting]
+        failed = f"{self.failed} failed, " if self.failed else ""
+        fitting = (words for pace in paces if len(words := failed + pace) <= room)
         return next(fitting, self.word)
 
 
@@ -170,14 +172,17 @@ def stage_views(
     behind = max(played.done - judged.settled - judged.running, 0)
     if behind <= at_once.get(Stage.EVALUATE, 0):
         behind = 0  # it can take up all of them next
-    between = 0 if board is None else sum(board.between.values())
+    between = 0 if board is None else min(sum(board.between.values()), played.running)
     waiting = {Stage.SIMULATE: between, Stage.EVALUATE: behind}
+    running = {stage: tally.running for stage, tally in tallies.items()}
+    running[Stage.SIMULATE] -= between
     return [
         _stage(
             stage,
             tally,
             where.phase,
             at_once.get(stage),
+            running[stage],
             waiting.get(stage, 0),
         )
         for stage, tally in tallies.items()
@@ -185,7 +190,12 @@ def stage_views(
 
 
 def _stage(
-    stage: Stage, tally: StateCounts, phase: RunPhase, at_once: int | None, waiting: int
+    stage: Stage,
+    tally: StateCounts,
+    phase: RunPhase,
+    at_once: int | None,
+    running: int,
+    waiting: int,
 ) -> StageView:
     return StageView(
         STAGE_NAMES[stage],
@@ -194,6 +204,7 @@ def _stage(
         tally.total,
         tally.failed,
         at_once,
+        running,
         waiting,
     )
 
