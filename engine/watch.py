@@ -116,6 +116,11 @@ class Watch:
         read."""
         return next((benchmark.jury for benchmark in self.benchmarks), None)
 
+    @property
+    def judges(self) -> Sequence[str]:
+        """The judges whose verdicts count; none before the configuration is read."""
+        return () if self.jury is None else self.jury.judges
+
     def describe(self, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None) -> None:
         """Set what the configuration says, once it is read, and the link to the engine."""
         self.benchmarks, self.link, self.described = benchmarks, link, True

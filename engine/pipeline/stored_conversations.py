@@ -120,9 +120,10 @@ class ScoreCounts:
     """The newest failure of each target and metric, where there is one."""
 
 
-def scores(reader: Reader, benchmark: str) -> ScoreCounts:
-    """Compute them for all targets and metrics with stored verdicts. Raises `StoreError`."""
-    rows = reader.verdict_rows(benchmark)
+def scores(reader: Reader, benchmark: str, judges: Sequence[str] = ()) -> ScoreCounts:
+    """Compute them for all targets and metrics with stored verdicts. `judges` are those whose
+    verdicts count. Raises `StoreError`."""
+    rows = reader.verdict_rows(benchmark, judges)
     cells = _clusters(rows)
     correlation = intraclass_correlation(cells.values())
     strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)

@@ -444,10 +444,15 @@ class Reader:
         return [(take, found[take.seq]) for take in takes]
 
     def verdict_rows(
-        self, benchmark: str | None = None, *, after: int = 0, limit: int | None = None
+        self,
+        benchmark: str | None = None,
+        judges: Sequence[str] = (),
+        *,
+        after: int = 0,
+        limit: int | None = None,
     ) -> list[VerdictRow]:
         """Return a row for each conversation whose counting take has a verdict beyond `after`,
-        sorted by its newest verdict."""
+        sorted by its newest verdict. `judges` are those whose verdicts count, and are quoted."""
         rows = self.connection.all(
             f"SELECT v.seq, v.metric_id, v.track, {outcome('x')},"
             "  x.judge, x.justification, x.quotes,"
@@ -455,11 +460,11 @@ class Reader:
             f"  {TURNS} AS turns "
             "FROM verdict v JOIN take t ON t.seq = v.take "
             "JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
-            f"JOIN verdict x ON x.seq = {speaks()} "
+            f"JOIN verdict x ON x.seq = {speaks('?4')} "
             "WHERE v.seq > ?1 AND (?2 IS NULL OR t.benchmark = ?2) "
             "AND NOT EXISTS (SELECT 1 FROM verdict w WHERE w.take = v.take AND w.seq > v.seq) "
             f"AND NOT EXISTS ({NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
-            (after, benchmark, -1 if limit is None else limit),
+            (after, benchmark, -1 if limit is None else limit, json.dumps(judges)),
         )
         return read_all(VerdictRow, rows)
 

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from engine.benchmark import ConversationKey, StopReason, Track
 from engine.store.records import VerdictRow
 from engine.store.tables import Quote
-from tests.tui.theatre import BENCHMARK, Theatre
+from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
 from tui.app import CrosswindApp
 from tui.state.feeds import VerdictFeed
 from tui.widgets.verdict_table import VerdictTable
@@ -142,7 +142,7 @@ async def test_a_conversation_judged_again_keeps_its_place(theatre: Theatre) -> 
     takes = [await theatre.play(number) for number in (1, 2, 3)]
     for take in takes:
         await theatre.judge(take)
-    feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
+    feed = VerdictFeed(theatre.watch, BENCHMARK)
     assert feed.pull() == ([], False)
 
     await theatre.judge(takes[0], passed=False)
@@ -154,13 +154,28 @@ async def test_a_conversation_judged_again_keeps_its_place(theatre: Theatre) -> 
     assert [row.passed if row else None for row in page] == [False, True, True]
 
 
+async def test_the_judge_that_counts_is_quoted_where_another_agrees(theatre: Theatre) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take, justification="one that counts")
+    await theatre.judge(take, judge="another", justification="one that does not")
+    infos, theatre.watch.benchmarks = theatre.watch.benchmarks, []  # not described yet
+    feed = VerdictFeed(theatre.watch, BENCHMARK)
+    assert feed.pull() == ([], False)
+
+    theatre.watch.benchmarks = infos
+    assert theatre.watch.judges == (JUDGE,)
+    assert feed.pull() == ([0], False)
+    assert [row.justification for row in feed.page(0, 10) if row] == ["one that counts"]
+
+
 async def test_a_conversation_played_again_has_no_verdict_until_it_is_judged(
     theatre: Theatre,
 ) -> None:
     await theatre.prepare(2)
     for number in (1, 2):
         await theatre.judge(await theatre.play(number))
-    feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
+    feed = VerdictFeed(theatre.watch, BENCHMARK)
     feed.pull()
 
     again = await theatre.play(1, number=1)

@@ -89,7 +89,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._board: Board | None = None
         self._infos: Sequence[BenchmarkInfo] | None = None
         """The benchmarks as last drawn."""
-        self._scores = ScoreFeed(shell.watch.reader)
+        self._scores = ScoreFeed(shell.watch)
         self._stale = BenchmarkFeed(shell.engine.stale)
         """Why takes that count are stale, by the seq of the take."""
         self._ahead = BenchmarkFeed(shell.engine.ahead)

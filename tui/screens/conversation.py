@@ -418,12 +418,12 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def _read_others(self, shown: TakeRef) -> list[Block]:
         """Read how the nearest other conversations of the scenario went. Raises `StoreError`."""
-        browser, jury = Browser(self.watched.reader), self.watched.jury
+        browser = Browser(self.watched.reader)
         kin = browser.related_takes(self._benchmark, self._key.scenario_id)
         near = comparison_partners(kin, self._key, shown.take)
         others = [each for each in near if each.key != self._key]
         title = f"other conversations of {one_line(base_id(self._key.scenario_id))}"
-        return other_conversations(title, others, browser, () if jury is None else jury.judges)
+        return other_conversations(title, others, browser, self.watched.judges)
 
     def _draw_sheets(self, *, wide: bool) -> None:
         beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]

@@ -444,7 +444,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         lines = [self._line_of(wanted) for wanted in (failed, failed._replace(targets=()))]
         try:
             own, all_ = [
-                await asyncio.to_thread(browser.newest, parse(line), MOST_FAILURES)
+                await asyncio.to_thread(
+                    browser.newest, parse(line), MOST_FAILURES, self.watched.judges
+                )
                 for line in lines
             ]
         except StoreError:

@@ -315,10 +315,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             return []
         own = [each for each in self._grid_cells() if each.row == spot.row and each != spot]
         takes = [take for each in own if (take := self._at(each)) is not None]
-        jury = self.watched.jury
-        judges = () if jury is None else jury.judges
         title = f"other conversations of {one_line(self._targets[spot.row])}"
-        return other_conversations(title, takes, Browser(self.watched.reader), judges)
+        return other_conversations(title, takes, Browser(self.watched.reader), self.watched.judges)
 
 
 def _only(block: Block) -> tuple[list[Block], list[Block], list[Block]]:

@@ -451,7 +451,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _rows(self, takes: Sequence[int]) -> list[VerdictRow]:
         try:
-            found = self._browser.rows(takes, self._judges)
+            found = self._browser.rows(takes, self.watched.judges)
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return []
@@ -477,18 +477,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     @property
-    def _judges(self) -> Sequence[str]:
-        """The judges whose verdicts count."""
-        jury = self.watched.jury
-        return () if jury is None else jury.judges
-
-    @property
     def _judge_names(self) -> Sequence[str]:
-        return tuple(map(one_line, self._judges))
+        return tuple(map(one_line, self.watched.judges))
 
     def _cells(self, rows: Sequence[int]) -> Mapping[int, Cells]:
         try:
-            found = self._browser.rows(rows, self._judges)
+            found = self._browser.rows(rows, self.watched.judges)
         except StoreError as error:
             self._state.fault = str(error)
             return {}
@@ -530,7 +524,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _read_detail(self, row: int) -> list[Block]:
         """Read the verdicts on a row. Raises `StoreError`."""
         verdicts, jury = self.watched.reader.verdicts(row), self.watched.jury
-        found = self._browser.rows([row], self._judges).get(row)
+        found = self._browser.rows([row], self.watched.judges).get(row)
         if found is not None:
             given = found.verdict
             self._metric = metric_in(self.watched, given.benchmark, given.key.scenario_id)

@@ -7,7 +7,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeGuard, TypeVar
@@ -17,8 +16,8 @@ from engine.errors import CrosswindError
 from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.progress import TrackScore
 from engine.store.open_reader import open_reader
-from engine.store.reader import Reader
 from engine.store.records import VerdictRow
+from engine.watch import Watch
 
 if TYPE_CHECKING:
     from engine.pipeline.stored_conversations import ScoreCounts
@@ -38,9 +37,12 @@ class VerdictFeed:
     """The verdicts of one benchmark in order of arrival. Keeps a key and a seq of each in memory,
     and reads the rest by the page."""
 
-    def __init__(self, reader: Reader, benchmark: str) -> None:
+    def __init__(self, watch: Watch, benchmark: str) -> None:
         self.benchmark = benchmark
-        self._reader = reader
+        self._reader = watch.reader
+        self._watch = watch
+        self._judges = watch.judges
+        """The judges that were known to count when rows were last pulled."""
         self._keys: list[ConversationKey] = []
         self._seqs = array("q")
         """The seq of the newest verdict on each key."""
@@ -61,16 +63,20 @@ class VerdictFeed:
 
     @property
     def behind(self) -> bool:
-        """Whether a verdict was received that `pull` has not read yet."""
-        return self._received > self._read_for or bool(self._replaced)
+        """Whether a verdict was received that `pull` has not read yet, or others count."""
+        news = self._received > self._read_for or bool(self._replaced)
+        return news or self._judges != self._watch.judges
 
     def pull(self) -> tuple[list[int], bool]:
         """Read new verdicts. Returns the changed rows, and whether there is more."""
-        rows = self._reader.verdict_rows(self.benchmark, after=self._seen, limit=CHUNK)
+        rows = self._rows(after=self._seen, limit=CHUNK)
         # a full chunk may not be all, so the feed stays behind
         if len(rows) < CHUNK:
             self._read_for = self._received
         changed, self._replaced = sorted(self._replaced), set()
+        if self._judges != self._watch.judges:
+            # who is quoted changes everywhere
+            self._judges, changed = self._watch.judges, list(range(len(self._keys)))
         for row in rows:
             self._seen = max(self._seen, row.seq)
             place = self._places.get(row.key)
@@ -96,7 +102,7 @@ class VerdictFeed:
             return []
         # most were judged in sequence, so one query finds nearly all
         first = min(wanted)
-        near = self._reader.verdict_rows(self.benchmark, after=first - 1, limit=count)
+        near = self._rows(after=first - 1, limit=count)
         found = {row.key: row for row in near}
         return [
             found.get(self._keys[place]) or self._single_row(self._keys[place], seq)
@@ -105,8 +111,13 @@ class VerdictFeed:
 
     def _single_row(self, key: ConversationKey, seq: int) -> VerdictRow | None:
         """Read one row that was judged again long after its neighbours."""
-        rows = self._reader.verdict_rows(self.benchmark, after=seq - 1, limit=1)
+        rows = self._rows(after=seq - 1, limit=1)
         return rows[0] if rows and rows[0].key == key else None
+
+    def _rows(self, *, after: int, limit: int) -> list[VerdictRow]:
+        return self._reader.verdict_rows(
+            self.benchmark, self._watch.judges, after=after, limit=limit
+        )
 
 
 AGAIN_AFTER: Final = 2.0
@@ -186,8 +197,8 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
     """Standings of targets and metrics. Rates include the verdicts that came since the last
     computation, so that they agree with the other counts."""
 
-    def __init__(self, reader: Reader) -> None:
-        super().__init__(partial(_read, reader.path))
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(lambda name: _read(watch.reader.path, name, watch.judges))
         self._later: defaultdict[str, list[VerdictGiven]] = defaultdict(list)
         """By benchmark: verdicts that change the figures and may not be in them yet."""
 
@@ -224,7 +235,7 @@ def _updated_rate(rate: Rate, count: TrackScore) -> Rate:
     return rate.with_counts(min(max(count.passed, 0), count.scored), count.scored)
 
 
-def _read(store: Path, benchmark: str) -> ScoreCounts:
+def _read(store: Path, benchmark: str, judges: Sequence[str]) -> ScoreCounts:
     """Read through a separate connection: in a large store it takes a while, and the watch must not
     wait."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
@@ -233,4 +244,4 @@ def _read(store: Path, benchmark: str) -> ScoreCounts:
     if not store.exists():
         return ScoreCounts({}, (), {})
     with closing(open_reader(store)) as reader:
-        return scores(reader, benchmark)
+        return scores(reader, benchmark, judges)

@@ -116,8 +116,8 @@ class LiveState:
         self.follower = Follower()
         self.dialogue: Dialogue | None = None
         """The conversation in the pane; None while it shows an explanation."""
-        self.feed = VerdictFeed(watch.reader, benchmark)
-        self.scores = ScoreFeed(watch.reader)
+        self.feed = VerdictFeed(watch, benchmark)
+        self.scores = ScoreFeed(watch)
         self._clock = RunClock()
         # notes from before this screen was opened
         self._clock.receive(list(watch.progress.notes))
@@ -270,7 +270,7 @@ class LiveState:
         benchmark = current_benchmark(self._watch)
         if benchmark == self.feed.benchmark:
             return None
-        self.feed = VerdictFeed(self._watch.reader, benchmark)
+        self.feed = VerdictFeed(self._watch, benchmark)
         return self.feed
 
     def pane(self, room: tuple[int, int], *, tiny: bool = False) -> PaneUpdate | None:
