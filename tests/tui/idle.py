@@ -1,14 +1,19 @@
 """When an app under a Pilot has done all that it was given to do. Textual's own way is to sleep for
 20 ms and ask whether the process was busy: where it was given no turn meanwhile, it was not. Only
-then is the screen drawn: half of the work of these tests went into frames that nobody looks at."""
+then is the screen drawn: half of the work of these tests went into frames that nobody looks at.
+
+Nor is a timer waited for where nothing else is to come: the time of the app and of its event loop
+is ahead of the machine's by what would have been slept."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from time import monotonic
+from typing import Any, Final, TypeVar
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
@@ -17,6 +22,8 @@ from textual._wait import SLEEP_GRANULARITY, wait_for_idle
 from textual.screen import Screen
 
 from tests.waiting import PATIENCE_S
+
+T = TypeVar("T")
 
 _MOST_FRAMES: Final = 100
 """That are waited for: something that is drawn again and again is never idle."""
@@ -35,6 +42,83 @@ class Gate(threading.Event):
             return super().wait(timeout)
         finally:
             Gate.held -= 1
+
+
+class InThreads:
+    """What the event loops of this process have threads do."""
+
+    def __init__(self) -> None:
+        self._given = WeakKeyDictionary[Any, set[asyncio.Future[Any]]]()
+        self._run = asyncio.BaseEventLoop.run_in_executor
+
+    def run(
+        self, loop: Any, executor: Any, work: Callable[..., Any], *given: Any
+    ) -> asyncio.Future[Any]:
+        future = self._run(loop, executor, work, *given)
+        running = self.of(loop)
+        running.add(future)
+        future.add_done_callback(running.discard)
+        return future
+
+    def of(self, loop: Any) -> set[asyncio.Future[Any]]:
+        return self._given.setdefault(loop, set())
+
+    def busy(self, loop: Any) -> bool:
+        return len(self.of(loop)) > Gate.held
+
+
+_IN_THREADS: Final = InThreads()
+
+
+class Hurry:
+    """By how much the time of what runs in a `HurriedLoop` is ahead of the machine's."""
+
+    ahead_s = 0.0
+
+
+def hurried_time() -> float:
+    return monotonic() + Hurry.ahead_s
+
+
+class HurriedSelector(selectors.DefaultSelector):
+    """Lets time go by at once, unless something may come before the next timer."""
+
+    loop: HurriedLoop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout <= 0 or self.loop.waits():
+            return super().select(timeout)
+        found = super().select(0)
+        if not found:
+            Hurry.ahead_s += timeout
+        return found
+
+
+class HurriedLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        selector = HurriedSelector()
+        selector.loop = self
+        super().__init__(selector)
+        self._children: list[asyncio.SubprocessTransport] = []
+
+    def time(self) -> float:
+        return hurried_time()
+
+    async def subprocess_exec(self, *given: Any, **named: Any) -> Any:
+        made = await super().subprocess_exec(*given, **named)
+        self._children.append(made[0])
+        return made
+
+    def waits(self) -> bool:
+        """For a thread or a process."""
+        running = (child.get_returncode() is None for child in self._children)
+        return _IN_THREADS.busy(self) or any(running)
+
+
+def hurried(work: Coroutine[Any, Any, T]) -> T:
+    """Carry it out in a loop that waits for no timer."""
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        return runner.run(work)
 
 
 class LateDrawing:
@@ -63,17 +147,6 @@ class Idleness:
 
     def __init__(self, drawing: LateDrawing) -> None:
         self._drawing = drawing
-        self._in_threads = WeakKeyDictionary[Any, set[asyncio.Future[Any]]]()
-        self._run_in_executor = asyncio.BaseEventLoop.run_in_executor
-
-    def run_in_executor(
-        self, loop: Any, executor: Any, work: Callable[..., Any], *given: Any
-    ) -> asyncio.Future[Any]:
-        future = self._run_in_executor(loop, executor, work, *given)
-        running = self._in_threads.setdefault(loop, set())
-        running.add(future)
-        future.add_done_callback(running.discard)
-        return future
 
     async def wait(self, min_sleep: float = SLEEP_GRANULARITY, max_sleep: float = 1.0) -> None:
         """Until nothing is left to be done, neither now nor with the next frame, and then as
@@ -99,9 +172,9 @@ class Idleness:
             await asyncio.sleep(0)
             if loop._ready:
                 continue
-            running = self._in_threads.get(loop, set())
-            if len(running) <= Gate.held:
+            if not _IN_THREADS.busy(loop):
                 return
+            running = _IN_THREADS.of(loop)
             await asyncio.wait(running, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
 
 
@@ -134,11 +207,12 @@ def waiting_for_idleness() -> Iterator[None]:
         drawing.put_off(screen)
 
     def run_in_executor(loop: Any, executor: Any, work: Any, *given: Any) -> Any:
-        return idleness.run_in_executor(loop, executor, work, *given)
+        return _IN_THREADS.run(loop, executor, work, *given)
 
     with (
         patch.object(asyncio.BaseEventLoop, "run_in_executor", run_in_executor),
         patch.object(Screen, "_compositor_refresh", put_off),
+        patch("textual._time.get_time", hurried_time),
         patch("textual.pilot.wait_for_idle", idleness.wait),
         patch("textual.app.wait_for_idle", idleness.wait),
         patch("textual.strip.FIFOCache", lambda _size: _NO_CACHE),

@@ -23,6 +23,7 @@ from engine.store.tables import MessageRow, Verdict
 from engine.watch import Watch
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
+from tests.tui.idle import hurried
 from tests.tui.test_navigation import assert_keys_have_names
 from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import assert_quick
@@ -70,7 +71,7 @@ def play_first(
                 await settled(pilot)
                 await script(pilot)
 
-    asyncio.run(perform())
+    hurried(perform())
     wait_for_files()
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from textual.app import App
 
+from tests.tui.idle import hurried
 from tui.screens.dialogs import Overlay
 
 
@@ -30,5 +29,5 @@ def test_a_second_answer_takes_nothing_else_away() -> None:
 
             assert app.screen is beneath
 
-    asyncio.run(play())
+    hurried(play())
     assert answers == ["first"]

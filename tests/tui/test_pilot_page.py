@@ -14,6 +14,7 @@ from engine.cli.session import open_session
 from engine.pipeline.order import Order
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.idle import hurried
 from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S
 from tui.app import CrosswindApp
@@ -80,4 +81,4 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
             async with app.run_test(size=size) as pilot:
                 await script(pilot, app, link)
 
-    asyncio.run(perform())
+    hurried(perform())

@@ -22,6 +22,7 @@ from engine.pipeline.reviews import Reviews
 from engine.watch import Watch
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.idle import hurried
 from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S, assert_quick
 from tui.app import CrosswindApp
@@ -68,7 +69,7 @@ def play(
                 await press(pilot, "6")
                 await script(pilot)
 
-    asyncio.run(perform())
+    hurried(perform())
     wait_for_files()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import ClassVar
 
 from textual import events
@@ -11,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
 
 from engine.link import Command
+from tests.tui.idle import hurried
 from tests.tui.theatre import Theatre
 from tui.screens.conversation import ConversationScreen
 from tui.screens.dialogs import TypingScreen
@@ -62,7 +62,7 @@ def typed_at_once(*keys: tuple[str, str | None]) -> tuple[list[str | None], int,
             await pilot.pause()
             return app.counted, screen.line.value
 
-    counted, line = asyncio.run(play())
+    counted, line = hurried(play())
     return answers, counted, line
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from textual.app import App, ComposeResult
 from engine.benchmark import ConversationKey, StopReason, Track
 from engine.store.records import VerdictRow
 from engine.store.tables import Quote
+from tests.tui.idle import hurried
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
 from tui.app import CrosswindApp
 from tui.state.feeds import VerdictFeed
@@ -93,7 +93,7 @@ def test_thirty_thousand_rows_open_without_being_built() -> None:
             assert app.table.cursor == key(MANY - 2)
             assert rows.fetched <= 512
 
-    asyncio.run(play())
+    hurried(play())
 
 
 @pytest.mark.parametrize("width", [47, 51, 100])
@@ -134,7 +134,7 @@ def test_new_rows_push_the_others_up_until_the_cursor_would_go_out_of_sight() ->
             assert app.table.cursor == cursor
             assert app.table.rows_below == 90
 
-    asyncio.run(play())
+    hurried(play())
 
 
 async def test_a_conversation_judged_again_keeps_its_place(theatre: Theatre) -> None:
@@ -225,4 +225,4 @@ def test_ids_that_are_cut_keep_what_they_differ_in() -> None:
             assert "large" in lines[0]
             assert "small" in lines[1]
 
-    asyncio.run(script())
+    hurried(script())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -55,6 +54,7 @@ from engine.store.tables import (
     Verdict,
 )
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
+from tests.tui.idle import hurried
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
 from tui.state.run_status import Instant
@@ -232,7 +232,7 @@ class Theatre:
                 await pilot.pause()
                 await script(pilot)
 
-        asyncio.run(play())
+        hurried(play())
         return shown
 
     async def tick(self, pilot: Pilot[None], seconds: float = 0.1) -> None:
