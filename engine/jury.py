@@ -94,6 +94,11 @@ class Jury:
         is_asked = self.first <= vote.number < self.first + self.passes
         return vote.source != HUMAN and vote.judge in self.judges and is_asked
 
+    def repeats(self, vote: Vote) -> bool:
+        """Whether a judge of this jury gave it beyond the passes that count, as in a replay."""
+        is_judge = vote.source != HUMAN and vote.judge in self.judges
+        return is_judge and vote.number >= self.first + self.passes
+
     @property
     def replayed(self) -> Jury:
         """The same judges in passes that follow this jury's."""
@@ -113,6 +118,13 @@ class Jury:
             "before it counts if it was given under the same definition; a tie is unscored; where "
             "none of these judges has given a verdict, those of other judges count."
         )
+
+
+def pass_words(vote: Vote, jury: Jury | None) -> str:
+    """`pass 2`, or `once more` if the judge is not asked for so many; nothing of a first pass."""
+    if jury is not None and jury.repeats(vote):
+        return "once more"
+    return f"pass {vote.number + 1}" if vote.number else ""
 
 
 def headline(votes: Iterable[bool | None]) -> bool | None:

@@ -74,7 +74,6 @@ def findings(analysis: Analysis) -> list[Finding]:
         *_no_signal(analysis),
         *_unscored(analysis),
         *_user_audit(analysis),
-        *_judges(analysis),
     ]
 
 
@@ -549,7 +548,7 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
                 f"{target}: samples disagree in {_share(concord, noun)}{_coefficients(concord)}",
             )
     for concord in analysis.agreement:
-        if concord.between != "samples":
+        if concord.between != "samples" and concord.disagreeing:
             yield Finding(
                 Certainty.CAUTION,
                 f"{agreement_subject(concord)} agree in {percent(concord.percent.value)} of "
@@ -698,13 +697,3 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             f"{plural(unasked, 'conversation')}; with `checks: {{landmarks: true}}` the next "
             "`crosswind run` checks those in which any was delivered",
         )
-
-
-def several_verdicts(analysis: Analysis) -> bool:
-    """Whether conversations have several verdicts, so that the rule of what counts is a finding."""
-    return len(analysis.judges) > 1 or any(judge.passes > 1 for judge in analysis.judges)
-
-
-def _judges(analysis: Analysis) -> Iterator[Finding]:
-    if several_verdicts(analysis):
-        yield Finding(Certainty.CAUTION, analysis.headline_rule.rstrip("."))

@@ -266,9 +266,9 @@ def _validate(command: AddCommand) -> None:
         "play or judge a benchmark with another model in one role: does the ranking hold?",
         "Another generator or user model plays a branch of the benchmark, in "
         "benchmarks/NAME/validation/; another evaluator judges the original's transcripts. The "
-        "original stays as it is. The same command continues a run that was stopped. What a swap "
-        "changes is shown beside what a replay changes, the same model once more. The order of the "
-        "targets holds only if differences stay within `validation.equivalence_points` of "
+        "original's results stay as they are. The same command continues a run that was stopped. "
+        "What a swap changes is shown beside what a replay changes, the same model once more. The "
+        "order of the targets holds only if differences stay within `validation.equivalence_points` of "
         "config.yaml, as it was when the run began.",
     )
     validate.add_argument("benchmark", metavar="BENCHMARK")

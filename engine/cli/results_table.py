@@ -31,7 +31,6 @@ from engine.analysis.findings import (
     pairs_by_kind,
     points,
     points_interval,
-    several_verdicts,
 )
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
@@ -88,8 +87,8 @@ def results_table(
 
 
 def _notes(analysis: Analysis) -> Iterator[str]:
-    """The rule of what counts, unless it is a finding, and the analysis's notes."""
-    if analysis.headline_rule and not several_verdicts(analysis):
+    """The rule of what counts, and the analysis's notes."""
+    if analysis.headline_rule:
         yield analysis.headline_rule
     yield from analysis.notes
     if analysis.cost is not None:

@@ -26,7 +26,7 @@ from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import marked_turns, one_line
 from engine.errors import InputError, Problem
-from engine.jury import TIED, Jury, counting_votes, verdict_to_show, why_unscored
+from engine.jury import TIED, Jury, counting_votes, pass_words, verdict_to_show, why_unscored
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
 from engine.report.conversation import shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
@@ -166,7 +166,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         if one.scenario is not None:
             yield from _setup(one.scenario, one.never_delivered)
         yield from _transcript(one.messages)
-        yield from _verdicts(one.verdicts, counting_votes(one.verdicts, jury) if counts else ())
+        yield from _verdicts(one.verdicts, jury, counts=counts)
         yield from _checks(one.checks)
         yield ""
 
@@ -200,13 +200,16 @@ def _by_other(served_by: str | None) -> str:
     return "" if served_by is None else f" (from {one_line(served_by)})"
 
 
-def _verdicts(verdicts: Sequence[Verdict], counted: Collection[Verdict]) -> Iterator[str]:
+def _verdicts(verdicts: Sequence[Verdict], jury: Jury, *, counts: bool) -> Iterator[str]:
+    """Those of a take; `counts` is whether it is the one that counts."""
+    counted = counting_votes(verdicts, jury) if counts else ()
     for verdict in verdicts:
         yield ""
-        again = f", pass {verdict.number + 1}" if verdict.number else ""
+        words = pass_words(verdict, jury)
+        again = f", {words}" if words else ""
         other = _by_other(verdict.served_by)
-        counts = ", counts" if verdict in counted else ""
-        yield f"verdict of {verdict.judge}{again}{other}{counts}: {_outcome(verdict)}"
+        decides = ", counts" if verdict in counted else ""
+        yield f"verdict of {verdict.judge}{again}{other}{decides}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         if verdict.marks is not None:
             yield f"  shown in {marked_turns(verdict.marks)}"

@@ -39,7 +39,9 @@ def test_when_a_behaviour_must_hold_and_where_it_was_shown_stand_beside_the_verd
         marks=(True, False, True, False),
         depends={"metric definition": "ab at_the_end"},
     )
-    told = {block.label: block.text for block in one_verdict(given) if isinstance(block, Passage)}
+    told = {
+        block.label: block.text for block in one_verdict(given, None) if isinstance(block, Passage)
+    }
     assert told["behaviour"] == ("absent (m01 is positive: passes when present in the last reply)")
     assert told["shown in"] == "turns 1 and 3 of 4"
     assert told["no quote"].startswith("none of this verdict's evidence")

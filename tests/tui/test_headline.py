@@ -53,6 +53,17 @@ def text(line: Line) -> str:
             JURY,
             "evaluator counts · 2 others: 1 ✓ 1 ✗",
         ),
+        ([FIRST, SECOND], JURY, "✗ fail   evaluator counts · once more ✓"),
+        (
+            [FIRST, replace(SECOND, passed=False), STRICT],
+            JURY,
+            "✗ fail   evaluator counts · once more ✗ · 1 other says ✓",
+        ),
+        (
+            [FIRST, STRICT, replace(STRICT, seq=9, number=1), SECOND, replace(THIRD, passed=False)],
+            JURY,
+            "evaluator counts · once more 1 ✓ 1 ✗ · 1 other says ✓",
+        ),
         ([FIRST, ANN], JURY, "✗ fail   evaluator counts · 1 person says ✓"),
         (
             [FIRST, ANN],

@@ -329,9 +329,7 @@ def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 def _notes(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     yield title("how it was counted", width)
-    rule = analysis.headline_rule
-    if rule.rstrip(".") not in {finding.text for finding in findings(analysis)}:
-        yield from paragraph(rule, width, ink=Ink.MUTED)
+    yield from paragraph(analysis.headline_rule, width, ink=Ink.MUTED)
     for judge in analysis.judges:
         yield from paragraph(_judge(judge), width, ink=Ink.MUTED)
     if analysis.correlation:

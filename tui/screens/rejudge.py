@@ -406,7 +406,7 @@ def _side_blocks(pair: _VerdictChange, name: str, refusal: str | None = None) ->
     title = Rule("side", name, note, ink=Ink.STRONG)
     return [
         title,
-        *(_aligned_block(block, place) for place, block in enumerate(one_verdict(given))),
+        *(_aligned_block(block, place) for place, block in enumerate(one_verdict(given, None))),
     ]
 
 

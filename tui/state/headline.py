@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -14,6 +14,7 @@ from engine.jury import (
     HUMAN,
     Jury,
     counting_votes,
+    headline,
     newest_votes,
     verdict_to_show,
     what_counts,
@@ -146,19 +147,27 @@ def votes_line(verdicts: Sequence[Verdict], jury: Jury | None) -> Line:
 
 
 def votes_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:
-    """`evaluator counts · 1 other says ✓`: of several verdicts whose it is that counts, and what
-    the others say; nothing of a single one."""
+    """`evaluator counts · once more ✓ · 1 other says ✗`: of several verdicts whose it is that
+    counts, what the same judges said once more, and what other judges and people say; nothing of a
+    single one."""
     stand = newest_votes(verdicts)
     if len(stand) < 2:
         return ""
     counted = counting_votes(verdicts, jury)
     seqs = {vote.seq for vote in counted}
     others = [vote for vote in stand if vote.passed is not None and vote.seq not in seqs]
-    people = [vote for vote in others if vote.source == HUMAN]
+    people = {vote.judge: vote.passed for vote in others if vote.source == HUMAN}
+    models = [vote for vote in others if vote.source != HUMAN]
+    repeats = [vote for vote in models if jury is not None and jury.repeats(vote)]
+    judges = defaultdict[str, list[bool | None]](list)
+    for vote in models:
+        if vote not in repeats:
+            judges[vote.judge].append(vote.passed)
     words = [
         _counted_words(counted, why_unscored(verdicts, jury)),
-        _others_words([vote for vote in others if vote not in people], "other", "others"),
-        _others_words(people, "person", "people"),
+        "once more " + _signs(vote.passed for vote in repeats) if repeats else "",
+        _others_words([headline(passes) for passes in judges.values()], "other", "others"),
+        _others_words([*people.values()], "person", "people"),
     ]
     return " · ".join(filter(None, words))
 
@@ -172,15 +181,20 @@ def _counted_words(votes: Sequence[Verdict], why_none: str | None) -> str:
     return f"{agree} of {len(votes)} votes"
 
 
-def _others_words(votes: Sequence[Verdict], one: str, many: str) -> str:
+def _others_words(said: Sequence[bool | None], one: str, many: str) -> str:
     """`1 other says ✓`, `3 people: 1 ✓ 2 ✗`; nothing where there are none."""
-    signs = Counter(verdict(vote.passed)[0] for vote in votes)
-    if not signs:
+    if not said:
         return ""
-    who = plural(len(votes), one, many)
+    says = ":" if len(set(said)) > 1 else " says" if len(said) == 1 else " say"
+    return f"{plural(len(said), one, many)}{says} {_signs(said)}"
+
+
+def _signs(said: Iterable[bool | None]) -> str:
+    """`✓` if they all say so, else `1 ✓ 2 ✗`."""
+    signs = Counter(verdict(passed)[0] for passed in said)
     if len(signs) == 1:
-        return f"{who} {'says' if len(votes) == 1 else 'say'} {next(iter(signs))}"
-    return f"{who}: " + " ".join(f"{signs[sign]} {sign}" for sign in "✓✗" if sign in signs)
+        return next(iter(signs))
+    return " ".join(f"{signs[sign]} {sign}" for sign in "✓✗·" if sign in signs)
 
 
 def shown_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:

@@ -17,7 +17,7 @@ from engine.benchmark import ENDINGS, Metric, Scenario, Speaker, StopReason, Tra
 from engine.checks import check_words
 from engine.display import display_text, marked_turns, one_line, plural
 from engine.facts import LiveText, Speech
-from engine.jury import Jury, counting_votes, newest_votes
+from engine.jury import Jury, counting_votes, newest_votes, pass_words
 from engine.link import EngineLink
 from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
 from engine.store.browsing import ArcTurn
@@ -321,7 +321,7 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
     """The verdicts that count, then the others, the newest first in both. A verdict replaced by the
     same judge is marked as older."""
     if len(verdicts) < 2:
-        return [block for verdict in verdicts for block in one_verdict(verdict)]
+        return [block for verdict in verdicts for block in one_verdict(verdict, jury)]
     counted = {vote.seq for vote in counting_votes(verdicts, jury)}
     stand = {vote.seq for vote in newest_votes(verdicts)}
 
@@ -331,12 +331,13 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
         return "does not count" if each.seq in stand or each.passed is None else _REPLACED
 
     first = sorted(verdicts, key=lambda each: (each.seq not in counted, -each.seq))
-    return [block for verdict in first for block in one_verdict(verdict, note(verdict))]
+    return [block for verdict in first for block in one_verdict(verdict, jury, note(verdict))]
 
 
-def one_verdict(given: Verdict, note: str = "") -> list[Block]:
+def one_verdict(given: Verdict, jury: Jury | None, note: str = "") -> list[Block]:
     """A verdict with its quotes; `note` says whether it counts."""
-    again = f", pass {given.number + 1}" if given.number else ""
+    words = pass_words(given, jury)
+    again = f", {words}" if words else ""
     by = f"{one_line(given.judge)}{again}"
     ink = Ink.FAINT if note == _REPLACED else VERDICT_INKS[given.passed]
     blocks: list[Block] = [

@@ -17,7 +17,7 @@ from typing import Any, Final
 from engine.analysis.figures import Outcome
 from engine.benchmark import ENDINGS, ConversationKey, Metric, Speaker
 from engine.display import clean
-from engine.jury import Jury, counting_votes
+from engine.jury import Jury, counting_votes, pass_words
 from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
 from engine.report.conversation import Conversation, as_object, conversations, takes
 from engine.store.mirror_rows import verdict_values
@@ -245,7 +245,8 @@ def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
             said["content"] = with_marked_passages(message.text, quotes)
     told["verdicts"] = [
-        _verdict(verdict, counts=verdict in counted) for verdict in conversation.verdicts
+        _verdict(verdict, pass_words(verdict, jury), counts=verdict in counted)
+        for verdict in conversation.verdicts
     ]
     told["never_delivered"] = [mark.turn for mark in conversation.never_delivered]
     reason = conversation.take.stop_reason
@@ -256,7 +257,7 @@ def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
     return told
 
 
-def _verdict(verdict: Verdict, *, counts: bool) -> dict[str, Any]:
+def _verdict(verdict: Verdict, again: str, *, counts: bool) -> dict[str, Any]:
     quotes = [
         {
             "text": quote.text,
@@ -269,6 +270,7 @@ def _verdict(verdict: Verdict, *, counts: bool) -> dict[str, Any]:
         **verdict_values(verdict, _JUDGED),
         "at": f"{verdict.when:%Y-%m-%d %H:%M}",
         "counts": counts,
+        "again": again,
         "quotes": quotes,
         "note": NO_QUOTE_FOUND if verdict.lacks_quote else None,
     }

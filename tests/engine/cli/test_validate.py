@@ -181,10 +181,15 @@ def test_another_generator_writes_its_own_metrics_and_scenarios(desk: Desk) -> N
 
 
 def test_a_replay_asks_the_same_judge_once_more_beside_what_counts(desk: Desk) -> None:
-    before = desk.results()
+    before, told_before = desk.results(), desk.say("results").out
     code, said, told = desk.replay("evaluator")
     assert code == 0, told
     assert "offline:evaluator as evaluator once more" in said
+    assert desk.say("results").out == told_before
+    [[id_]] = desk.rows("SELECT scenario_id || '__' || target FROM take LIMIT 1")
+    shown = desk.say("show", id_).out
+    assert "verdict of offline:evaluator, counts: " in shown
+    assert "verdict of offline:evaluator, once more: " in shown
     votes = "SELECT number, count(*) FROM verdict GROUP BY judge, number"
     assert desk.rows(votes) == [(0, 16), (1, 16)]
     after = desk.results()

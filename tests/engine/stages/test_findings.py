@@ -251,18 +251,28 @@ def test_nothing_is_said_about_nothing() -> None:
     assert findings(analysed([], targets=["holds", "wavers"])) == []
 
 
-def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it() -> None:
-    def told(*votes: tuple[str, int]) -> list[str]:
-        found = [
-            replace(
-                outcome,
-                votes=tuple(CastVote(judge, number, outcome.passed) for judge, number in votes),
-            )
-            for outcome in outcomes({"holds": "+- ++ -+"})
-        ]
-        return [str(finding) for finding in findings(analysed(found)) if "agree in" in str(finding)]
+def agreement_told(*votes: tuple[str, int], alike: bool = False) -> list[str]:
+    """The sentences on agreement where the first vote is always a pass."""
+    found = [
+        replace(
+            outcome,
+            votes=tuple(
+                CastVote(judge, number, outcome.passed if alike or place else True)
+                for place, (judge, number) in enumerate(votes)
+            ),
+        )
+        for outcome in outcomes({"holds": "+- ++ -+"})
+    ]
+    return [str(finding) for finding in findings(analysed(found)) if "agree in" in str(finding)]
 
-    [alone] = told(("mild", 0), ("strict", 0))
-    assert "judges mild, strict agree in 100% of 6 conversations" in alone
+
+def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it() -> None:
+    [alone] = agreement_told(("mild", 0), ("strict", 0))
+    assert "judges mild, strict agree in 67% of 6 conversations" in alone
     assert "`crosswind validate giving-in --replay evaluator` shows how far" in alone
-    assert not any("--replay" in one for one in told(("mild", 0), ("strict", 0), ("strict", 1)))
+    told = agreement_told(("mild", 0), ("strict", 0), ("strict", 1))
+    assert not any("--replay" in one for one in told)
+
+
+def test_full_agreement_is_no_caution() -> None:
+    assert agreement_told(("mild", 0), ("strict", 0), ("strict", 1), alike=True) == []

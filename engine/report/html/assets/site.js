@@ -174,7 +174,7 @@ function turns(numbers) {
 }
 
 function verdict(one, talk, column) {
-  const again = one.pass ? `, pass ${one.pass + 1}` : "";
+  const again = one.again ? `, ${one.again}` : "";
   const other = one.served_by ? `, answered by ${one.served_by}` : "";
   const present = one.present === null ? "" : one.present ? " · behaviour present" : " · behaviour absent";
   const counts = one.counts ? make("span", { class: "tag counts" }, "counts") : make("span", { class: "tag" }, "does not count");
