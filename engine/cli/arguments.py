@@ -268,8 +268,8 @@ def _validate(command: AddCommand) -> None:
         "benchmarks/NAME/validation/; another evaluator judges the original's transcripts. The "
         "original's results stay as they are. The same command continues a run that was stopped. "
         "What a swap changes is shown beside what a replay changes, the same model once more. The "
-        "order of the targets holds only if differences stay within `validation.equivalence_points` of "
-        "config.yaml, as it was when the run began.",
+        "order of the targets holds only if differences stay within "
+        "`validation.equivalence_points` of config.yaml, as it was when the run began.",
     )
     validate.add_argument("benchmark", metavar="BENCHMARK")
     what = validate.add_mutually_exclusive_group()
