@@ -114,11 +114,18 @@ def _conversations_of(
     return found
 
 
-def _not_found(reader: Reader, text: str, benchmark: str | None) -> Problem:
+def require_begun(reader: Reader, benchmark: str) -> None:
+    """Raises `InputError` where the store holds nothing of this benchmark."""
     known = reader.benchmarks()
-    if benchmark is not None and benchmark not in known:
+    if benchmark not in known:
         names = ", ".join(name for name in known if Branch.parse(name) is None)
-        return Problem(f"no benchmark {benchmark!r} was begun here", hint=f"there are: {names}")
+        hint = f"there are: {names}" if names else None
+        raise InputError(Problem(f"no benchmark {benchmark!r} was begun here", hint=hint))
+
+
+def _not_found(reader: Reader, text: str, benchmark: str | None) -> Problem:
+    if benchmark is not None:
+        require_begun(reader, benchmark)
     nothing = f"there is nothing with the id {text!r}"
     within = reader.find_ids_within(f"__{text}", NEAR) if _is_text(text) else []
     for _, found, kind in within:

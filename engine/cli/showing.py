@@ -21,7 +21,7 @@ from engine.benchmark import (
 )
 from engine.checks import check_words
 from engine.cli.console import out, out_json, tell
-from engine.cli.ids import IdMatch, find
+from engine.cli.ids import IdMatch, find, require_begun
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import marked_turns, one_line
@@ -32,7 +32,7 @@ from engine.report.conversation import shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.records import others_who_spoke
-from engine.store.search import open_search
+from engine.store.search import Hit, open_search
 from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
 
 WIDTH = 96
@@ -56,20 +56,31 @@ def search(arguments: argparse.Namespace) -> int:
     if arguments.limit < 1:
         raise InputError(Problem("--limit must be at least 1"))
     speaker = {"user": Speaker.USER, "target": Speaker.TARGET, None: None}[arguments.by]
-    with closing(open_search(session.store_path)) as index:
+    with closing(open_search(session.store_path)) as index, session.reader() as reader:
+        if arguments.benchmark is not None:
+            require_begun(reader, arguments.benchmark)
         index.extend()
         hits = index.search(
             text, speaker=speaker, benchmark=arguments.benchmark, limit=arguments.limit
         )
+        found = len(hits)
+        if found == arguments.limit:
+            found = index.count(text, speaker=speaker, benchmark=arguments.benchmark)
     if arguments.json:
         out_json([{"conv_id": str(hit.key), **asdict(hit)} for hit in hits])
-        return 0
-    for hit in hits:
+    for hit in () if arguments.json else hits:
         who = "user" if hit.speaker is Speaker.USER else "target"
-        out(f"{hit.benchmark} {hit.key} turn {hit.turn} {who}: {' '.join(hit.snippet.split())}")
-    if not hits:
+        out(f"{hit.benchmark} {hit.key} turn {hit.turn} {who}: {_snippet(hit)}")
+    if found > len(hits):
+        tell(f"{len(hits):,} of {found:,}; --limit N shows more")
+    if not hits and not arguments.json:
         tell(f"no message holds {text!r}")
     return 0
+
+
+def _snippet(hit: Hit) -> str:
+    words = " ".join(hit.snippet.split())
+    return f"{'… ' if hit.cut_before else ''}{words}{' …' if hit.cut_after else ''}"
 
 
 # As text

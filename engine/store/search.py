@@ -50,6 +50,12 @@ _LAST_ROWID: Final = 2**63 - 1
 _PREFIX_LETTERS: Final = 4
 """Letters of a prefix query; shorter prefixes match nearly every text and are slow."""
 
+_MATCHES: Final = (
+    "FROM said JOIN store.message m ON m.seq = said.rowid JOIN store.take t ON t.seq = m.take "
+    "WHERE said MATCH ?1 AND said.rowid BETWEEN ?4 AND ?5 "
+    "AND (?2 IS NULL OR m.speaker = ?2) AND (?3 IS NULL OR t.benchmark = ?3)"
+)
+
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 """Marks around a match: noncharacters, which are replaced in a text before it is marked."""
 
@@ -125,19 +131,26 @@ class Search:
             return []
         with self._reading.lock, _translated(self._index):
             rows = self._reading.connection.execute(
-                "SELECT m.seq, m.turn, m.speaker, m.text, t.benchmark, t.scenario_id, t.target,"
-                " t.sample, t.number FROM said JOIN store.message m ON m.seq = said.rowid "
-                "JOIN store.take t ON t.seq = m.take WHERE said MATCH ?1 "
-                "AND said.rowid BETWEEN ?5 AND ?6 "
-                "AND (?2 IS NULL OR m.speaker = ?2) AND (?3 IS NULL OR t.benchmark = ?3) "
-                "ORDER BY said.rowid DESC LIMIT ?4",
-                (
-                    *(query, None if speaker is None else speaker.value, benchmark, limit),
-                    *self._seq_range(benchmark),
-                ),
+                "SELECT m.seq, m.turn, m.speaker, m.text, t.benchmark, t.scenario_id, t.target, "
+                f"t.sample, t.number {_MATCHES} ORDER BY said.rowid DESC LIMIT ?6",
+                (*self._wanted(query, speaker, benchmark), limit),
             ).fetchall()
         marked = _marked([row["text"] for row in rows], query)
         return [_hit_of_row(row, spans) for row, spans in zip(rows, marked, strict=True)]
+
+    def count(
+        self, text: str, *, speaker: Speaker | None = None, benchmark: str | None = None
+    ) -> int:
+        """Return how many messages `search` would find without a limit."""
+        query = _query(text)
+        if not query:
+            return 0
+        with self._reading.lock, _translated(self._index):
+            [found] = self._reading.connection.execute(
+                f"SELECT count(*) {_MATCHES}",
+                self._wanted(query, speaker, benchmark),
+            ).fetchone()
+        return int(found)
 
     def interrupt(self) -> None:
         """End what other threads wait for at once, with a `StoreError`."""
@@ -149,6 +162,13 @@ class Search:
         """Close both connections, after running queries have ended."""
         self._reading.close()
         self._writing.close()
+
+    def _wanted(
+        self, query: str, speaker: Speaker | None, benchmark: str | None
+    ) -> tuple[str | int | None, ...]:
+        """The parameters of `_MATCHES`."""
+        who = None if speaker is None else speaker.value
+        return (query, who, benchmark, *self._seq_range(benchmark))
 
     def _seq_range(self, benchmark: str | None) -> tuple[int, int]:
         """Return a benchmark's first and last message. A benchmark is mostly run at one time;
@@ -397,8 +417,8 @@ def _spans(marked: str) -> Iterator[tuple[int, int]]:
 def _hit_of_row(row: sqlite3.Row, spans: Sequence[tuple[int, int]]) -> Hit:
     text: str = row["text"]
     first, behind = spans[0] if spans else (0, 0)
-    begin = max(0, first - CONTEXT)
-    end = min(len(text), max(behind, first + 1) + CONTEXT)
+    begin = _word_begin(text, max(0, first - CONTEXT), first)
+    end = _word_end(text, max(behind, first + 1), CONTEXT)
     return Hit(
         seq=row["seq"],
         benchmark=row["benchmark"],
@@ -411,3 +431,18 @@ def _hit_of_row(row: sqlite3.Row, spans: Sequence[tuple[int, int]]) -> Hit:
         cut_before=begin > 0,
         cut_after=end < len(text),
     )
+
+
+def _word_begin(text: str, at: int, before: int) -> int:
+    """The first begin of a word from `at` on and `before` a match; `at` where there is none."""
+    if at == 0 or text[at - 1].isspace():
+        return at
+    return next((place + 1 for place in range(at, before) if text[place].isspace()), at)
+
+
+def _word_end(text: str, behind: int, room: int) -> int:
+    """The last end of a word in so much room `behind` a match; all of it where there is none."""
+    end = min(len(text), behind + room)
+    if end == len(text) or text[end].isspace():
+        return end
+    return next((place for place in range(end - 1, behind - 1, -1) if text[place].isspace()), end)

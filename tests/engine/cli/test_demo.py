@@ -146,6 +146,18 @@ def test_search_finds_what_was_said(demo: Demo) -> None:
     assert row["conv_id"] in {hit["conv_id"] for hit in found.json()}
 
 
+def test_search_says_how_many_messages_its_limit_leaves_out(demo: Demo) -> None:
+    every = crosswind_in(demo.root, "search", "you", "--limit", "99999")
+    assert every.err == ""
+    few = crosswind_in(demo.root, "search", "you", "--limit", "3")
+    of = len(every.out.splitlines())
+    assert few.out.splitlines() == every.out.splitlines()[:3]
+    assert few.err == f"3 of {of:,}; --limit N shows more\n"
+    assert crosswind_in(demo.root, "search", "you", "--limit", "3", "--json").err == few.err
+    unknown = crosswind_in(demo.root, "search", "you", "--benchmark", "nope")
+    assert (unknown.code, "no benchmark 'nope'" in unknown.err) == (2, True)
+
+
 def test_results_can_be_read_by_a_spreadsheet(demo: Demo) -> None:
     lines = crosswind_in(demo.root, "results", "--csv").out.splitlines()
     assert lines[0] == (

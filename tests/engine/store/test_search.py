@@ -118,6 +118,25 @@ def test_a_snippet_is_a_window_and_its_spans_are_positions_in_it(
     assert hit.cut_after
 
 
+def test_a_snippet_begins_and_ends_between_words(store: Store, index: Search) -> None:
+    play(store, messages=["unhesitatingly " * 20 + "the needle " + "unhesitatingly " * 20, "reply"])
+    play(store, key(sample=1), messages=["x" * 200 + "-needle-" + "y" * 200, "reply"])
+    index.extend()
+    joined, spaced = (hit.snippet for hit in index.search("needle"))
+    assert set(spaced.split()) == {"unhesitatingly", "the", "needle"}
+    assert joined.startswith("x" * 79)
+
+
+def test_all_hits_are_counted_whatever_the_limit(store: Store, index: Search) -> None:
+    for sample in range(3):
+        play(store, key(sample=sample), messages=["a word", "another word"])
+    index.extend()
+    assert len(index.search("word", limit=2)) == 2
+    assert index.count("word") == 6
+    assert index.count("word", speaker=Speaker.USER) == 3
+    assert (index.count("word", benchmark="other"), index.count("?")) == (0, 0)
+
+
 QUERIES: list[tuple[str, bool]] = [
     ("cannot decide", True),
     ('"cannot decide"', True),
