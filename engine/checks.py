@@ -157,7 +157,7 @@ class UserAudit:
         if stop_reason is StopReason.USER_ENDED and reached < last:
             detail = f"the last landmark is at turn {last}"
             found.append(UserFault(FaultKind.ENDED_EARLY, reached, detail))
-        return tuple(sorted(found, key=lambda one: one.turn))
+        return tuple(sorted(found, key=lambda fault: fault.turn))
 
     def _roles(self, said: Sequence[_MessageWords]) -> Iterator[UserFault]:
         # nearly always nothing matches: one search over all messages costs less than one for each

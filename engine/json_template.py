@@ -86,7 +86,7 @@ def without_placeholder(template: object, name: str) -> Any:
 
     match template:
         case str():
-            return PLACEHOLDER.sub(lambda one: "" if one[1] == name else one[0], template)
+            return PLACEHOLDER.sub(lambda match: "" if match[1] == name else match[0], template)
         case Mapping():
             kept = {key: inner for key, inner in template.items() if stays(inner)}
             return {key: without_placeholder(inner, name) for key, inner in kept.items()}

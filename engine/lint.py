@@ -259,7 +259,7 @@ def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFin
     scenarios = [_cut_scenario(scenario) for scenario in scenarios]
     of_base: set[tuple[str, LintRule]] = set()
     found: list[LintFinding] = []
-    for scenario in sorted(scenarios, key=lambda one: one.id != one.base_id):
+    for scenario in sorted(scenarios, key=lambda scenario: scenario.id != scenario.base_id):
         own = list(_of_scenario(scenario, turns))
         if scenario.id == scenario.base_id:
             of_base |= {(scenario.id, finding.rule) for finding in own}
@@ -287,7 +287,7 @@ def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
     """Compare the base scenarios of each metric; a missing base is replaced by its first
     variant."""
     by_metric: dict[str, dict[str, Scenario]] = {}
-    for scenario in sorted(scenarios, key=lambda one: one.id):
+    for scenario in sorted(scenarios, key=lambda scenario: scenario.id):
         by_metric.setdefault(scenario.metric_id, {}).setdefault(scenario.base_id, scenario)
     for several in by_metric.values():
         for one, other, alike in near_duplicates(list(several.values())):
@@ -385,4 +385,4 @@ def _given_away(scenario: Scenario) -> str | None:
 
 def _by_order(findings: Sequence[LintFinding], ids: Sequence[str]) -> list[LintFinding]:
     place = {name: number for number, name in enumerate(ids)}
-    return sorted(findings, key=lambda one: place[one.id])
+    return sorted(findings, key=lambda finding: place[finding.id])

@@ -141,7 +141,7 @@ def others_in_words(others: Mapping[str, int], total: int, what: str) -> str | N
     """Say how many of `what` came from other models than the requested one; None where none did."""
     if not others:
         return None
-    most, *rest = sorted(others.items(), key=lambda one: (-one[1], one[0]))
+    most, *rest = sorted(others.items(), key=lambda other: (-other[1], other[0]))
     more = [f"{count:,} from {name}" for name, count in rest[: MOST_NAMED - 1]]
     left = sum(count for _, count in rest[MOST_NAMED - 1 :])
     more += [f"{left:,} from others"] if left else []
@@ -208,11 +208,12 @@ class TargetProgress:
             return None
         said = sorted(self.open.values())[:left]
         said = [*([0] * (left - len(said))), *said]
-        each = self.call_ms.total(now) / self.calls.total(now) / 1000
+        call_seconds = self.call_ms.total(now) / self.calls.total(now) / 1000
         # calls in flight do not count yet, and may all complete at once
-        off = min(1 / sqrt(made) + each / seconds, 0.5)
+        off = min(1 / sqrt(made) + call_seconds / seconds, 0.5)
         low, likely, high = (
-            max(seconds / made * work, each * longest) for work, longest in self._to_say(said, most)
+            max(seconds / made * work, call_seconds * longest)
+            for work, longest in self._to_say(said, most)
         )
         return TimeLeft(low / (1 + off), likely, high / (1 - off))
 

@@ -377,7 +377,9 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
             # one frame for the whole tick: otherwise each widget would write to the terminal by
             # itself
             with self.batch_update():
-                watching = [each for each in self.screen_stack if isinstance(each, WatchingScreen)]
+                watching = [
+                    screen for screen in self.screen_stack if isinstance(screen, WatchingScreen)
+                ]
                 uncovered = bool(watching) and watching[-1] is self.screen_stack[-1]
                 self._ticker.tick(watching, watching[-1] if uncovered else None)
         except CrosswindError as error:

@@ -33,7 +33,7 @@ STAGE_NAMES: Final = {
 }
 TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
 TRACK_MEANINGS: Final = {Track.POSITIVE: "wanted", Track.NEGATIVE: "unwanted"}
-TRACK_LEGEND: Final = "  ".join(f"{TRACK_SIGNS[each]} {TRACK_MEANINGS[each]}" for each in Track)
+TRACK_LEGEND: Final = "  ".join(f"{TRACK_SIGNS[track]} {TRACK_MEANINGS[track]}" for track in Track)
 """The meaning of the signs: whether the behaviour is wanted."""
 SPEAKER_NAMES: Final = {Speaker.USER: "user", Speaker.TARGET: "target"}
 ENDINGS_SHORT: Final = {

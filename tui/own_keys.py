@@ -154,7 +154,7 @@ def _hint_text(text: str) -> str:
 @cache
 def _named_keys() -> frozenset[str]:
     """Textual's names of keys without a modifier."""
-    known = {each.value for each in Keys if each.value.isalnum() and len(each.value) > 1}
+    known = {key.value for key in Keys if key.value.isalnum() and len(key.value) > 1}
     return frozenset((known | set(KEY_NAMES)) - {"ignore", "scrollup", "scrolldown"})
 
 
@@ -174,7 +174,7 @@ def key_of(text: str) -> str | None:
 def _unmodified(text: str) -> str | None:
     if len(text) == 1 and unicodedata.category(text)[0] in "LNPS":  # what has a shape of its own
         return text if text.isalnum() else _character(text)
-    spoken = {name.casefold(): each for each, name in KEY_NAMES.items()}
+    spoken = {name.casefold(): key for key, name in KEY_NAMES.items()}
     folded = text.casefold()
     return folded if folded in _named_keys() else spoken.get(folded)
 

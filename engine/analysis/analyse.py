@@ -199,7 +199,7 @@ def _demographics(
 
 
 def _value_of(axis: str) -> Callable[[ScenarioTally], str | None]:
-    return lambda one: one.demographic.get(axis)
+    return lambda tally: tally.demographic.get(axis)
 
 
 def _bases(scenarios: Iterable[ScenarioTally]) -> dict[str, Tally]:

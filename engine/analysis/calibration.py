@@ -207,11 +207,13 @@ def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Itera
         stood_for = sum(row.counts is counts for row in rows)
         of = [label for label in labels if label.row.counts is counts]
         drawn = sum(1 / row.inclusion for row in of)
-        for one in of:
-            weight = stood_for / drawn / one.inclusion
+        for labelled in of:
+            weight = stood_for / drawn / labelled.inclusion
             yield (
-                one,
-                LabelledConversation(one.row.cluster, weight, bool(one.row.present), one.person),
+                labelled,
+                LabelledConversation(
+                    labelled.row.cluster, weight, bool(labelled.row.present), labelled.person
+                ),
             )
 
 

@@ -75,8 +75,8 @@ def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contras
     everything = [difference for part in family.values() for difference in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
     return Contrasts(
-        [comparison(*one) for one in zip(pairs, marked, strict=False)],
-        [_gap(*one) for one in zip(gaps, marked[len(pairs) :], strict=True)],
+        [comparison(*row) for row in zip(pairs, marked, strict=False)],
+        [_gap(*row) for row in zip(gaps, marked[len(pairs) :], strict=True)],
         ComparisonFamily(
             pairs=sum(pair.difference.error is not None for pair in pairs),
             gaps=sum(gap.difference.error is not None for gap in gaps),
@@ -227,7 +227,9 @@ def ranks(
             for comparison in comparisons
             if comparison.track is track and comparison.sure
         ]
-        above = [(one.left, one.right) for one in (each.greater_first for each in sure)]
+        above = [
+            (pair.left, pair.right) for pair in (comparison.greater_first for comparison in sure)
+        ]
         for target, place in rank_ranges(scored, above).items():
             places[target][track] = place
     return dict(places)

@@ -405,7 +405,7 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)
     untested = [axis for axis in analysis.axes if axis not in axes]
-    alone = {axis: one for axis in untested if (one := _only_group(analysis, axis)) is not None}
+    alone = {axis: group for axis in untested if (group := _only_group(analysis, axis)) is not None}
     for axis, group in alone.items():
         text = f"not tested: all that was scored is of one group, “{group}”"
         yield Finding(Certainty.CAUTION, f"{axis}: {text}")
@@ -629,15 +629,15 @@ def _unscored(analysis: Analysis) -> Iterator[Finding]:
     if len(lacking) > _FEW:
         reasons = sum((Counter(result.unscored) for result in lacking), Counter[str]())
         of = sum(target.of for target in analysis.targets)
-        most = max(lacking, key=lambda one: (one.of - one.scored) / one.of)
+        most = max(lacking, key=lambda metric: (metric.of - metric.scored) / metric.of)
         yield Finding(
             Certainty.CAUTION,
             f"{reasons.total():,} of {plural(of, 'conversation')} unscored, of {len(lacking)} "
             f"targets ({_reasons(reasons)}); most: {_missing(most)}",
         )
         return
-    for one in lacking:
-        yield Finding(Certainty.CAUTION, _missing(one))
+    for metric in lacking:
+        yield Finding(Certainty.CAUTION, _missing(metric))
 
 
 def _missing(result: TargetResult) -> str:

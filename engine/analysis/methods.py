@@ -283,10 +283,10 @@ def _made_with(analysis: Analysis) -> list[str]:
             **provenance.checkers,
         }
     prompts = {
-        f"{stage} {each}"
+        f"{stage} {digest}"
         for provenance in found
         for stage, of in provenance.prompts.items()
-        for each in of
+        for digest in of
     }
     first = min((provenance.first_at for provenance in found if provenance.first_at), default=None)
     last = max((provenance.last_at for provenance in found if provenance.last_at), default=None)

@@ -59,7 +59,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         analysis for analysis in analyses if any(target.scored for target in analysis.targets)
     ]
     names = [analysis.benchmark for analysis in counted]
-    targets = dict.fromkeys(each.target for analysis in analyses for each in analysis.targets)
+    targets = dict.fromkeys(result.target for analysis in analyses for result in analysis.targets)
     results = sorted((_target(target, counted) for target in targets), key=standing_key)
     found = Overall(
         benchmark=NAME,
@@ -205,7 +205,7 @@ def _difference(pair: Comparison, estimate: float) -> Difference:
 
 
 def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> Overall:
-    these = list(_pairs(differences, {of: mean_of(each) for of, each in differences.items()}))
+    these = list(_pairs(differences, {of: mean_of(values) for of, values in differences.items()}))
     like = list(
         _pairs(differences, {of: like_these(estimates) for of, estimates in differences.items()})
     )

@@ -73,7 +73,7 @@ class TargetTally:
     @cached_property
     def metrics(self) -> Layers:
         """Scored rows with each metric as a stratum. Cached: read it when all is counted."""
-        return _layers(self.scenarios.values(), lambda one: (one.metric_id, one.base))
+        return _layers(self.scenarios.values(), lambda tally: (tally.metric_id, tally.base))
 
     def metrics_on(self, track: Track) -> Layers:
         """As `metrics`, of one track."""
@@ -122,7 +122,7 @@ def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, Targ
 
 def strata_of(scenarios: Iterable[ScenarioTally]) -> list[Stratum]:
     """The strata for figures over several metrics."""
-    layers = _layers(scenarios, lambda one: one.place)
+    layers = _layers(scenarios, lambda scenario: scenario.place)
     return [list(clusters.values()) for clusters in layers.values()]
 
 

@@ -202,7 +202,7 @@ def _unmarked_track(
     shifts = [
         _unmarked_shift(swap, target, then[target], now[target]) for target in sorted(targets)
     ]
-    shifts.sort(key=lambda one: (-one.before, one.target))
+    shifts.sort(key=lambda shift: (-shift.before, shift.target))
     of_these = [[row for rows in side.values() for row in rows] for side in (then, now)]
     return _UnmarkedTrack(
         track=track,

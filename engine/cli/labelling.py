@@ -59,16 +59,16 @@ _WORDS: Final[Mapping[str, LabelAnswer]] = {
 
 def label(arguments: argparse.Namespace) -> int:
     found = opened_sample(arguments)
-    session, definition, one = found.session, found.definition, found.labelling
+    session, definition, labelling = found.session, found.definition, found.labelling
     if arguments.read is not None:
-        one = _take_in(session, definition, one, arguments.read)
+        labelling = _take_in(session, definition, labelling, arguments.read)
     if arguments.write is not None:
         with session.reader() as reader:
-            _write_sheet(arguments.write, one, reader, definition)
+            _write_sheet(arguments.write, labelling, reader, definition)
     if arguments.json:
-        out_json(_as_json(one))
+        out_json(_as_json(labelling))
     else:
-        for line in progress_lines(one, arguments.write):
+        for line in progress_lines(labelling, arguments.write):
             out(line)
     return DONE
 

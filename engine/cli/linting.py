@@ -72,7 +72,7 @@ def lint(arguments: argparse.Namespace) -> int:
     with planning(session) as planner:
         for name in names:
             try:
-                mine = [one for of, one in read.found if of == name]
+                mine = [finding for of, finding in read.found if of == name]
                 found += _of_benchmark(session, planner, name, mine)
             except InputError as error:
                 problems += error.problems
@@ -89,8 +89,8 @@ def lint(arguments: argparse.Namespace) -> int:
             }
         )
     else:
-        for one in standing:
-            out(str(one))
+        for finding in standing:
+            out(str(finding))
         tell(_in_short(len(standing), len(silenced), len(names)))
     for line in _not_read(read.failed):
         tell(line)

@@ -125,7 +125,7 @@ def names_to_hide(session: Session, reader: Reader, names: Iterable[str]) -> dic
             spellings = {secret, as_json(secret)[1:-1], _as_html(secret), quote(secret, safe="")}
             shown |= dict.fromkeys(spellings, _HIDDEN)
     # a text that contains another one is replaced first
-    return dict(sorted(shown.items(), key=lambda one: -len(one[0])))
+    return dict(sorted(shown.items(), key=lambda pair: -len(pair[0])))
 
 
 def _as_html(text: str) -> str:

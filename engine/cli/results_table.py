@@ -251,7 +251,7 @@ def _pairs(pairs: Sequence[Comparison], mark: str, page: TableLayout) -> str:
             p_value_words(pair.p_adjusted),
             mark if pair.sure else "may be chance",
         ]
-        for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference)))
+        for pair in sorted(pairs, key=lambda pair: (not pair.sure, -abs(pair.difference)))
     ]
     return _table_that_fits(
         ["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page

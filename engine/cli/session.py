@@ -302,7 +302,7 @@ def offered_judges(config: Config) -> list[EvaluatorInfo]:
         for name, spec in config.models.items()
         if spec.label not in left_out and (not spec.is_offline or spec.model in OFFLINE_JUDGES)
     ]
-    return sorted(found, key=lambda one: bool(one.part))
+    return sorted(found, key=lambda evaluator: bool(evaluator.part))
 
 
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:

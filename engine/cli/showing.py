@@ -157,8 +157,8 @@ def _counts(verdicts: Sequence[Verdict], jury: Jury) -> str:
 def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
     key = ConversationKey.parse(named.id)
     counted = reader.counting_take(named.benchmark, key)
-    for one in takes(reader, named.benchmark, key, jury):
-        take = one.take
+    for shown in takes(reader, named.benchmark, key, jury):
+        take = shown.take
         yield f"{named.id} · {named.benchmark} · take {take.number}"
         parts = played_by(take.user_model, take.model, scripted=take.scripted)
         some = "scripted, not language models" if all_scripts(parts) else scripts_in_words(parts)
@@ -171,14 +171,14 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
             yield from _wrapped(f"user model, {fault}", "  ! ")
         counts = counted is not None and take.seq == counted.seq
         if counts:
-            yield f"  counts: {_counts(one.verdicts, jury)}"
-        for line in others_who_spoke(one.messages, take):
+            yield f"  counts: {_counts(shown.verdicts, jury)}"
+        for line in others_who_spoke(shown.messages, take):
             yield from _wrapped(line, "  ! ")
-        if one.scenario is not None:
-            yield from _setup(one.scenario, one.never_delivered)
-        yield from _transcript(one.messages)
-        yield from _verdicts(one.verdicts, jury, counts=counts)
-        yield from _checks(one.checks)
+        if shown.scenario is not None:
+            yield from _setup(shown.scenario, shown.never_delivered)
+        yield from _transcript(shown.messages)
+        yield from _verdicts(shown.verdicts, jury, counts=counts)
+        yield from _checks(shown.checks)
         yield ""
 
 

@@ -180,10 +180,10 @@ def _print(status: Status) -> None:
     body = []
     for info in status.watch.benchmarks:
         for target in info.targets:
-            one = progress.target(info.name, target.id)
-            cells = [tally_of(one, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
+            target_progress = progress.target(info.name, target.id)
+            cells = [tally_of(target_progress, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
             failed = sum(tally.failed for tally in cells)
-            cost = one.usage.cost_usd
+            cost = target_progress.usage.cost_usd
             body.append(
                 [
                     info.name,

@@ -297,7 +297,9 @@ class AgentPool:
         """The status of every agent, sorted by name. From any thread."""
         now = time.monotonic()
         return tuple(
-            sorted((agent.status(now) for agent in list(self._agents)), key=lambda one: one.name)
+            sorted(
+                (agent.status(now) for agent in list(self._agents)), key=lambda status: status.name
+            )
         )
 
     @property
@@ -322,7 +324,7 @@ class AgentPool:
         """As `Agents`."""
         if not self._agents:
             return False
-        agent, number = max(self._agents, key=lambda one: one.free_slots), self.next_number()
+        agent, number = max(self._agents, key=lambda agent: agent.free_slots), self.next_number()
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         agent.probes[number], agent.ask[number] = answer, host_port
         agent.to_send.set()
@@ -368,7 +370,7 @@ class AgentPool:
                 agent.lacks[name] for agent in self._agents for name in names & agent.lacks.keys()
             }
             raise NoVariableError("; ".join(sorted(lacking)[:3]))
-        best = max(fit, key=lambda one: one.free_slots, default=None)
+        best = max(fit, key=lambda agent: agent.free_slots, default=None)
         return best if best is not None and best.free_slots > 0 else None
 
     @property

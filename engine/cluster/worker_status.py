@@ -48,4 +48,4 @@ async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStatus]]:
         )
         for where, worker in identity["workers"].items()
     ]
-    return address, sorted(found, key=lambda one: (one.host, one.name))
+    return address, sorted(found, key=lambda status: (status.host, status.name))

@@ -44,7 +44,9 @@ def problems_of(
 
 def in_file_order(problems: Collection[Problem]) -> list[Problem]:
     """Sorted from top to bottom, without duplicates."""
-    return sorted(dict.fromkeys(problems), key=lambda one: (one.line or 0, one.column or 0))
+    return sorted(
+        dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0)
+    )
 
 
 def doubles(

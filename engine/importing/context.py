@@ -190,5 +190,5 @@ async def place_scenarios(
         mirror.settle(name)
     finally:
         with_store.close()
-    places = (workspace.root / one for one in report.written)
+    places = (workspace.root / name for name in report.written)
     return [place for place in places if place.name != HISTORY]

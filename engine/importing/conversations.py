@@ -267,7 +267,7 @@ class Conversations:
         states = list(self._states(key, takes, history))
         if all(self._stored_take(stored, take) for take in takes):
             added = list(self._additions(stored, takes))
-            judged = [one for one in added if isinstance(one, Verdict)]
+            judged = [row for row in added if isinstance(row, Verdict)]
             states += self.work.judged_since(key, judged)
             new = [*added, *self._lost_calls(history), *states]
             location.file.taken += bool(new)
@@ -351,8 +351,13 @@ class Conversations:
     def _stored_take(self, stored: list[KnownTake], take: FileTake) -> KnownTake | None:
         """Return the stored take with the same text, if possible the one with the same number."""
         digests = take.digests if stored else []
-        same = [one for one in stored if one.is_of(digests, finished=take.finished)]
-        return next((one for one in same if one.number == take.number), next(iter(same), None))
+        same = [
+            candidate for candidate in stored if candidate.is_of(digests, finished=take.finished)
+        ]
+        return next(
+            (candidate for candidate in same if candidate.number == take.number),
+            next(iter(same), None),
+        )
 
     def _additions(self, stored: list[KnownTake], takes: list[FileTake]) -> Iterator[BulkRow]:
         """Yield what is new for takes that the store has: the messages after its last one, and

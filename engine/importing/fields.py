@@ -56,8 +56,8 @@ def _is_too_deep(value: dict[str, Any]) -> bool:
     for _ in range(DEPTH_LIMIT):
         level = [
             member
-            for one in level
-            for member in (one.values() if isinstance(one, dict) else one)
+            for value in level
+            for member in (value.values() if isinstance(value, dict) else value)
             if type(member) in _NESTED  # parsed JSON has no other classes
         ]
         if not level:
@@ -76,7 +76,9 @@ def text(row: ForeignObject, key: str) -> str | None:
 
 def objects_in(value: object) -> list[dict[str, Any]]:
     """Return the objects in a list; empty if it is not a list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return (
+        [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
+    )
 
 
 def row_scenario_id(row: ForeignObject) -> str:
@@ -289,15 +291,15 @@ def secrets_in(value: object) -> frozenset[str]:
     found: list[str] = []
     left = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            for name, member in one.items():
+        container = left.pop()
+        if isinstance(container, dict):
+            for name, member in container.items():
                 if is_secret(name):
                     found += _texts(member)
                 elif isinstance(member, _NESTED_SECRETS) and name not in _SAID:
                     left.append(member)
-        elif isinstance(one, list):
-            left += [member for member in one if isinstance(member, _NESTED_SECRETS)]
+        elif isinstance(container, list):
+            left += [member for member in container if isinstance(member, _NESTED_SECRETS)]
     return frozenset(found)
 
 

@@ -185,9 +185,9 @@ class RowHistory:
         found = map(self._state, objects_in(self.row["work"]))
         return [state for state in found if state is not None]
 
-    def _call(self, one: Mapping[str, Any]) -> AttemptRow | None:
-        stage, role = _STAGES.get(str(one.get("stage"))), _ROLES.get(str(one.get("role")))
-        model, outcome = text(one, "model"), text(one, "outcome")
+    def _call(self, call: Mapping[str, Any]) -> AttemptRow | None:
+        stage, role = _STAGES.get(str(call.get("stage"))), _ROLES.get(str(call.get("role")))
+        model, outcome = text(call, "model"), text(call, "outcome")
         if stage is None or role is None or model is None or outcome is None:
             return None
         return AttemptRow(
@@ -198,29 +198,29 @@ class RowHistory:
             role=role,
             model=model,
             outcome=outcome,
-            status=whole_number(one.get("status")),
-            duration_ms=whole_number(one.get("duration_ms")) or 0,
+            status=whole_number(call.get("status")),
+            duration_ms=whole_number(call.get("duration_ms")) or 0,
             usage=Usage(
                 1,
-                whole_number(one.get("input_tokens")),
-                whole_number(one.get("cached_tokens")),
-                whole_number(one.get("output_tokens")),
-                amount(one.get("cost_usd")),
+                whole_number(call.get("input_tokens")),
+                whole_number(call.get("cached_tokens")),
+                whole_number(call.get("output_tokens")),
+                amount(call.get("cost_usd")),
             ),
-            detail=text(one, "detail"),
-            first_token_ms=whole_number(one.get("first_token_ms")),
-            served=text(one, "served"),
-            is_other=one.get("other") == 1,
-            route=text(one, "route"),
-            cost_reported=one.get("reported") == 1,
-            at=_time(one.get("at")),
+            detail=text(call, "detail"),
+            first_token_ms=whole_number(call.get("first_token_ms")),
+            served=text(call, "served"),
+            is_other=call.get("other") == 1,
+            route=text(call, "route"),
+            cost_reported=call.get("reported") == 1,
+            at=_time(call.get("at")),
         )
 
-    def _state(self, one: Mapping[str, Any]) -> StateRow | None:
-        stage, state = _STAGES.get(str(one.get("stage"))), _SETTLED.get(str(one.get("state")))
+    def _state(self, entry: Mapping[str, Any]) -> StateRow | None:
+        stage, state = _STAGES.get(str(entry.get("stage"))), _SETTLED.get(str(entry.get("state")))
         if stage is None or state is None:
             return None
-        reason = text(one, "reason")
+        reason = text(entry, "reason")
         return StateRow(
             benchmark=self.benchmark,
             stage=stage,
@@ -228,7 +228,7 @@ class RowHistory:
             target=self.target,
             state=state,
             reason=None if reason is None else storable(reason),
-            at=_time(one.get("at")),
+            at=_time(entry.get("at")),
         )
 
     def dated(self, takes: Iterable[FileTake]) -> list[FileTake]:
@@ -236,9 +236,9 @@ class RowHistory:
         if not self.row:
             return list(takes)
         told = {
-            one["take"]: one
-            for one in objects_in(self.row.get("takes"))
-            if isinstance(one.get("take"), int)
+            take["take"]: take
+            for take in objects_in(self.row.get("takes"))
+            if isinstance(take.get("take"), int)
         }
         return [
             _with_times(take, told[take.number]) if take.number in told else take for take in takes
@@ -269,9 +269,9 @@ def _dated_rows(rows: tuple[R, ...], told: object) -> Iterator[R]:
     given = told if isinstance(told, list) else []
     for index, row in enumerate(rows):
         # matched by position: a list that is longer than the rows is about other rows
-        one = given[index] if index < len(given) <= len(rows) else None
-        if isinstance(one, dict):
-            yield replace(row, at=_time(one.get("at")), depends=_depends(one))
+        history = given[index] if index < len(given) <= len(rows) else None
+        if isinstance(history, dict):
+            yield replace(row, at=_time(history.get("at")), depends=_depends(history))
         else:
             yield row
 
@@ -283,15 +283,15 @@ def _time(value: object) -> int | None:
 
 def _depends(row: ForeignObject) -> Depends | None:
     told = row.get("depends")
-    if not isinstance(told, dict) or not all(isinstance(one, str) for one in told.values()):
+    if not isinstance(told, dict) or not all(isinstance(digest, str) for digest in told.values()):
         return None
-    return {storable(name): storable(one) for name, one in told.items()}
+    return {storable(name): storable(digest) for name, digest in told.items()}
 
 
 def _review_items(value: object) -> Iterator[ReviewItem]:
-    for one in objects_in(value):
-        kind, name, digest = (text(one, key) for key in ("kind", "id", "digest"))
-        was = one.get("was")
+    for item in objects_in(value):
+        kind, name, digest = (text(item, key) for key in ("kind", "id", "digest"))
+        was = item.get("was")
         if kind in _KINDS and name is not None and digest is not None:
             yield ReviewItem(str(kind), name, digest, was if isinstance(was, dict) else None)
 
@@ -303,4 +303,4 @@ def _metric(value: Mapping[str, Any]) -> Metric | None:
         return None
     listed = examples if isinstance(examples, list) else []
     when = _WHEN.get(str(value.get("when")), When.ANYWHERE)
-    return Metric(name, title, track, definition, tuple(str(one) for one in listed), when)
+    return Metric(name, title, track, definition, tuple(str(value) for value in listed), when)

@@ -95,17 +95,19 @@ class Importer:
         models = _models(found, report)
         chosen = _chosen_sources(found.sources, names)
         begun = self._started_benchmarks(chosen, found, models, report)
-        for one in begun if self.makers is None else _started_ahead(begun, self.makers.count):
+        for started in begun if self.makers is None else _started_ahead(begun, self.makers.count):
             try:
-                targets |= await self._finish(one, report)
+                targets |= await self._finish(started, report)
             except InputError as error:
-                _refuse(one.report, error)
+                _refuse(started.report, error)
         if self.store is not None:
             # what reads the store goes by it where config.yaml has a slip and nothing has run yet
             text = json.dumps(self.config.public(), ensure_ascii=False)
             await self.store.set_mirrored({CONFIG: text})
         known = {target.id for target in self.config.targets}
-        report.unknown_targets = [one for name, one in sorted(targets.items()) if name not in known]
+        report.unknown_targets = [
+            target for name, target in sorted(targets.items()) if name not in known
+        ]
         return report
 
     def _started_benchmarks(
@@ -117,12 +119,12 @@ class Importer:
     ) -> Iterator[_StartedBenchmark]:
         """Yield the benchmarks that can be imported; the reports of the others say why not."""
         for source in sources:
-            one = BenchmarkReport(source.name, str(source.place))
-            report.benchmarks.append(one)
+            benchmark_report = BenchmarkReport(source.name, str(source.place))
+            report.benchmarks.append(benchmark_report)
             try:
-                yield self._begin(source, found, models, one)
+                yield self._begin(source, found, models, benchmark_report)
             except InputError as error:
-                _refuse(one, error)
+                _refuse(benchmark_report, error)
 
     def _begin(
         self,
@@ -280,7 +282,7 @@ class Importer:
             metrics = [] if definition is None else [metric.id for metric in definition.metrics]
             turns = self.config.generation.turns
             written, _ = read_scenarios(path, turns=turns, metrics=metrics)
-            found |= {one.id: one for one in written if one.id not in found}
+            found |= {scenario.id: scenario for scenario in written if scenario.id not in found}
         return found
 
     async def _write_definition(
@@ -302,7 +304,7 @@ class Importer:
         if definition is not None:
             metrics = definition.metrics
             placed += await place_scenarios(self.workspace, self.store, name, metrics)
-        return [one.relative_to(self.workspace.root).as_posix() for one in placed]
+        return [path.relative_to(self.workspace.root).as_posix() for path in placed]
 
 
 def _refuse(report: BenchmarkReport, error: InputError) -> None:
@@ -349,9 +351,9 @@ def _models(found: ImportableFolder, report: ImportReport) -> dict[str, str]:
         report.problems += error.problems
         return {}
     return {
-        str(one["id"]): str(one["model"])
-        for one in (targets if isinstance(targets, list) else ())
-        if isinstance(one, dict) and "id" in one and isinstance(one.get("model"), str)
+        str(target["id"]): str(target["model"])
+        for target in (targets if isinstance(targets, list) else ())
+        if isinstance(target, dict) and "id" in target and isinstance(target.get("model"), str)
     }
 
 

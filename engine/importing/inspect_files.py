@@ -97,7 +97,7 @@ def _document(path: Path, file: io.BufferedReader) -> OpenLog:
         raise InputError(Problem(f"is neither an archive nor a JSON object; {_NOT_A_LOG}", path))
     document, about = _header(raw, WholeLog, path, None)
     listed = document.samples or []
-    samples = (sample_of(one, path, f"samples[{place}]") for place, one in enumerate(listed))
+    samples = (sample_of(sample, path, f"samples[{place}]") for place, sample in enumerate(listed))
     return OpenLog(path, about, samples)
 
 
@@ -138,7 +138,7 @@ def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
     members = archive.infolist()
     _refuse_unfit(path, members)
     names = {member.filename: member for member in members}
-    name = next((one for one in (_HEADER, _START) if one in names), None)
+    name = next((name for name in (_HEADER, _START) if name in names), None)
     if name is None:
         raise InputError(Problem(f"has neither {_HEADER} nor {_START}; {_NOT_A_LOG}", path))
     _, about = _header(_unpacked(archive, names[name], path), InspectHeader, path, name)
@@ -199,14 +199,14 @@ def _is_whole(name: str) -> bool:
     return epoch.endswith(".json") and epoch.removesuffix(".json").isdecimal()
 
 
-def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, path: Path) -> bytes:
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path) -> bytes:
     """Unpack a member. Raises `InputError`.
 
     It has at most its declared size, which `_refuse_unfit` bounds: zipfile reads no further.
     """
-    key = one.filename[:200]
+    key = entry.filename[:200]
     try:
-        with archive.open(one) as member:
+        with archive.open(entry) as member:
             raw = member.read(LARGEST_MEMBER + 1)
     except (zipfile.BadZipFile, zlib.error, ZstdError, EOFError, ValueError) as error:
         what = f"cannot be unpacked: {error}"
@@ -236,7 +236,7 @@ def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H,
     header = decoded(raw, shape, path, key)
     about = header if isinstance(header, Problem) else evaluated(header.eval, path, key)
     if isinstance(header, Problem) or isinstance(about, Problem):
-        raise InputError([one for one in (header, about) if isinstance(one, Problem)][:1])
+        raise InputError([part for part in (header, about) if isinstance(part, Problem)][:1])
     if about.shards is not None:
         what = "its samples are in several logs (shards), which it only lists"
         raise InputError(Problem(what, path, key=key, hint="import those logs themselves"))

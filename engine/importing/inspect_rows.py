@@ -35,11 +35,11 @@ _REPEATED: Final = (
 
 def write_folder(benchmark: LoggedBenchmark, choice: LogChoice) -> None:
     measured = benchmark.metrics.taken
-    rules = {name: one.rule(choice.present_from) for name, one in measured.items()}
+    rules = {name: metric.rule(choice.present_from) for name, metric in measured.items()}
     definition = {
         "name": benchmark.title.strip()[:200] or benchmark.name,
         "description": benchmark.description.strip()[:_LONGEST] or benchmark.name,
-        "metrics": [_metric(one, rules[name]) for name, one in measured.items()],
+        "metrics": [_metric(metric, rules[name]) for name, metric in measured.items()],
     }
     text = yaml.safe_dump(definition, allow_unicode=True, sort_keys=False, width=100)
     benchmark.folder.joinpath("benchmark.yaml").write_text(_HEAD + text, "utf-8")
@@ -138,7 +138,7 @@ def _rows(
     alone: bool,
 ) -> Iterator[_ConversationRows]:
     """Yield one conversation for each of the sample's metrics. Only the first has its usage."""
-    scenario = {name: one for name, one in kept["scenario"].items() if one is not None}
+    scenario = {name: value for name, value in kept["scenario"].items() if value is not None}
     played = {
         "target": kept["target"],
         "target_model": kept["target"]["id"],

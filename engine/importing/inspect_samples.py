@@ -133,8 +133,8 @@ def kept_of(
 def _usage(sample: InspectSample, model: str) -> dict[str, int]:
     """Sum the usage of the model under test and the one that talked with it, not of judges."""
     talking = [sample.role_usage.get(role) for role in (TARGET, AUDITOR, "user")]
-    used = [one for one in talking if one is not None] or [
-        one for name, one in sample.model_usage.items() if name == model
+    used = [usage for usage in talking if usage is not None] or [
+        usage for name, usage in sample.model_usage.items() if name == model
     ]
     read, written = (
         sum(usage.input_tokens for usage in used),
@@ -173,7 +173,7 @@ def _own_sample(
     """Convert a sample of our own export: its scenario and verdicts as they were."""
     name = benchmark.metrics.own_id(metric)
     told = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
-    scenario: dict[str, Any] = {one: sample.metadata.get(one) for one in told.split()}
+    scenario: dict[str, Any] = {key: sample.metadata.get(key) for key in told.split()}
     judged = []
     for judge, score in (sample.scores or {}).items():
         told_of = score.metadata or {}

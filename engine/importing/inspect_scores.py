@@ -165,14 +165,16 @@ class LoggedMetrics:
     @property
     def taken(self) -> dict[str, LoggedMetric]:
         """The metrics that are imported, by id."""
-        return {one.id: one for one in self.by_key.values() if one.taken}
+        return {metric.id: metric for metric in self.by_key.values() if metric.taken}
 
     def own_id(self, metric: Mapping[str, Any]) -> str:
         """Add a metric that our own export defines, and return its id."""
         told: dict[str, Any] = {
-            name: one for name in _TOLD if isinstance(one := metric.get(name), str) and one
+            name: value for name in _TOLD if isinstance(value := metric.get(name), str) and value
         }
-        if examples := [one for one in _as_list(metric.get("examples")) if isinstance(one, str)]:
+        if examples := [
+            value for value in _as_list(metric.get("examples")) if isinstance(value, str)
+        ]:
             told["examples"] = examples
         name = str(metric.get("id"))
         found = LoggedMetric(name, name, None, taken=True, about=told)
@@ -216,12 +218,12 @@ def _read_display_settings(metric: LoggedMetric, about: InspectResults) -> None:
     if metric.name == behaviour:
         metric.described = described
     view = (about.viewer or {}).get("task_samples_view")
-    for one in view if isinstance(view, list) else [view]:
-        if not isinstance(one, dict):
+    for entry in view if isinstance(view, list) else [view]:
+        if not isinstance(entry, dict):
             continue
-        label = _member(one.get("score_labels"), metric.name)
+        label = _member(entry.get("score_labels"), metric.name)
         metric.label = label if isinstance(label, str) and label.strip() else metric.label
-        match _member(one.get("score_color_scales"), metric.name):
+        match _member(entry.get("score_color_scales"), metric.name):
             case str(palette):
                 metric.palette = palette
             case {"palette": str(palette), **ends}:
@@ -233,7 +235,7 @@ def _read_display_settings(metric: LoggedMetric, about: InspectResults) -> None:
                 pass
     for scorer in about.scorers or ():
         dimensions = (scorer.options or {}).get("dimensions")
-        for one in _as_list(dimensions):
-            if isinstance(one, dict) and one.get("name") == metric.name:
-                told = one.get("description")
+        for entry in _as_list(dimensions):
+            if isinstance(entry, dict) and entry.get("name") == metric.name:
+                told = entry.get("description")
                 metric.described = told if isinstance(told, str) else None

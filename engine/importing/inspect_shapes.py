@@ -185,7 +185,7 @@ def sample_of(parts: SampleParts, path: Path, key: str) -> InspectSample | Probl
         what = f"what was said and found in it has more than {LARGEST_VALUES >> 20} MB"
         return Problem(what, path, key=key)
     there = [(name.encode(), bytes(raw)) for name, raw in told.items()]
-    members = (b'"%s":%s' % one for one in there if one[1] != b"null")
+    members = (b'"%s":%s' % member for member in there if member[1] != b"null")
     found = decoded(b"{%s}" % b",".join(members), InspectSample, path, key)
     kept = {name: getattr(parts, name) for name in _EVENTS}
     if isinstance(found, InspectSample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
@@ -240,7 +240,7 @@ def target_branches(sample: InspectSample) -> int:
     try:
         lines = msgspec.json.decode(sample.timelines, type=list[_Timeline] | None)
         # with several audits of a sample, names precede the role
-        return sum(one.root.all_branches for one in lines or () if one.name.endswith("target"))
+        return sum(line.root.all_branches for line in lines or () if line.name.endswith("target"))
     except (msgspec.DecodeError, RecursionError):
         return 0
 
@@ -261,7 +261,7 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     if last is None or last.output is None:
         return []
     pooled = [] if pool is None else pool.messages
-    told = [one for start, end in last.input_refs or () for one in pooled[start:end]]
+    told = [message for start, end in last.input_refs or () for message in pooled[start:end]]
     answer = last.output.choices[0].message
     said = [*last.input, *told, *([] if answer is None else [answer])]
     return [_with_attachments(message, texts) for message in said]

@@ -203,8 +203,10 @@ class ProcessRows:
         while isinstance(message := self.process.next(self.context), _MadeRows):
             self.context.on_read(message.bytes_read)
             yield from message.rows
-        for one in fields(message.report):
-            setattr(self.context.report, one.name, getattr(message.report, one.name))
+        for report_field in fields(message.report):
+            setattr(
+                self.context.report, report_field.name, getattr(message.report, report_field.name)
+            )
         self.targets, self.metrics_named = message.targets, message.metrics_named
         if message.failed is not None:
             raise message.failed

@@ -137,7 +137,11 @@ def _is_benchmark(folder: Path) -> bool:
 def _published(folder: Path) -> ImportableFolder | None:
     """Recognise the site's folder, its `scenarios`, or one benchmark in there."""
     for place in (folder / "scenarios", folder):
-        sources = [Source(one.name, one, published=True) for one in _folders(place) if _models(one)]
+        sources = [
+            Source(folder.name, folder, published=True)
+            for folder in _folders(place)
+            if _models(folder)
+        ]
         if sources:
             return ImportableFolder(folder, "published transcripts", sources)
     if _models(folder):

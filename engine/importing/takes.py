@@ -82,7 +82,7 @@ class SharedTranscript:
     def plain(self, value: list[Any], secrets: frozenset[str]) -> PlainMessages:
         """Of a list of messages. Raises `UnfitError`."""
         if value != self._value or secrets != self._secrets:
-            contents = [_content(one, index) for index, one in enumerate(value)]
+            contents = [_content(message, index) for index, message in enumerate(value)]
             texts = [_encode_without_secrets(content or "", secrets) for content in contents]
             finishes = [NO_CONTENT if content is None else UNKNOWN for content in contents]
             self._value, self._secrets = value, secrets
@@ -165,9 +165,9 @@ def _turns(ours: Mapping[str, Any] | None) -> dict[int, Mapping[str, Any]]:
     """Return what our own files say of each turn."""
     turns = (ours or {}).get("turns")
     found: dict[int, Mapping[str, Any]] = {}
-    for one in turns if isinstance(turns, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("turn"), int):
-            found[one["turn"]] = one
+    for turn in turns if isinstance(turns, list) else ():
+        if isinstance(turn, dict) and isinstance(turn.get("turn"), int):
+            found[turn["turn"]] = turn
     return found
 
 
@@ -306,21 +306,21 @@ def listed_takes(
     listed: object, metric_id: str, rules: VerdictRules, secrets: frozenset[str]
 ) -> Iterator[FileTake]:
     """Yield the takes that our own files list completely. Raises `UnfitError`."""
-    for one in objects_in(listed):
-        transcript = read_transcript(one.get("transcript"), ours=one, secrets=secrets)
+    for entry in objects_in(listed):
+        transcript = read_transcript(entry.get("transcript"), ours=entry, secrets=secrets)
         take = FileTake(
-            number=_take_number(one),
+            number=_take_number(entry),
             transcript=transcript,
-            stop_reason=_reason(one, transcript),
-            detail=_detail(one, secrets),
-            user_model=text(one, "user_model") or UNKNOWN,
-            model=text(one, "model") or UNKNOWN,
-            scripted=one.get("scripted") is True,
-            user_faults=_user_faults(one, secrets),
-            checks=tuple(_checks(one, secrets)),
+            stop_reason=_reason(entry, transcript),
+            detail=_detail(entry, secrets),
+            user_model=text(entry, "user_model") or UNKNOWN,
+            model=text(entry, "model") or UNKNOWN,
+            scripted=entry.get("scripted") is True,
+            user_faults=_user_faults(entry, secrets),
+            checks=tuple(_checks(entry, secrets)),
         )
         if take.finished:
-            take.judge(verdicts_of(objects_in(one.get("verdicts")), metric_id, rules))
+            take.judge(verdicts_of(objects_in(entry.get("verdicts")), metric_id, rules))
         yield take
 
 
@@ -337,36 +337,36 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
         return None
     return tuple(
         UserFault(FaultKind(kind), turn, without_texts(detail, secrets))
-        for one in objects_in(told["user_faults"])
-        if (kind := text(one, "kind")) in set(FaultKind)
-        and type(turn := one.get("turn")) is int
+        for fault in objects_in(told["user_faults"])
+        if (kind := text(fault, "kind")) in set(FaultKind)
+        and type(turn := fault.get("turn")) is int
         and 0 < turn < 2**31
-        and (detail := text(one, "detail")) is not None
+        and (detail := text(fault, "detail")) is not None
     )
 
 
 def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
     """Read checks from our own files; what is not in our format is left out."""
-    for one in objects_in(told.get("checks")):
-        kind, model = text(one, "kind"), text(one, "model")
+    for check in objects_in(told.get("checks")):
+        kind, model = text(check, "kind"), text(check, "model")
         if kind not in set(CheckKind) or model is None:
             continue
-        unusable, served_by = text(one, "unusable"), text(one, "served_by")
+        unusable, served_by = text(check, "unusable"), text(check, "served_by")
         yield CheckRow(
             take=GIVEN_LATER,
             kind=CheckKind(kind),
             model=storable(model),
-            answers=tuple(_check_answers(one, secrets)),
+            answers=tuple(_check_answers(check, secrets)),
             unusable=None if unusable is None else without_texts(unusable, secrets),
             served_by=None if served_by is None else storable(served_by),
         )
 
 
 def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckAnswer]:
-    for one in objects_in(told.get("answers")):
-        turn = one.get("turn")
+    for answer in objects_in(told.get("answers")):
+        turn = answer.get("turn")
         fits = turn is None or (type(turn) is int and 0 < turn < 2**31)
-        match one:
+        match answer:
             case {
                 "about": str(about),
                 "said": str(said),

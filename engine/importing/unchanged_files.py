@@ -203,10 +203,10 @@ def unchanged(
         if files is None or noted.digest != f"{made_from} {files.digest}":
             return None
     report.unchanged = found["conversations"]
-    report.files += [_file_report(source, one) for one in found["files"]]
+    report.files += [_file_report(source, entry) for entry in found["files"]]
     report.mapped |= found["mapped"]
     report.notes.update(found["notes"])
-    targets = [UnknownTarget(**one) for one in found["targets"]]
+    targets = [UnknownTarget(**entry) for entry in found["targets"]]
     report.targets = {target.id for target in targets}
     return UnchangedFiles({target.id: target for target in targets}, found["metrics"], files.size)
 
@@ -214,8 +214,13 @@ def unchanged(
 def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
     rows, dropped = told["rows"], told["dropped"]
     problems = [
-        Problem(**{**one, "path": None if one["path"] is None else _path_of(source, one["path"])})
-        for one in told["problems"]
+        Problem(
+            **{
+                **problem,
+                "path": None if problem["path"] is None else _path_of(source, problem["path"]),
+            }
+        )
+        for problem in told["problems"]
     ]
     path = _path_of(source, told["name"])
     return FileReport(path, rows, known=rows - dropped, dropped=dropped, problems=problems)

@@ -131,46 +131,46 @@ def verdicts_of(
     listed: Iterable[dict[str, Any]], metric_id: str, rules: VerdictRules
 ) -> Iterator[Verdict]:
     """Read the verdicts that our own files list. Raises `UnfitError`."""
-    for one in listed:
-        about = text(one, "metric_id") or metric_id
+    for verdict in listed:
+        about = text(verdict, "metric_id") or metric_id
         track = rules.tracks.get(about)
-        counted = answer(one, "passed")
-        present = answer(one, "present")
-        unscored = storable(text(one, "unscored") or "") or None
-        number = one.get("pass")
+        counted = answer(verdict, "passed")
+        present = answer(verdict, "present")
+        unscored = storable(text(verdict, "unscored") or "") or None
+        number = verdict.get("pass")
         yield Verdict(
             take=GIVEN_LATER,
             metric_id=about,
             track=track or Track.POSITIVE,
-            judge=_judge(one),
-            source="human" if one.get("source") == "human" else "model",
+            judge=_judge(verdict),
+            source="human" if verdict.get("source") == "human" else "model",
             number=number if isinstance(number, int) and 0 <= number < 2**31 else 0,
             present=present,
             passed=None if track is None or unscored is not None else counted,
             unscored=unscored or _unscored(present, counted, track),
-            justification=_justification(one),
-            quotes=tuple(_quotes(one)),
-            marks=_marks(one),
+            justification=_justification(verdict),
+            quotes=tuple(_quotes(verdict)),
+            marks=_marks(verdict),
             jury=rules.jury,
-            served_by=_served_by(one),
-            **_label(one),
+            served_by=_served_by(verdict),
+            **_label(verdict),
         )
 
 
-def _served_by(one: Mapping[str, Any]) -> str | None:
-    served = text(one, "served_by")
+def _served_by(verdict: Mapping[str, Any]) -> str | None:
+    served = text(verdict, "served_by")
     return None if served is None else storable(served)
 
 
-def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:
-    for quote in objects_in(one.get("quotes")):
+def _quotes(verdict: Mapping[str, Any]) -> Iterator[Quote]:
+    for quote in objects_in(verdict.get("quotes")):
         if isinstance(quote.get("text"), str):
             turn = quote.get("turn")
             yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)
 
 
-def _marks(one: Mapping[str, Any]) -> tuple[bool, ...] | None:
-    listed = one.get("marks")
+def _marks(verdict: Mapping[str, Any]) -> tuple[bool, ...] | None:
+    listed = verdict.get("marks")
     if not isinstance(listed, list) or not all(isinstance(mark, bool) for mark in listed):
         return None
     return tuple(listed)
@@ -186,11 +186,11 @@ class _Label(TypedDict, total=False):
     adjudicates: bool
 
 
-def _label(one: Mapping[str, Any]) -> _Label:
+def _label(verdict: Mapping[str, Any]) -> _Label:
     """Read a person's label; values that do not fit are left out."""
-    said = one.get("label")
+    said = verdict.get("label")
     found = _Label()
-    if not isinstance(said, dict) or one.get("source") != "human":
+    if not isinstance(said, dict) or verdict.get("source") != "human":
         return found
     if (inclusion := _bounded_number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
         found["inclusion"] = inclusion

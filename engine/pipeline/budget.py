@@ -269,13 +269,13 @@ class Budget:
     def held(self) -> dict[str, HeldCalls]:
         """The calls that wait for room, by model label. Callable from any thread."""
         found: dict[str, HeldCalls] = {}
-        for one in list(self._waiting):
+        for call in list(self._waiting):
             why = (
-                f"`{one.limit}` leaves no room beside the calls in flight, which may cost up to "
+                f"`{call.limit}` leaves no room beside the calls in flight, which may cost up to "
                 f"${self.in_flight_usd:.2f}"
             )
-            before = found.get(one.model)
-            found[one.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
+            before = found.get(call.model)
+            found[call.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
         return found
 
     def _exceeded(self, usd: float) -> BudgetLimit | None:

@@ -155,8 +155,8 @@ def _retries_by_role(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, R
     found = {}
     for role, count in answers.items():
         if count >= ENOUGH and calls[role] >= ENOUGH:
-            each = max(1.0, calls[role] / count)
-            found[role] = Range(1.0, each + SLACK, each)
+            ratio = max(1.0, calls[role] / count)
+            found[role] = Range(1.0, ratio + SLACK, ratio)
     return found
 
 
@@ -261,14 +261,14 @@ class Estimator:
         if asked.spec.is_offline:
             # scripts cost nothing, and their tokens are not counted
             return CostEstimate(calls)
-        one = self.one_call(asked)
+        call = self.one_call(asked)
         return CostEstimate(
             calls,
-            one.input_tokens * calls,
-            one.output_tokens * calls,
-            NONE if one.usd is None else one.usd * calls,
-            calls if one.usd is None else NONE,
-            one.measured or not calls.high,
+            call.input_tokens * calls,
+            call.output_tokens * calls,
+            NONE if call.usd is None else call.usd * calls,
+            calls if call.usd is None else NONE,
+            call.measured or not calls.high,
             calls.expected * self.measured.faults(asked.spec.label),
         )
 

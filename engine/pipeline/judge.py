@@ -173,15 +173,15 @@ class JudgingPlanner:
         return self._order.includes(self._benchmark, key)
 
     def _judging(
-        self, one: WantedConversation, take: int, verdicts: Sequence[Verdict]
+        self, wanted: WantedConversation, take: int, verdicts: Sequence[Verdict]
     ) -> PlannedJudging | None:
         if self._again:
-            return self._all_judges(one, take, WorkReason.ASKED)
-        checks = self.checks.due(one, take)
+            return self._all_judges(wanted, take, WorkReason.ASKED)
+        checks = self.checks.due(wanted, take)
         if self._order.force:
-            return self._all_judges(one, take, WorkReason.FORCED, checks)
-        missing = self._missing(one, verdicts)
-        changed = self._changed_since(one, verdicts) if self._order.stale else {}
+            return self._all_judges(wanted, take, WorkReason.FORCED, checks)
+        missing = self._missing(wanted, verdicts)
+        changed = self._changed_since(wanted, verdicts) if self._order.stale else {}
         askings = tuple(asking for asking in self.askings if asking.voter in {*missing, *changed})
         if not askings and not checks:
             return None
@@ -191,8 +191,8 @@ class JudgingPlanner:
             why, detail = WorkReason.STALE, next(iter(changed.values()))
         else:
             why, detail = WorkReason.MISSING, ", ".join(check.kind.in_words for check in checks)
-        work = self._reason(one.key, why, detail)
-        return PlannedJudging(one.key, one.metric, take, askings, work, checks)
+        work = self._reason(wanted.key, why, detail)
+        return PlannedJudging(wanted.key, wanted.metric, take, askings, work, checks)
 
     def _all_judges(
         self,

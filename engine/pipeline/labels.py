@@ -358,7 +358,7 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
             continue
         people.update(vote.judge for vote in own)
         decided = [label for label in labels if label.adjudicates and label.present is not None]
-        newest_decision = sorted(decided, key=lambda one: one.seq)[-1:]
+        newest_decision = sorted(decided, key=lambda decision: decision.seq)[-1:]
         answers = {vote.present for vote in newest_decision or own} - {None}
         if len(answers) > 1:
             disputed.append((current[item], own))
@@ -372,8 +372,8 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
             today = _definition_text(current[item].metric)
             earlier += all(vote.definition != today for vote in own)
             settled.append(SettledLabel(current[item], bool(present), first.inclusion or 1.0))
-    settled.sort(key=lambda one: str(one.conversation.key))
-    disputed.sort(key=lambda one: str(one[0].key))
+    settled.sort(key=lambda label: str(label.conversation.key))
+    disputed.sort(key=lambda dispute: str(dispute[0].key))
     return Labels(settled, disputed, cannot_tell, replaced, earlier, dict(sorted(people.items())))
 
 
@@ -404,7 +404,7 @@ def disputes(
         )
         for number, (conversation, labels) in enumerate(found, 1)
     ]
-    return sorted(numbered, key=lambda one: one.short_id)
+    return sorted(numbered, key=lambda dispute: dispute.short_id)
 
 
 def _definition_text(metric: Metric) -> str:

@@ -150,10 +150,10 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
 def _rewriting_plan(bench: BenchmarkContext, asked: Rewriting | None) -> RunPlan:
     if asked is None:
         return RunPlan(bench.name, (), (), (), ())
-    one = Range.exactly(1)
-    parts = [Calls(Role.GENERATOR, bench.config.generator, one)]
+    single = Range.exactly(1)
+    parts = [Calls(Role.GENERATOR, bench.config.generator, single)]
     work = WorkItem(asked.stage, asked.id, WorkReason.ASKED)
-    calls = StageCalls(asked.stage, None, one, parts, scenarios=one)
+    calls = StageCalls(asked.stage, None, single, parts, scenarios=single)
     return RunPlan(bench.name, [work], (), [calls], ())
 
 
@@ -336,8 +336,8 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
     if metrics:
         # after a kill before they reached the file, they are stored and need no call
         is_paid = metrics[0].why is WorkReason.MISSING and written_metrics(bench) is not None
-        one = Range.exactly(0 if is_paid else 1)
-        asked = Calls(Role.GENERATOR, bench.config.generator, one, items=AT_MOST)
+        single = Range.exactly(0 if is_paid else 1)
+        asked = Calls(Role.GENERATOR, bench.config.generator, single, items=AT_MOST)
         yield StageCalls(Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
 
 

@@ -126,13 +126,13 @@ class Planner:
         judge = self.judge(order)
         estimator = self.estimator(*(() if judge is None else (judge,)))
         found: dict[tuple[Role, str], ExpectedCalls] = {}
-        each: defaultdict[str, dict[tuple[Role, str], float]] = defaultdict(dict)
+        per_unit: defaultdict[str, dict[tuple[Role, str], float]] = defaultdict(dict)
         for stage in plan_run(context, order, judge).calls:
             for part in stage.parts:
-                one = estimator.estimate([part])
-                if one.usd.expected and one.calls.expected:
+                estimate = estimator.estimate([part])
+                if estimate.usd.expected and estimate.calls.expected:
                     kind = part.role, part.spec.label
-                    calls, usd = one.calls.expected, one.usd.expected
+                    calls, usd = estimate.calls.expected, estimate.usd.expected
                     if (before := found.get(kind)) is not None:
                         # several parts may be of one kind: their mean, weighted by calls
                         usd += before.number * before.usd
@@ -141,8 +141,8 @@ class Planner:
                     found[kind] = ExpectedCalls(calls, usd / calls, first, turns)
                     if stage.target is not None:
                         of_one = _of_one_conversation(part, stage.rows, turns)
-                        each[stage.target][kind] = estimator.calls(of_one).expected
-        return ExpectedWork(found, each)
+                        per_unit[stage.target][kind] = estimator.calls(of_one).expected
+        return ExpectedWork(found, per_unit)
 
 
 def _of_one_conversation(part: Calls, rows: Range, turns: int) -> Calls:

@@ -154,7 +154,7 @@ def _served_speakers(reader: Reader, benchmark: str, counted: _Counted) -> Itera
         asked_of: defaultdict[tuple[str | None, str], list[StoredTake]] = defaultdict(list)
         for take, _ in counted:
             asked_of[_asked_model(take, speaker)].append(take)
-        for (target, model), takes in sorted(asked_of.items(), key=lambda one: str(one[0])):
+        for (target, model), takes in sorted(asked_of.items(), key=lambda item: str(item[0])):
             served: Counter[str] = Counter()
             for take in takes:
                 served.update(by_others.get((take.seq, speaker), {}))

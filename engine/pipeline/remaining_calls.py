@@ -47,8 +47,8 @@ class ExpectedWork:
     """An estimate of what an order calls for one benchmark."""
 
     calls: Mapping[tuple[Role, str], ExpectedCalls] = field(default_factory=dict)
-    each: Mapping[str, Mapping[tuple[Role, str], float]] = field(default_factory=dict)
-    """By target, how many of them a whole conversation takes, its verdict included."""
+    per_conversation: Mapping[str, Mapping[tuple[Role, str], float]] = field(default_factory=dict)
+    """By target, how many of the calls a whole conversation takes, its verdict included."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class RemainingCalls:
 
     def __init__(self) -> None:
         self._left: dict[CallKind, _Left] = {}
-        self._each: dict[tuple[str, str], Mapping[tuple[Role, str], float]] = {}
+        self._per_conversation: dict[tuple[str, str], Mapping[tuple[Role, str], float]] = {}
         """By benchmark and target."""
         self._open: dict[tuple[str, str], dict[CallKind, float]] = {}
         """By benchmark and unit, what an open conversation has still to call."""
@@ -96,7 +96,9 @@ class RemainingCalls:
         for (role, model), expected in work.calls.items():
             left = self._left.setdefault((benchmark, role, model), _Left(0.0, expected))
             left.calls += expected.number
-        self._each |= {(benchmark, target): calls for target, calls in work.each.items()}
+        self._per_conversation |= {
+            (benchmark, target): calls for target, calls in work.per_conversation.items()
+        }
 
     @property
     def rest_usd(self) -> float:
@@ -115,7 +117,7 @@ class RemainingCalls:
     ) -> dict[CallKind, float]:
         """What one conversation still calls in these roles, of which so many turns are there."""
         found = {}
-        for (role, model), number in self._each.get((benchmark, target), {}).items():
+        for (role, model), number in self._per_conversation.get((benchmark, target), {}).items():
             left = self._left.get(kind := (benchmark, role, model))
             if left is not None and role in roles:
                 turns = range(1, turns_done + 1) if role in SPEAKING else ()

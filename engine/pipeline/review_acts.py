@@ -248,10 +248,10 @@ def _rejected(
 def _metrics_to_keep(reviews: Reviews, metrics: Iterable[str]) -> Iterator[MetricRow]:
     """Rows for metrics that leave the file and are not in the store in their current form."""
     for name in metrics:
-        one = reviews.metrics[name]
-        if one.source == "file":
+        row = reviews.metrics[name]
+        if row.source == "file":
             yield MetricRow(
-                benchmark=reviews.definition.name, metric=one.metric, source="file", depends=None
+                benchmark=reviews.definition.name, metric=row.metric, source="file", depends=None
             )
 
 

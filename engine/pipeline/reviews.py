@@ -383,7 +383,7 @@ class ReviewPage:
             for other in self.entries
             if other.id != entry.id and _group(other) == _group(entry)
         ]
-        near.sort(key=lambda one: (-one.alike, one.id))
+        near.sort(key=lambda neighbour: (-neighbour.alike, neighbour.id))
         return [neighbour for neighbour in near if neighbour.alike >= _LEAST_ALIKE][
             :MOST_NEIGHBOURS
         ]

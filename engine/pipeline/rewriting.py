@@ -112,9 +112,9 @@ async def _scenario_again(
             description=bench.definition.description,
             user_context=bench.definition.user_context,
             existing=[
-                one.scenario
-                for one in rows
-                if one.scenario.metric_id == metric.id and one.scenario.base_id == one.scenario.id
+                row.scenario
+                for row in rows
+                if row.scenario.metric_id == metric.id and row.scenario.base_id == row.scenario.id
             ],
             numbers=[1],
             turns=bench.config.generation.turns,

@@ -313,7 +313,9 @@ class BenchmarkRun:
             # not in a `finally`: if playing fails, `together` cancels the judging too
             await verdicts.close()
 
-        judge_all = self._hand_out(Stage.EVALUATE, verdicts, self._judge, lambda one: one.calls)
+        judge_all = self._hand_out(
+            Stage.EVALUATE, verdicts, self._judge, lambda judging: judging.calls
+        )
         await run_together([talk_all(), judge_all])
 
     def _open_to_judge(self, key: ConversationKey) -> None:
@@ -441,7 +443,7 @@ class _ConversationRunner:
 
     async def _play(self, lane: str, playing: PlannedConversation, unit: str) -> bool:
         """Return whether it goes to the judges."""
-        bench, one = self.run.bench, playing.wanted
+        bench, wanted = self.run.bench, playing.wanted
         parked = bench.models.parked(lane)
         if parked is not None:
             # the user model would be paid for a message that nobody answers
@@ -453,7 +455,7 @@ class _ConversationRunner:
             self.run.failed += 1
             self._drop_judging(unit, lane)
             return False
-        if not bench.reader.has_scenario(bench.name, one.key.scenario_id):
+        if not bench.reader.has_scenario(bench.name, wanted.key.scenario_id):
             # a person has removed the scenario since this was planned
             bench.store.tell(bench.state_row(Stage.SIMULATE, unit, State.DROPPED, target=lane))
             self._drop_judging(unit, lane)
@@ -462,7 +464,7 @@ class _ConversationRunner:
 
         async def do() -> None:
             nonlocal finished
-            finished = await play(bench, playing, self.planner.depends(one))
+            finished = await play(bench, playing, self.planner.depends(wanted))
 
         if not await bench.attempt(Stage.SIMULATE, unit, do, target=lane):
             self.run.failed += 1
@@ -471,7 +473,7 @@ class _ConversationRunner:
             return False
         if Stage.EVALUATE not in self.run.order.stages:
             return False
-        await self.verdicts.put(lane, self.judging.of_take(one, finished))
+        await self.verdicts.put(lane, self.judging.of_take(wanted, finished))
         return True
 
     def _drop_judging(self, unit: str, lane: str) -> None:

@@ -328,9 +328,9 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
     assumed: list[str] = []
     if asked.branch.role is Role.GENERATOR:
         metrics = max(1, len(definition.metrics))
-        each = config.generation.scenarios_per_metric
-        variants = metrics * each * len(combinations(config.demographics))
-        calls += _generation_calls(asked, config.generator, metrics, each, variants)
+        per_metric = config.generation.scenarios_per_metric
+        variants = metrics * per_metric * len(combinations(config.demographics))
+        calls += _generation_calls(asked, config.generator, metrics, per_metric, variants)
         assumed.append(f"counted as {metrics} metrics, as many as there are now")
         count = variants * config.generation.num_samples
         conversations = {target.id: count for target in config.targets}
@@ -354,18 +354,18 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
 
 
 def _generation_calls(
-    asked: Validation, generator: ModelSpec, metrics: int, each: int, variants: int
+    asked: Validation, generator: ModelSpec, metrics: int, per_metric: int, variants: int
 ) -> Iterator[StageCalls]:
     def answers(count: int, items: int) -> Calls:
         return Calls(Role.GENERATOR, generator, Range.exactly(count), items=items)
 
-    one = Range.exactly(1)
-    yield StageCalls(Stage.GEN_METRICS, None, one, (answers(1, metrics),))
-    parts, told = [answers(metrics, each)], NONE
+    single = Range.exactly(1)
+    yield StageCalls(Stage.GEN_METRICS, None, single, (answers(1, metrics),))
+    parts, told = [answers(metrics, per_metric)], NONE
     if asked.config.demographics:
         parts.append(answers(variants, 1))
         told = Range.exactly(variants)
-    rows, written = Range.exactly(metrics + variants), Range.exactly(metrics * each)
+    rows, written = Range.exactly(metrics + variants), Range.exactly(metrics * per_metric)
     yield StageCalls(Stage.GEN_SCENARIOS, None, rows, parts, written, told)
 
 

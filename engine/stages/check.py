@@ -124,8 +124,9 @@ def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
         return f"guesses: expected one for each of {list(axes)} in order, found {named}"
     strange = [guess for guess in answer.guesses if guess.value not in axes[guess.axis]]
     if strange:
-        one = strange[0]
-        return f"guesses: {one.axis}: expected one of {list(axes[one.axis])}, found {one.value!r}"
+        guess = strange[0]
+        expected = list(axes[guess.axis])
+        return f"guesses: {guess.axis}: expected one of {expected}, found {guess.value!r}"
     return None
 
 

@@ -80,9 +80,11 @@ class ScenarioNote:
 
     def added_to(self, messages: Sequence[Message]) -> list[Message]:
         """The request with the existing scenario and the note."""
-        one = self.standing
-        marks = "".join(f"\nturn {mark.turn}: {mark.instruction}" for mark in one.landmarks)
-        told = f"{one.persona}\n{one.user_goal}\n{one.latent_adversarial_goal}{marks}"
+        scenario = self.standing
+        marks = "".join(f"\nturn {mark.turn}: {mark.instruction}" for mark in scenario.landmarks)
+        told = (
+            f"{scenario.persona}\n{scenario.user_goal}\n{scenario.latent_adversarial_goal}{marks}"
+        )
         return asked_again(messages, told, self.note)
 
 

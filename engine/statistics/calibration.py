@@ -209,8 +209,10 @@ def prediction_powered(
     if not count or not labels:
         return None
     wrong: dict[str, float] = {}
-    for one in labels:
-        wrong[one.cluster] = wrong.get(one.cluster, 0.0) + one.weight * (one.person - one.judge)
+    for labelled in labels:
+        wrong[labelled.cluster] = wrong.get(labelled.cluster, 0.0) + labelled.weight * (
+            labelled.person - labelled.judge
+        )
     judged = stratified_error(_strata(population, {}))
     both = stratified_error(_strata(population, wrong))
     if judged is None or both is None:

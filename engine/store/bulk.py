@@ -71,7 +71,7 @@ class PlainMessages(Sequence[MessageRow]):
     def __getitem__(self, index: slice) -> list[MessageRow]: ...
     def __getitem__(self, index: int | slice) -> MessageRow | list[MessageRow]:
         if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+            return [self[place] for place in range(*index.indices(len(self)))]
         return MessageRow(
             take=GIVEN_LATER,
             turn=(index >> 1) + 1,

@@ -376,9 +376,9 @@ def _has_match(folder: Path, pattern: str) -> bool:
 
 def unread_words(names: list[str], store: Path) -> str:
     """Say to people that the store is missing although its results are in files."""
-    one = len(names) == 1
-    which = f"`{names[0]}`" if one else f"{len(names)} benchmarks, `{names[0]}` first,"
-    files = "files of" if one else "the files of"
+    single = len(names) == 1
+    which = f"`{names[0]}`" if single else f"{len(names)} benchmarks, `{names[0]}` first,"
+    files = "files of" if single else "the files of"
     return (
         f"{store} is missing or empty, but {files} {which} hold what was run here: "
         "`crosswind repair` makes the store again from them, asks no model and costs nothing"

@@ -239,8 +239,11 @@ def _folded_copy(damaged: Path, new: Path, *, blindly: bool) -> Iterator[Path]:
         if blindly and has_log(damaged):
             log_of(pages).unlink()
             fold_blindly(log_of(damaged), pages)
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(pages)) as one:
-            one.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(pages)) as connection,
+        ):
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         yield pages
     finally:
         _forget(pages)

@@ -317,10 +317,10 @@ def _demographic(row: _RowCheck) -> dict[str, str]:
         row.wrong("demographic", f"expected {{axis: value}}, found {kind_of(value)}")
         return {}
     row.note_doubled("demographic", value)
-    for axis, one in value.items():
-        if not isinstance(one, str | int) or isinstance(one, bool):
-            row.wrong(f"demographic.{axis}", f"expected a text, found {kind_of(one)}")
-    return {str(axis): str(one) for axis, one in value.items()}
+    for axis, text in value.items():
+        if not isinstance(text, str | int) or isinstance(text, bool):
+            row.wrong(f"demographic.{axis}", f"expected a text, found {kind_of(text)}")
+    return {str(axis): str(text) for axis, text in value.items()}
 
 
 def _system_prompt(row: _RowCheck) -> str | None:

@@ -188,7 +188,7 @@ class StoredTake(TakeRow):
     def faults(self) -> tuple[UserFault, ...]:
         """All known faults of the user model, by turn."""
         found = (*(self.user_faults or ()), *landmark_faults(self.landmark_check or ()))
-        return tuple(sorted(found, key=lambda one: one.turn))
+        return tuple(sorted(found, key=lambda fault: fault.turn))
 
     @property
     def looked_at(self) -> bool:

@@ -58,7 +58,7 @@ def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     blocks = [
         _PairGroup(
             where,
-            [_of_pair(pair) for pair in sorted(pairs, key=lambda one: -abs(one.difference))],
+            [_of_pair(pair) for pair in sorted(pairs, key=lambda pair: -abs(pair.difference))],
         )
         for where, pairs in pairs_by_kind(analysis)
     ]
@@ -71,7 +71,7 @@ def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Shee
     if not analysis.gaps:
         return list(paragraph(_no_gaps(analysis), width, ink=Ink.MUTED))
     whose = list(dict.fromkeys(gap.target for gap in analysis.gaps))
-    whose.sort(key=lambda one: (one is not None, one != target))
+    whose.sort(key=lambda target_id: (target_id is not None, target_id != target))
     blocks = [
         _PairGroup(
             "all targets together" if who is None else one_line(who),
@@ -118,24 +118,24 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
         sure = sum(branch.of.sure for branch in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} significant")
         known = tuple(name for branch in block.branches for name in (branch.greater, branch.less))
-        for one in block.branches:
-            of = one.of
+        for pair in block.branches:
+            of = pair.of
             ink = Ink.ACCENT if of.sure else Ink.MUTED
             drawn = Whiskers(of.difference, of.low, of.high, sure=of.sure, ink=ink)
             line = [
                 Piece(" ✓ " if of.sure else " · ", Ink.GOOD if of.sure else Ink.MUTED),
-                Piece(pad(_names(one, names, known), names), Ink.STRONG if of.sure else Ink.TEXT),
+                Piece(pad(_names(pair, names, known), names), Ink.STRONG if of.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
                 Piece("  " + told[of], Ink.TEXT if of.sure else Ink.MUTED),
             ]
-            yield SheetRow(fitted_line(line, width), one.behind)
+            yield SheetRow(fitted_line(line, width), pair.behind)
 
 
-def _names(one: _ForestLine, width: int | None = None, known: tuple[str, ...] = ()) -> str:
+def _names(branch: _ForestLine, width: int | None = None, known: tuple[str, ...] = ()) -> str:
     """`a > b`, or `a = b`. Names that do not fit into `width` cells are cut as far as needed."""
-    sign = f" {'>' if one.of.difference else '='} "
-    greater, less = one.greater, one.less
+    sign = f" {'>' if branch.of.difference else '='} "
+    greater, less = branch.greater, branch.less
     if width is not None:
         room = width - len(sign)
         half = room // 2

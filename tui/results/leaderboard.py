@@ -87,8 +87,8 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     counts = max(
         cell_len(_count_words(analysis, result, t)) for result in analysis.targets for t in Track
     )
-    each = (width - name - 2) // len(analysis.tracks) - 2
-    bar = each - 2 - _RATE - _SPAN - 2 - counts - _RANK
+    track_width = (width - name - 2) // len(analysis.tracks) - 2
+    bar = track_width - 2 - _RATE - _SPAN - 2 - counts - _RANK
     over = "scen., bench." if isinstance(analysis, Overall) else "conv., scen."
     head: list[Piece] = [Piece(" " * (name + 2))]
     for track in analysis.tracks:
@@ -204,14 +204,14 @@ def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
     behind = behind_spot(analysis, spot)
     if behind is None:
         return [Piece(" This benchmark has no metrics yet.", Ink.MUTED)], ()
-    metric, one = analysis.metrics[spot.row], analysis.targets[spot.column]
+    metric, target = analysis.metrics[spot.row], analysis.targets[spot.column]
     left = [
-        Piece(" " + one_line(one.target), Ink.STRONG),
+        Piece(" " + one_line(target.target), Ink.STRONG),
         Piece(f"  {_metric_name(metric)}  ", Ink.TEXT),
     ]
     if any(silent.metric_id == metric.id for silent in analysis.no_signal):
         left.insert(0, Piece(" ≡ the same for every target ", Ink.WARN))
-    found = one.metrics.get(metric.id)
+    found = target.metrics.get(metric.id)
     if found is None or found.rate is None:
         return left, [Piece("nothing scored yet ", Ink.MUTED)]
     rows = f"{found.passed:,} of {plural(found.scored, 'conversation')}, "

@@ -74,28 +74,28 @@ def _meaning(definition: str, width: int) -> list[Line]:
 def _rates(analysis: Analysis, spot: HeatCell, width: int) -> list[Line]:
     """The rate of the metric with each target, and its interval on a scale."""
     metric = analysis.metrics[spot.row]
-    names = [one_line(one.target) for one in analysis.targets]
+    names = [one_line(result.target) for result in analysis.targets]
     low, high = NAME_WIDTH
     name = min(max(low, *map(len, names)), high)
-    found = [one.metrics.get(metric.id) for one in analysis.targets]
+    found = [result.metrics.get(metric.id) for result in analysis.targets]
     counts = [
         ""
-        if one is None or one.rate is None
-        else f"{one.passed:,} of {one.scored:,}, {plural(one.base_scenarios, 'scenario')}"
-        for one in found
+        if result is None or result.rate is None
+        else f"{result.passed:,} of {result.scored:,}, {plural(result.base_scenarios, 'scenario')}"
+        for result in found
     ]
     bar = width - name - 2 - _RATE - 2 - max(map(len, counts), default=0) - 1
     if bar < _LEAST_BAR:
         return []
     lines: list[Line] = [[Piece(" " * (name + 2 + _RATE)), *tick_line(RATES, bar)]]
-    for column, (each, one, count) in enumerate(zip(names, found, counts, strict=True)):
+    for column, (target_name, result, count) in enumerate(zip(names, found, counts, strict=True)):
         ink = Ink.STRONG if column == spot.column else Ink.TEXT
-        line = [Piece(f" {pad_apart(each, names, name)} ", ink)]
-        if one is None or one.rate is None:
+        line = [Piece(f" {pad_apart(target_name, names, name)} ", ink)]
+        if result is None or result.rate is None:
             line.append(Piece("nothing scored yet", Ink.MUTED))
         else:
-            rate = f"{percent(one.rate):>4} {span(one.low, one.high)}"
-            line += [Piece(pad(rate, _RATE)), *whiskers(of_estimate(one), RATES, bar)]
+            rate = f"{percent(result.rate):>4} {span(result.low, result.high)}"
+            line += [Piece(pad(rate, _RATE)), *whiskers(of_estimate(result), RATES, bar)]
             line.append(Piece(f"  {count}", Ink.MUTED))
         lines.append(fitted_line(line, width))
     return lines

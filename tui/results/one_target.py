@@ -25,14 +25,14 @@ _SAID: Final = (28, 40)
 
 def target_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
     """The figures of one target, in `width` cells. `target` is its id; None if none is chosen."""
-    one = analysis.target(target or "")
-    if one is None:
+    result = analysis.target(target or "")
+    if result is None:
         return [SheetRow([Piece("  Choose a target above.", Ink.MUTED)])]
     return [
-        *_rates(analysis, one, width),
-        *_missing(one, width),
-        *_samples(one, width),
-        *_people(one, width),
+        *_rates(analysis, result, width),
+        *_missing(result, width),
+        *_samples(result, width),
+        *_people(result, width),
     ]
 
 

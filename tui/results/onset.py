@@ -40,7 +40,7 @@ def onset_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) ->
     rows: list[SheetRow] = []
     for track in Track:
         of_track = [curve for curve in courses if curve.track is track and curve.of]
-        of_track.sort(key=lambda one: (-one.passing[-1], one.target))
+        of_track.sort(key=lambda curve: (-curve.passing[-1], curve.target))
         if of_track:
             rows += _track(track, of_track, target, width)
     return [*rows, *paragraph(_MEANS, width, ink=Ink.FAINT)]

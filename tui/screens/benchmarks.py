@@ -451,7 +451,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         progress = self.watched.progress.target(info.name, target.id)
         spent = money(progress.usage.cost_usd, scripted=target.scripted)
         name, bar = self._target_cells(info, width)
-        names = (one_line(each.id) for each in info.targets)
+        names = (one_line(target.id) for target in info.targets)
         line = [Piece(" " + pad_apart(one_line(target.id), names, name) + "  ", Ink.STRONG)]
         for track in Track:
             line.append(Piece(pad(_rate(track, found, target.id), _RATE_WIDTH)))
@@ -495,7 +495,7 @@ def _file_lines(info: BenchmarkInfo) -> list[Line]:
 def _done_stages(tallies: Mapping[Stage, StateCounts]) -> Line:
     """`✓ metrics, scenarios 36, simulate 192`."""
     counts = {
-        stage: f" {each.total:,}" if each.total > 1 else "" for stage, each in tallies.items()
+        stage: f" {tally.total:,}" if tally.total > 1 else "" for stage, tally in tallies.items()
     }
     words = ", ".join(f"{STAGE_NAMES[stage]}{count}" for stage, count in counts.items())
     return [Piece(" " + pad("stages", 11), Ink.MUTED), Piece("✓ ", Ink.GOOD), Piece(words)]

@@ -150,7 +150,7 @@ def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
     head, *table = map(display_text, page.table)
     lines: list[Line] = [[Piece(head, Ink.ACCENT)]]
     lines += [fitted_line([Piece(row)], width) for row in table]
-    for sentence in (display_text(one).strip() for one in page.sentences):
+    for sentence in (display_text(sentence).strip() for sentence in page.sentences):
         ink = Ink.WARN if sentence.startswith("!") else Ink.TEXT
         rows = wrap(sentence, width)
         lines += [[], *([Piece(sentence[row.start : row.end], ink)] for row in rows)]

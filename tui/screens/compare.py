@@ -180,8 +180,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         judged = [_in_one_part(block) for block in verdict_blocks(verdicts, jury)]
         return [*told, Rule("judged", "how it was judged", lined=False), *judged]
 
-    def _shown(self, each: RelatedTake) -> TakeRef:
-        return TakeRef(self._left.benchmark, each.key, each.number)
+    def _shown(self, take: RelatedTake) -> TakeRef:
+        return TakeRef(self._left.benchmark, take.key, take.number)
 
     def _draw_lines(self) -> None:
         told = [Piece(one_line(self._left.benchmark), Ink.MUTED)]

@@ -238,10 +238,10 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         elif number in self._read:
             self._way.begin(self._read[number])
             self._draw_story()
-        wanted = [one for one in (number, self._way.following) if one is not None]
-        for one in wanted:
-            if one not in self._read:
-                begin(self, partial(self._fetch, one), "items")
+        wanted = [item for item in (number, self._way.following) if item is not None]
+        for item in wanted:
+            if item not in self._read:
+                begin(self, partial(self._fetch, item), "items")
         self._draw_lines()
 
     async def _fetch(self, number: int) -> None:

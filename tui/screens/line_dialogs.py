@@ -231,20 +231,20 @@ def _matches_words(typed: str, found: int) -> str:
 
 
 def _lines(found: Sequence[FoundId], typed: str, width: int, metrics: MetricNames) -> list[Line]:
-    of = [what_is(each, {}, _PLACE_WIDTH) for each in found]
+    of = [what_is(found_id, {}, _PLACE_WIDTH) for found_id in found]
     room = max(width - 4 - max(map(cell_len, of), default=0), LEAST)
     names = told_apart(tuple(one_line(found_id.id) for found_id in found), room)
     return [
         fitted_line(
             [
                 Piece(" "),
-                *_typed_in(names[one_line(each.id)], typed, Ink.STRONG),
+                *_typed_in(names[one_line(found_id.id)], typed, Ink.STRONG),
                 Piece("  "),
-                *_typed_in(what_is(each, metrics, _PLACE_WIDTH), typed, Ink.MUTED),
+                *_typed_in(what_is(found_id, metrics, _PLACE_WIDTH), typed, Ink.MUTED),
             ],
             width,
         )
-        for each in found
+        for found_id in found
     ]
 
 
@@ -338,7 +338,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     def _draw(self) -> None:
         width = max(min(PALETTE_WIDTH, self.app.size.width) - 6, 1)
         names = [cell_len(one_line(command.name)) for command in self._commands]
-        longest = max((each for each in names if each <= _NAME_WIDTH), default=_NAME_WIDTH)
+        longest = max((width for width in names if width <= _NAME_WIDTH), default=_NAME_WIDTH)
         groups = [None, *(command.group for command in self._found)]
         self._lines = [
             _command_line(command, longest, width, begins=command.group is not before)

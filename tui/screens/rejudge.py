@@ -381,14 +381,18 @@ _NOTHING: Final = (
 
 def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _VerdictChange:
     """The pair by the same judge and pass, if there is one: like is compared with like."""
-    counted = what_counts([each for each in verdicts if each.seq <= after], jury)
-    votes = frozenset(each.seq for each in counting_votes(verdicts, jury))
-    new = next((each for each in reversed(verdicts) if each.seq > after), None)
-    before = [each for each in verdicts if each.seq <= after]
+    counted = what_counts([verdict for verdict in verdicts if verdict.seq <= after], jury)
+    votes = frozenset(verdict.seq for verdict in counting_votes(verdicts, jury))
+    new = next((verdict for verdict in reversed(verdicts) if verdict.seq > after), None)
+    before = [verdict for verdict in verdicts if verdict.seq <= after]
     if new is not None:
-        same = [each for each in before if (each.judge, each.number) == (new.judge, new.number)]
+        same = [
+            verdict
+            for verdict in before
+            if (verdict.judge, verdict.number) == (new.judge, new.number)
+        ]
         before = same or before
-    usable = [each for each in before if each.passed is not None] or before
+    usable = [verdict for verdict in before if verdict.passed is not None] or before
     old = usable[-1] if usable else None
     return _VerdictChange(old, new, counted, what_counts(verdicts, jury), votes)
 

@@ -135,7 +135,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         if found is None:
             self.shell.tell("It has not been played yet.")
             return
-        played = [each for spot in self._grid_cells() if (each := self._at(spot)) is not None]
+        played = [related for spot in self._grid_cells() if (related := self._at(spot)) is not None]
         rows = array("q", [take.take_seq for take in played])
         among = RowCursor(Browser(self.watched.reader), rows, played.index(found))
         self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
@@ -173,7 +173,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         played |= {take.key.scenario_id for take in kin}
         mine = sorted(name for name in played if base_id(name) == base)
         self._scenarios = [known[name] for name in mine if name in known] or [
-            each for name, each in known.items() if base_id(name) == base
+            scenario for name, scenario in known.items() if base_id(name) == base
         ]
         infos = {benchmark.name: benchmark for benchmark in self.watched.benchmarks}
         info = infos.get(self._benchmark)
@@ -218,7 +218,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         return f"{sum(scored)}/{len(scored)}" if scored else UNKNOWN
 
     def _first_spot(self) -> GridCell:
-        ids = [each.id for each in self._scenarios]
+        ids = [scenario.id for scenario in self._scenarios]
         where = self._begin_at
         scenario = self._scenario_id if where is None else where.scenario_id
         group = ids.index(scenario) if scenario in ids else 0

@@ -459,7 +459,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _keys(self, rows: Sequence[int]) -> list[Subject]:
         try:
-            return [Subject(*each) for each in self._browser.keys(rows)]
+            return [Subject(*key) for key in self._browser.keys(rows)]
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return []
@@ -489,7 +489,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         state = self._state
         infos = self.watched.benchmarks
         names = KnownNames(
-            sorted({one_line(each.id) for info in infos for each in info.targets}),
+            sorted({one_line(target.id) for info in infos for target in info.targets}),
             self._judge_names,
             [one_line(info.name) for info in infos],
             state.groups,

@@ -98,7 +98,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
         for command in (*given, _person(app, shell)):
             found.setdefault(command.name, command)
     order = list(PaletteGroup)
-    return sorted(found.values(), key=lambda each: order.index(each.group))
+    return sorted(found.values(), key=lambda command: order.index(command.group))
 
 
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:

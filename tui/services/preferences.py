@@ -203,8 +203,8 @@ def _texts(value: Any) -> list[str]:
 
 def _subjects(value: Any) -> list[Subject]:
     found = []
-    for each in value if isinstance(value, list) else ():
-        words = _texts(each)
+    for entry in value if isinstance(value, list) else ():
+        words = _texts(entry)
         if len(words) == 2:
             try:
                 found.append(Subject(words[0], ConversationKey.parse(words[1])))
@@ -216,9 +216,9 @@ def _subjects(value: Any) -> list[Subject]:
 def _takes(value: Any) -> list[TakeRef]:
     """Entries without a take number, from older files, are of the first take."""
     found = []
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, list) and all(isinstance(one, int) for one in each[2:]):
-            found += [TakeRef(*subject, *(each[2:3] or [0])) for subject in _subjects([each[:2]])]
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, list) and all(isinstance(number, int) for number in entry[2:]):
+            found += [TakeRef(*subject, *(entry[2:3] or [0])) for subject in _subjects([entry[:2]])]
     return found
 
 

@@ -63,8 +63,11 @@ def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses
         if target in targets and metric_id in metrics:
             passed[metric_id] += found.passed
             scored[metric_id] += found.scored
-    tallies = [MetricPasses(metrics[each], passed[each], scored[each]) for each in scored]
-    return sorted(tallies, key=lambda one: (one.rate, -one.scored, one.metric.id))
+    tallies = [
+        MetricPasses(metrics[metric_id], passed[metric_id], scored[metric_id])
+        for metric_id in scored
+    ]
+    return sorted(tallies, key=lambda tally: (tally.rate, -tally.scored, tally.metric.id))
 
 
 def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> VerdictRow | None:
@@ -83,11 +86,13 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
         return []
     ids = [target.id for target in info.targets]
     names = told_apart(tuple(map(one_line, ids)), _TARGET_CELLS)
-    cells = {each: max(cell_len(names[one_line(each)]), _RATE_CELLS) + 2 for each in ids}
+    cells = {
+        target_id: max(cell_len(names[one_line(target_id)]), _RATE_CELLS) + 2 for target_id in ids
+    }
     room = width - _RATE_CELLS - 4
     if room - sum(cells.values()) < _METRIC_CELLS:
         cells = {}  # too many targets: Results shows them, page by page
-    longest = max(cell_len(one_line(one.metric.name)) for one in found)
+    longest = max(cell_len(one_line(passes.metric.name)) for passes in found)
     name_width = min(longest, room - sum(cells.values()))
     heads = [Piece(pad(names[one_line(each)], width, right=True)) for each, width in cells.items()]
     lines: list[Line] = [
@@ -95,17 +100,17 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
     ]
     whole = len(found) < most
     details = _details_that_fit(scores, info, found, width, most - len(lines) - len(found))
-    for one in found if whole else found[: most - 2]:
+    for passes in found if whole else found[: most - 2]:
         line = [
-            Piece(f" {TRACK_SIGNS[one.metric.track]} ", Ink.MUTED),
-            Piece(pad(one_line(one.metric.name), name_width)),
-            Piece(pad(percent(one.rate), _RATE_CELLS, right=True), Ink.STRONG),
+            Piece(f" {TRACK_SIGNS[passes.metric.track]} ", Ink.MUTED),
+            Piece(pad(one_line(passes.metric.name), name_width)),
+            Piece(pad(percent(passes.rate), _RATE_CELLS, right=True), Ink.STRONG),
         ]
-        for each, cell in cells.items():
-            passed = scores.passes.get((each, one.metric.track, one.metric.id))
+        for target_id, cell in cells.items():
+            passed = scores.passes.get((target_id, passes.metric.track, passes.metric.id))
             words = f"{passed.passed}/{passed.scored}" if passed is not None else UNKNOWN
             line.append(Piece(pad(words, cell, right=True)))
-        lines += [line, *details.get(one.metric.id, [])]
+        lines += [line, *details.get(passes.metric.id, [])]
     if not whole:
         left = len(found) - (most - 2)
         lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
@@ -117,20 +122,23 @@ def _details_that_fit(
 ) -> Mapping[str, list[Line]]:
     """By metric: the lines below its name, in at most so many lines for all; empty if they do not
     fit."""
-    meanings = {one.metric.id: _meaning(one.metric, width) for one in found}
-    newest = {one.metric.id: newest_failure(scores, info, one.metric) for one in found}
+    meanings = {passes.metric.id: _meaning(passes.metric, width) for passes in found}
+    newest = {passes.metric.id: newest_failure(scores, info, passes.metric) for passes in found}
     ids = max((cell_len(one_line(str(row.key))) for row in newest.values() if row), default=0)
-    failures = {each: _failure(row, ids, width) if row else [] for each, row in newest.items()}
+    failures = {
+        metric_id: _failure(row, ids, width) if row else [] for metric_id, row in newest.items()
+    }
     beside = width - READABLE - _INDENT >= _BESIDE
     both = {
-        each: side_by_side(meaning, failures[each], READABLE + _INDENT)
+        metric_id: side_by_side(meaning, failures[metric_id], READABLE + _INDENT)
         if beside
-        else [*meaning, *failures[each]]
-        for each, meaning in meanings.items()
+        else [*meaning, *failures[metric_id]]
+        for metric_id, meaning in meanings.items()
     }
     last = found[-1].metric.id
     apart = {
-        each: [*lines, []] if lines and each != last else lines for each, lines in both.items()
+        metric_id: [*lines, []] if lines and metric_id != last else lines
+        for metric_id, lines in both.items()
     }
     for details in (apart, both, meanings, failures):
         if sum(map(len, details.values())) <= most:
@@ -159,8 +167,8 @@ def _failure(row: VerdictRow, id_width: int, width: int) -> list[Line]:
 def side_by_side(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Line]:
     """Lines next to each other, of which the left ones are `width` cells wide."""
     return [
-        [*fitted_line(one, width), Piece(" " * max(width - length(one), 0)), *other]
-        for one, other in zip_longest(left, right, fillvalue=())
+        [*fitted_line(row, width), Piece(" " * max(width - length(row), 0)), *other]
+        for row, other in zip_longest(left, right, fillvalue=())
     ]
 
 

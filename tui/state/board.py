@@ -256,7 +256,7 @@ class TargetSpeeds:
         nothing where nothing was said lately."""
         lately = [speeds for (name, _), speeds in self._speeds.items() if name == benchmark]
         # aligned at the newest second: a target that started later has fewer seconds
-        sums = [sum(each) for each in zip_longest(*map(reversed, lately), fillvalue=0.0)][::-1]
+        sums = [sum(counts) for counts in zip_longest(*map(reversed, lately), fillvalue=0.0)][::-1]
         if not any(sums):
             return ()
         return [Piece(f"{amount(sums[-1])} tok/s ", Ink.MUTED), Piece(sparkline(sums), Ink.ACCENT)]

@@ -212,7 +212,7 @@ def _failure_blocks(
     failure = newest_failure(scores, info, metric)
     if failure is None:
         return []
-    quote = next((one for one in failure.quotes if one.turn is not None), None)
+    quote = next((quote for quote in failure.quotes if quote.turn is not None), None)
     place = ("why failed", metric.id)
     if quote is None or failure.quote is None:
         shown = Passage(place, "because", display_text(failure.justification))
@@ -309,7 +309,7 @@ def _reason(told: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a 
         why = TIED if told.unscored is None else told.unscored
         return Passage("stamp reason", "unscored", display_text(why), Ink.WARN)
     # of behaviour that is absent, judges quote what comes nearest to it
-    quote = next((one for one in told.quotes if one.turn is not None), None)
+    quote = next((quote for quote in told.quotes if quote.turn is not None), None)
     if quote is not None and passed is told.track.passes(present=True):
         return quote_block("stamp reason", quote)
     return Passage("stamp reason", "because", display_text(told.justification))

@@ -146,10 +146,10 @@ def find(reader: Reader, typed: str, metrics: MetricNames, limit: int = AT_MOST)
     found = reader.find_ids(part, limit)
     if len(found) < limit:
         found += reader.find_ids_within(part, limit - len(found))
-    ids = sorted((FoundId(*row) for row in found), key=lambda each: each.id != part)
+    ids = sorted((FoundId(*row) for row in found), key=lambda found_id: found_id.id != part)
     named = [
         FoundId(*place, "metric")
         for place, name in metrics.items()
         if part.casefold() in name.casefold()
     ]
-    return [*ids, *(each for each in named if each not in ids)][:limit]
+    return [*ids, *(found_id for found_id in named if found_id not in ids)][:limit]

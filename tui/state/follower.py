@@ -109,7 +109,7 @@ class Follower:
         if not speaking or self.pinned:
             return self.shown
         if self._may_leave(now):
-            self._turn_to(max(speaking, key=lambda each: each.began), now)
+            self._turn_to(max(speaking, key=lambda speech: speech.began), now)
         elif self.mode is FollowMode.ROUND and self._has_had_its_turn(speech, now):
             self.step(speaking, 1, now)
         return self.shown

@@ -181,12 +181,12 @@ def _counted_words(votes: Sequence[Verdict], why_none: str | None) -> str:
     return f"{agree} of {len(votes)} votes"
 
 
-def _others_words(said: Sequence[bool | None], one: str, many: str) -> str:
+def _others_words(said: Sequence[bool | None], singular: str, many: str) -> str:
     """`1 other says ✓`, `3 people: 1 ✓ 2 ✗`; nothing where there are none."""
     if not said:
         return ""
     says = ":" if len(set(said)) > 1 else " says" if len(said) == 1 else " say"
-    return f"{plural(len(said), one, many)}{says} {_signs(said)}"
+    return f"{plural(len(said), singular, many)}{says} {_signs(said)}"
 
 
 def _signs(said: Iterable[bool | None]) -> str:

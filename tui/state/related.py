@@ -22,8 +22,10 @@ def comparison_partners(
     """Other takes of the conversation, then those of other targets, samples and variants. Of
     equally near ones, a different outcome comes first. Of other conversations, the take that
     counts, or else the newest."""
-    (passed,) = {each.passed for each in kin if (each.key, each.number) == (key, take)} or {None}
-    own = [each for each in kin if each.key == key and each.number != take]
+    (passed,) = {
+        related.passed for related in kin if (related.key, related.number) == (key, take)
+    } or {None}
+    own = [related for related in kin if related.key == key and related.number != take]
     others = [take for take in _one_each(kin) if take.key != key]
     near = sorted(
         others, key=lambda each: (_distance(each.key, key), _likeness(each, passed=passed))
@@ -31,33 +33,33 @@ def comparison_partners(
     return [*reversed(own), *near]
 
 
-def relation(one: RelatedTake, key: ConversationKey) -> str:
+def relation(related: RelatedTake, key: ConversationKey) -> str:
     """How the other conversation differs, in a word or two."""
-    if one.key == key:
-        return f"take {one.number + 1}"
+    if related.key == key:
+        return f"take {related.number + 1}"
     differs = [
         word
         for word, same in (
-            ("target", one.key.target_id == key.target_id),
-            ("sample", one.key.sample == key.sample),
-            ("variant", one.key.scenario_id == key.scenario_id),
+            ("target", related.key.target_id == key.target_id),
+            ("sample", related.key.sample == key.sample),
+            ("variant", related.key.scenario_id == key.scenario_id),
         )
         if not same
     ]
     return "another " + " and ".join(differs)
 
 
-def outcome_piece(one: RelatedTake | None) -> Piece:
+def outcome_piece(take: RelatedTake | None) -> Piece:
     """A glyph and a word for the outcome, or for the progress so far."""
-    if one is None:
+    if take is None:
         return Piece(f"{UNKNOWN} not played", Ink.FAINT)
-    if one.judged:
-        return Piece(verdict(one.passed), VERDICT_INKS[one.passed])
-    if one.finished:
+    if take.judged:
+        return Piece(verdict(take.passed), VERDICT_INKS[take.passed])
+    if take.finished:
         return Piece("○ not judged", Ink.MUTED)
-    if one.stop_reason is None:
+    if take.stop_reason is None:
         return Piece("▸ not finished", Ink.ACCENT)
-    if one.stop_reason is StopReason.CANCELLED:
+    if take.stop_reason is StopReason.CANCELLED:
         return Piece("! cancelled", Ink.WARN)
     return Piece("! failed", Ink.WARN)
 
@@ -86,13 +88,13 @@ def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool,
     )
 
 
-def _likeness(one: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
+def _likeness(related: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
     """A sort key: outcomes that differ from this one come first."""
-    if one.passed is not None and passed is not None:
-        contrast = 0 if one.passed != passed else 1
+    if related.passed is not None and passed is not None:
+        contrast = 0 if related.passed != passed else 1
     else:
-        contrast = 2 if one.finished else 3
-    return contrast, str(one.key)
+        contrast = 2 if related.finished else 3
+    return contrast, str(related.key)
 
 
 class Subject(NamedTuple):

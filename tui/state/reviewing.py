@@ -116,8 +116,8 @@ class ReviewQueue:
             shown = [entry for entry in page.entries if self._is_shown(page, entry)]
             if shown:
                 yield QueueKey(page.benchmark), page, None
-            for one in shown:
-                yield QueueKey(page.benchmark, one.id), page, one
+            for shown_entry in shown:
+                yield QueueKey(page.benchmark, shown_entry.id), page, shown_entry
 
     def at(self, key: object) -> tuple[ReviewPage, ReviewEntry] | None:
         """The entry of a row; None for a benchmark's own row."""

@@ -325,12 +325,12 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
     counted = {vote.seq for vote in counting_votes(verdicts, jury)}
     stand = {vote.seq for vote in newest_votes(verdicts)}
 
-    def note(each: Verdict) -> str:
-        if each.seq in counted:
+    def note(verdict: Verdict) -> str:
+        if verdict.seq in counted:
             return "counts"
-        return "does not count" if each.seq in stand or each.passed is None else _REPLACED
+        return "does not count" if verdict.seq in stand or verdict.passed is None else _REPLACED
 
-    first = sorted(verdicts, key=lambda each: (each.seq not in counted, -each.seq))
+    first = sorted(verdicts, key=lambda verdict: (verdict.seq not in counted, -verdict.seq))
     return [block for verdict in first for block in one_verdict(verdict, jury, note(verdict))]
 
 

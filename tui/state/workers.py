@@ -39,7 +39,7 @@ def worker_lines(
 
 def _worker_lines(agents: Sequence[AgentStatus], width: int, most: int) -> list[Line]:
     """What a worker does is shown whole, at the cost of names and hosts."""
-    silent_first = sorted(agents, key=lambda each: (-int(each.heard_s), each.host, each.name))
+    silent_first = sorted(agents, key=lambda agent: (-int(agent.heard_s), agent.host, agent.name))
     shown = silent_first if len(agents) <= most else silent_first[: most - 1]
     words = max(cell_len(one_line(agent.words)) for agent in shown)
     rest = max(width - words - _BLANKS, 2 * _SHORT)

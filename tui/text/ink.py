@@ -194,7 +194,7 @@ def _names_shown_alike(found: Mapping[str, str]) -> list[list[str]]:
 def _in_common(texts: Iterable[str]) -> int:
     """The length in characters of the common prefix."""
     together = zip(*texts, strict=False)
-    return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, together))
+    return sum(1 for _ in takewhile(lambda characters: len(set(characters)) == 1, together))
 
 
 def _clip_around(name: str, before: int, behind: int, width: int) -> str:

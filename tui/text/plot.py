@@ -108,7 +108,7 @@ def _name_rows(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curv
     rows = height - _HEAD - _FOOT
     taken: set[int] = set()
     names = told_apart(tuple(curve.name for curve in curves), _NAME - 2)
-    for curve in sorted(curves, key=lambda one: -one.shares[-1]):
+    for curve in sorted(curves, key=lambda curve: -curve.shares[-1]):
         row = _HEAD + round((1 - curve.shares[-1]) * (rows - 1))
         while row in taken:
             row += 1

@@ -309,12 +309,12 @@ class OutcomeGrid(GridView):
         return max(least, min(longest, share)) if share >= min(ROOM_FOR_WHO, longest) else least
 
     def _head(self, group: int) -> str:
-        each = self._groups[group]
-        if self._group_width < min(ROOM_FOR_WHO, cell_len(each.whole) + BETWEEN):
-            return each.name
-        room = max(self._group_width - cell_len(each.name) - BETWEEN, 0)
-        who = group_text(each.who, tuple(column.who for column in self._groups), room)
-        return f"{each.name} {who}".rstrip()
+        shown = self._groups[group]
+        if self._group_width < min(ROOM_FOR_WHO, cell_len(shown.whole) + BETWEEN):
+            return shown.name
+        room = max(self._group_width - cell_len(shown.name) - BETWEEN, 0)
+        who = group_text(shown.who, tuple(column.who for column in self._groups), room)
+        return f"{shown.name} {who}".rstrip()
 
 
 _NONE: Final = Piece(UNKNOWN, Ink.FAINT)

@@ -246,8 +246,8 @@ def field_of(target: TargetView, width: int) -> list[Piece]:
     # including those between two messages, or the bar would flicker
     begun = min(target.running + target.between, max(target.to_simulate - target.simulated, 0))
     counts = [passed, judged - passed, target.simulated - judged, begun]
-    each = max(width // max(target.to_simulate, 1), 1)
-    cells = min(width, each * target.to_simulate)
+    per_conversation = max(width // max(target.to_simulate, 1), 1)
+    cells = min(width, per_conversation * target.to_simulate)
     pieces: list[Piece] = []
     total = filled = 0
     for count, (sign, ink) in zip(counts, _FIELD, strict=True):

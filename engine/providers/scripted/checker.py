@@ -27,7 +27,9 @@ def group_guesses(asked: ModelRequest) -> dict[str, Any]:
     for row in _rows(tagged(asked.task(), "properties") or ""):
         values = [str(value) for value in row.get("values", ())]
         found = [(_nearest_sentence(value, said), value) for value in values]
-        (share, quote), value = max(found, key=lambda one: one[0][0], default=((0.0, ""), ""))
+        (share, quote), value = max(
+            found, key=lambda candidate: candidate[0][0], default=((0.0, ""), "")
+        )
         axis = str(row.get("axis", ""))
         guesses.append({"axis": axis, "value": value, "quote": quote if share else ""})
     return {"guesses": guesses}
@@ -61,7 +63,7 @@ def _nearest_sentence(wanted: str, said: Sequence[str]) -> tuple[float, str]:
     found = [
         (len(stems.intersection(content_stems(text))) / (len(stems) or 1), text) for text in said
     ]
-    return max(found, key=lambda one: one[0], default=(0.0, ""))
+    return max(found, key=lambda candidate: candidate[0], default=(0.0, ""))
 
 
 def _messages(asked: ModelRequest) -> list[dict[str, Any]]:

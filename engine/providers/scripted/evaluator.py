@@ -190,7 +190,7 @@ def _strongest_families(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...
 def _in_order(chosen: set[WordFamily], *, but: tuple[WordFamily, ...]) -> tuple[WordFamily, ...]:
     """Sort, as the order of a set differs between processes and an answer must not."""
     return tuple(
-        sorted((family for family in chosen if family not in but), key=lambda one: one.key)
+        sorted((family for family in chosen if family not in but), key=lambda family: family.key)
     )
 
 

@@ -270,7 +270,10 @@ def calibration_page(
         lead=f"{plural(labels, 'label')}, {made:{MOMENT}}",
         scripted=_SCRIPTED if scripted else "",
         notes=notes,
-        views=[CalibrationView(f"j{number}", one) for number, one in enumerate(found, 1)],
+        views=[
+            CalibrationView(f"j{number}", calibration)
+            for number, calibration in enumerate(found, 1)
+        ],
         least=LEAST_LABELS,
         shares_of=shares_of,
         figures_of=_figures_of,
@@ -293,14 +296,15 @@ def _coefficients_of(part: Calibration | CalibrationPart) -> list[tuple[str, str
     """AC1 and κ, each with its interval."""
     found = part.agreement
     return [
-        _coefficient(one) for one in ((None, None) if found is None else (found.ac1, found.kappa))
+        _coefficient(value)
+        for value in ((None, None) if found is None else (found.ac1, found.kappa))
     ]
 
 
-def _coefficient(one: Coefficient | None) -> tuple[str, str]:
-    if one is None:
+def _coefficient(agreement: Coefficient | None) -> tuple[str, str]:
+    if agreement is None:
         return "—", ""
-    return coefficient(one.value), coefficient_interval(one.interval)
+    return coefficient(agreement.value), coefficient_interval(agreement.interval)
 
 
 def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:

@@ -161,7 +161,7 @@ class PublishedBenchmark:
                 rate = sum(cell.passed for cell in cells) / scored
                 href = _transcripts(metric=metric.id, outcome="fail")
                 found.append(WeakestMetric(metric.name, rate, scored, href))
-        return min(found, key=lambda one: one.rate, default=None)
+        return min(found, key=lambda metric: metric.rate, default=None)
 
     @property
     def links(self) -> Sequence[PageLink]:

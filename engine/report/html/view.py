@@ -61,10 +61,10 @@ def evidence_of(
     each of its targets, then more, from different base scenarios as far as possible; sorted by
     metric, then by target."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
-    for one in _spread_out(outcome for outcome in outcomes if outcome.passed is False):
-        cell = cells[one.metric_id, one.key.target_id]
+    for failed in _spread_out(outcome for outcome in outcomes if outcome.passed is False):
+        cell = cells[failed.metric_id, failed.key.target_id]
         if len(cell) < _MOST_OF_CELL:
-            told = _evidence_of(one, judged, jury)
+            told = _evidence_of(failed, judged, jury)
             if told is not None:
                 cell.append(told)
     by_metric: defaultdict[str, list[list[Evidence]]] = defaultdict(list)
@@ -73,13 +73,16 @@ def evidence_of(
             by_metric[metric_id].append(found)
     ranked = [
         # each metric begins with another target, so that no target stands for all
-        (again, (number - shift) % len(targets), one)
+        (again, (number - shift) % len(targets), evidence)
         for shift, targets in enumerate(by_metric.values())
         for number, found in enumerate(targets)
-        for again, one in enumerate(found)
+        for again, evidence in enumerate(found)
     ]
-    ranked.sort(key=lambda one: one[:2])
-    return sorted((one for *_, one in ranked[:most]), key=lambda one: (one.metric_id, one.target))
+    ranked.sort(key=lambda entry: entry[:2])
+    return sorted(
+        (evidence for *_, evidence in ranked[:most]),
+        key=lambda evidence: (evidence.metric_id, evidence.target),
+    )
 
 
 def _spread_out(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -90,7 +93,7 @@ def _spread_out(outcomes: Iterable[Outcome]) -> list[Outcome]:
         cell = outcome.metric_id, outcome.key.target_id, outcome.base
         numbered.append((before[cell], outcome))
         before[cell] += 1
-    return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
+    return [outcome for _, outcome in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _evidence_of(outcome: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
@@ -136,14 +139,22 @@ class PairDifference:
     they differ; of groups, those of the side that passes more often."""
 
     @classmethod
-    def of(cls, one: Comparison | Gap) -> PairDifference:
-        one = one.greater_first
-        if isinstance(one, Comparison):
-            behind = {"target": one.left, "against": one.right, "type": one.track}
+    def of(cls, contrast: Comparison | Gap) -> PairDifference:
+        contrast = contrast.greater_first
+        if isinstance(contrast, Comparison):
+            behind = {"target": contrast.left, "against": contrast.right, "type": contrast.track}
         else:
-            behind = {"target": one.target, "who": f"{one.axis}={one.left}"}
-        interval = (one.low, one.high, one.p_adjusted)
-        return cls(one.left, one.right, one.difference, *interval, one.sure, rests_on(one), behind)
+            behind = {"target": contrast.target, "who": f"{contrast.axis}={contrast.left}"}
+        interval = (contrast.low, contrast.high, contrast.p_adjusted)
+        return cls(
+            contrast.left,
+            contrast.right,
+            contrast.difference,
+            *interval,
+            contrast.sure,
+            rests_on(contrast),
+            behind,
+        )
 
     @property
     def ends(self) -> str:
@@ -238,15 +249,17 @@ class BenchmarkView:
     ) -> BenchmarkView:
         """A view for a page without transcripts, whose figures link to its evidence."""
         places = {
-            (one.metric_id, one.target): number
-            for number, one in reversed(list(enumerate(evidence)))
+            (item.metric_id, item.target): number
+            for number, item in reversed(list(enumerate(evidence)))
         }
         return cls(analysis, prefix, level, EvidenceLinks(prefix, places), evidence, brief)
 
     def anchor(self, number: int) -> str:
         """The id of a piece of evidence that a cell links to; empty for the others of that cell."""
-        one, own = self.evidence[number], f"{self.prefix}-e{number}"
-        return own if self.link(metric=one.metric_id, target=one.target) == f"#{own}" else ""
+        evidence, own = self.evidence[number], f"{self.prefix}-e{number}"
+        return (
+            own if self.link(metric=evidence.metric_id, target=evidence.target) == f"#{own}" else ""
+        )
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -255,7 +268,7 @@ class BenchmarkView:
 
     def best_first(self, track: Track) -> Sequence[TargetResult]:
         """All targets by their rate on one track, the highest first."""
-        return sorted(self.analysis.targets, key=lambda one: _rank_key(one.tracks[track]))
+        return sorted(self.analysis.targets, key=lambda result: _rank_key(result.tracks[track]))
 
     def ranked(self, track: Track) -> bool:
         """Whether any target's rank on this track rules out a place."""
@@ -273,9 +286,14 @@ class BenchmarkView:
         """The program, configuration and prompts behind the numbers, in sentences."""
         found = list(self.analysis.provenances.values())
         prompts = sorted(
-            {(stage, one) for each in found for stage, of in each.prompts.items() for one in of}
+            {
+                (stage, digest)
+                for provenance in found
+                for stage, of in provenance.prompts.items()
+                for digest in of
+            }
         )
-        said = ", ".join(f"{stage} {one}" for stage, one in prompts) or "unknown"
+        said = ", ".join(f"{stage} {digest}" for stage, digest in prompts) or "unknown"
         counted = (
             f"Counted by Crosswind {found[0].version} under configuration "
             f"{found[0].configuration}. Prompts: {said}."
@@ -289,7 +307,11 @@ class BenchmarkView:
     @property
     def stale(self) -> Mapping[str, Staleness]:
         """The staleness of each metric with anything stale."""
-        return {name: one for name, one in self.analysis.staleness.items() if one.stale}
+        return {
+            name: staleness
+            for name, staleness in self.analysis.staleness.items()
+            if staleness.stale
+        }
 
     @property
     def metrics(self) -> Sequence[MetricInfo]:
@@ -309,7 +331,7 @@ class BenchmarkView:
     @property
     def no_signal(self) -> dict[str, bool]:
         """The metrics that do not separate targets, and whether all conversations pass."""
-        return {one.metric_id: one.passed for one in self.analysis.no_signal}
+        return {check.metric_id: check.passed for check in self.analysis.no_signal}
 
     @property
     def compared(self) -> Sequence[tuple[str, Sequence[PairDifference]]]:
@@ -317,7 +339,7 @@ class BenchmarkView:
         return [
             (
                 where,
-                sorted(map(PairDifference.of, pairs), key=lambda one: (not one.sure, -one.size)),
+                sorted(map(PairDifference.of, pairs), key=lambda pair: (not pair.sure, -pair.size)),
             )
             for where, pairs in pairs_by_kind(self.analysis)
         ]
