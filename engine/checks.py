@@ -151,13 +151,13 @@ class UserAudit:
         limit: an early end is not blamed for a landmark that lies beyond it.
         """
         said = [_MessageWords(turn, text) for turn, text in messages]
-        found = [*self._roles(said), *_repeated_messages(said)]
+        all_faults = [*self._roles(said), *_repeated_messages(said)]
         last = max((turn for turn in self._turns if turn <= turns), default=0)
         reached = max((turn for turn, _ in messages), default=0)
         if stop_reason is StopReason.USER_ENDED and reached < last:
             detail = f"the last landmark is at turn {last}"
-            found.append(UserFault(FaultKind.ENDED_EARLY, reached, detail))
-        return tuple(sorted(found, key=lambda fault: fault.turn))
+            all_faults.append(UserFault(FaultKind.ENDED_EARLY, reached, detail))
+        return tuple(sorted(all_faults, key=lambda fault: fault.turn))
 
     def _roles(self, said: Sequence[_MessageWords]) -> Iterator[UserFault]:
         # nearly always nothing matches: one search over all messages costs less than one for each
@@ -176,7 +176,7 @@ class UserAudit:
         """Yield a fault for the rule's first match that the scenario does not contain itself."""
         if not rule.may_find(said.text):
             return
-        matches = (found[0] for found in rule.expression.finditer(said.text))
+        matches = (match[0] for match in rule.expression.finditer(said.text))
         first = next((words for words in matches if words not in self._allowed), None)
         if first is not None:
             yield UserFault(FaultKind.ROLE_BROKEN, said.turn, f"{rule.what}: “{first}”")

@@ -110,7 +110,7 @@ def joined_names(names: Sequence[str]) -> str:
 
 
 def plural(number: int, singular: str, many: str | None = None) -> str:
-    """`1 row`, `2 rows`, `1,200 tries`; `many` defaults to `one` with an s."""
+    """`1 row`, `2 rows`, `1,200 tries`; `many` defaults to `singular` with an s."""
     return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 

@@ -68,7 +68,9 @@ def filled_template(template: object, values: Mapping[str, Any]) -> Any:
             alone = PLACEHOLDER.fullmatch(template.strip())
             if alone is not None and alone[1] in values:
                 return values[alone[1]]
-            return PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), template)
+            return PLACEHOLDER.sub(
+                lambda placeholder: str(values.get(placeholder[1], placeholder[0])), template
+            )
         case Mapping():
             return {key: filled_template(inner, values) for key, inner in template.items()}
         case list() | tuple():

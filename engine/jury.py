@@ -142,7 +142,7 @@ def newest_votes(verdicts: Iterable[V]) -> list[V]:
     # fast path: most takes have one verdict
     if len(verdicts) < 2:
         return verdicts
-    found: dict[tuple[bool, str, int, str], V] = {}
+    newest: dict[tuple[bool, str, int, str], V] = {}
     usable: dict[tuple[bool, str, int, str], V] = {}
     for verdict in verdicts:
         voter = (verdict.source == HUMAN, verdict.judge, verdict.number, verdict.metric_id)
@@ -150,11 +150,11 @@ def newest_votes(verdicts: Iterable[V]) -> list[V]:
             usable[voter] = verdict
         before = usable.get(voter)
         # re-inserted, so that the result is ordered by newest verdict
-        found.pop(voter, None)
-        found[voter] = (
+        newest.pop(voter, None)
+        newest[voter] = (
             before if before is not None and before.definition == verdict.definition else verdict
         )
-    return list(found.values())
+    return list(newest.values())
 
 
 def counting_votes(verdicts: Iterable[V], jury: Jury | None) -> list[V]:

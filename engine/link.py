@@ -281,10 +281,10 @@ def order_for(request: Request, failed: Failed = NONE_FAILED) -> Order | None:
 
 def retry_order(request: Request, failed: Failed) -> Order:
     """Build the order to retry failed rows; it has no benchmarks where none matches."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    units_of: defaultdict[str, set[str]] = defaultdict(set)
     for row in asked_of_failed(request, failed):
-        found[row.benchmark].add(row.unit)
-    only = {name: frozenset(units) for name, units in found.items()}
+        units_of[row.benchmark].add(row.unit)
+    only = {name: frozenset(units) for name, units in units_of.items()}
     return Order(benchmarks=tuple(only), only=only, quote=request.quote)
 
 
@@ -317,9 +317,9 @@ def key_of(row: WorkRow) -> ConversationKey:
 
 
 def _conversations(rows: Iterable[WorkRow]) -> dict[str, frozenset[ConversationKey]]:
-    found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
+    by_benchmark: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for row in rows:
-        found[row.benchmark].add(key_of(row))
-    if not found:  # an order without rows would mean everything
+        by_benchmark[row.benchmark].add(key_of(row))
+    if not by_benchmark:  # an order without rows would mean everything
         raise CrosswindError("no conversation is named")
-    return {name: frozenset(keys) for name, keys in found.items()}
+    return {name: frozenset(keys) for name, keys in by_benchmark.items()}

@@ -107,9 +107,10 @@ class LintFinding:
 def lint_metrics(metrics: Sequence[Metric]) -> list[LintFinding]:
     """Return the findings in the order of `metrics`."""
     metrics = [_cut_metric(metric) for metric in metrics]
-    found = [finding for metric in metrics for finding in _of_metric(metric)]
+    findings_of_metrics = [finding for metric in metrics for finding in _of_metric(metric)]
     return _by_order(
-        [*found, *_overlaps(metrics), *_shared_examples(metrics)], [metric.id for metric in metrics]
+        [*findings_of_metrics, *_overlaps(metrics), *_shared_examples(metrics)],
+        [metric.id for metric in metrics],
     )
 
 
@@ -176,15 +177,15 @@ _SUBORDINATE: Final = frozenset(
 def _two_verbs(text: str) -> str | None:
     """Two verbs with the same subject, joined by "and": `leaves … and asks`; None without."""
     text = " ".join(text.split())
-    for found in _AND.finditer(text):
-        first, second = found["verb"].casefold(), found["second"].casefold()
-        is_object = (found["after"] or "").strip().casefold() in _OBJECTS
-        before = text[: found.start()].casefold()
+    for match in _AND.finditer(text):
+        first, second = match["verb"].casefold(), match["second"].casefold()
+        is_object = (match["after"] or "").strip().casefold() in _OBJECTS
+        before = text[: match.start()].casefold()
         begins = first in _VERBS or not before or before.endswith("assistant ")
-        if not begins or not _SUBORDINATE.isdisjoint(found["between"].casefold().split()):
+        if not begins or not _SUBORDINATE.isdisjoint(match["between"].casefold().split()):
             continue
         if second in _VERBS or is_object or " " in second:
-            return f"{found['verb']} … and {found['second']}"
+            return f"{match['verb']} … and {match['second']}"
     return None
 
 
@@ -258,16 +259,18 @@ def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFin
     finding that a variant shares with its base is reported for the base alone."""
     scenarios = [_cut_scenario(scenario) for scenario in scenarios]
     of_base: set[tuple[str, LintRule]] = set()
-    found: list[LintFinding] = []
+    of_scenarios: list[LintFinding] = []
     for scenario in sorted(scenarios, key=lambda scenario: scenario.id != scenario.base_id):
         own = list(_of_scenario(scenario, turns))
         if scenario.id == scenario.base_id:
             of_base |= {(scenario.id, finding.rule) for finding in own}
-            found += own
+            of_scenarios += own
         else:
-            found += [finding for finding in own if (scenario.base_id, finding.rule) not in of_base]
+            of_scenarios += [
+                finding for finding in own if (scenario.base_id, finding.rule) not in of_base
+            ]
     return _by_order(
-        [*found, *_near_duplicates(scenarios)], [scenario.id for scenario in scenarios]
+        [*of_scenarios, *_near_duplicates(scenarios)], [scenario.id for scenario in scenarios]
     )
 
 

@@ -102,9 +102,9 @@ def _find_spans(plain: str, passage: str) -> list[Span] | None:
         if is_one_word(wanted):
             continue
         span = _span(plain, wanted, 0)
-        found = [span] if span else _in_order(plain, wanted)
-        if found is not None:
-            return found
+        spans = [span] if span else _in_order(plain, wanted)
+        if spans is not None:
+            return spans
     return None
 
 

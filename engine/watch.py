@@ -131,9 +131,9 @@ class Watch:
         """The rows of a stage, without those of targets that are configured no more."""
         if not info.targets or stage not in {Stage.SIMULATE, Stage.EVALUATE}:
             return self.progress.stage_tally(info.name, stage)
-        found = [self.progress.target(info.name, target.id) for target in info.targets]
+        targets = [self.progress.target(info.name, target.id) for target in info.targets]
         counts = [
-            target.simulate if stage is Stage.SIMULATE else target.evaluate for target in found
+            target.simulate if stage is Stage.SIMULATE else target.evaluate for target in targets
         ]
         return sum(counts, StateCounts())
 
@@ -143,16 +143,16 @@ class Watch:
         version = self.reader.data_version()
         if version == self._version:
             return ()
-        found: list[Fact] = []
+        new_facts: list[Fact] = []
         # in batches, so that a watcher that starts late holds no read transaction for long
         while facts := self.reader.facts(self.progress.seq):
             for fact in facts:
                 self.progress.apply(fact)
-            found += facts
+            new_facts += facts
         # the version from before reading: the next poll sees what was committed meanwhile
         self._version = version
-        self._hear_of_scripts(found)
-        return found
+        self._hear_of_scripts(new_facts)
+        return new_facts
 
     def _hear_of_scripts(self, facts: Sequence[Fact]) -> None:
         """Mark benchmarks at work: a run plays and judges with the configured models."""

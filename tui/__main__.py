@@ -60,8 +60,8 @@ PREPARED: Final = {
 
 def _from(module: str, function: str) -> Callable[[argparse.Namespace], int]:
     """Import a function when needed: only commands with a screen wait for Textual."""
-    found: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
-    return found
+    loaded: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
+    return loaded
 
 
 if __name__ == "__main__":

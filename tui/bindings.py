@@ -150,14 +150,14 @@ def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:
 
 def key_actions(nodes: Iterable[DOMNode]) -> list[KeyAction]:
     """The actions of these nodes' keys, each once."""
-    found: dict[tuple[str, str], KeyAction] = {}
+    actions: dict[tuple[str, str], KeyAction] = {}
     for node in nodes:
         for binding in own_bindings(node):
             place = (binding.action, binding.description)
-            before = found.get(place)
+            before = actions.get(place)
             name = key_name(binding.key)
             if before is None:
-                found[place] = KeyAction(
+                actions[place] = KeyAction(
                     binding.action,
                     binding.description,
                     binding.tooltip or binding.description,
@@ -165,8 +165,8 @@ def key_actions(nodes: Iterable[DOMNode]) -> list[KeyAction]:
                     node,
                 )
             elif name not in before.keys:
-                found[place] = before._replace(keys=(*before.keys, name))
-    return list(found.values())
+                actions[place] = before._replace(keys=(*before.keys, name))
+    return list(actions.values())
 
 
 def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]:
@@ -177,7 +177,7 @@ def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]
         ("In lists and texts", key_actions(panes.values())),
         ("Everywhere", key_actions([screen.app])),
     ]
-    return [(title, found) for title, found in places if found]
+    return [(title, pane_actions) for title, pane_actions in places if pane_actions]
 
 
 class PaletteGroup(StrEnum):

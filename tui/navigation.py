@@ -243,17 +243,17 @@ class Navigator:
         """Compare two takes side by side; without `right`, with the nearest other take."""
         self._open("compare", left, right)
 
-    def open_found(self, found: FoundId | None) -> None:
+    def open_found(self, place: FoundId | None) -> None:
         """Open what the user chose among ids; nothing if they chose none."""
-        if found is None:
+        if place is None:
             return
-        match found.kind:
+        match place.kind:
             case "conversation":
-                self.open_conversation(found.benchmark, ConversationKey.parse(found.id))
+                self.open_conversation(place.benchmark, ConversationKey.parse(place.id))
             case "metric":
-                self.open_verdicts(f'benchmark:"={found.benchmark}" metric:{found.id}')
+                self.open_verdicts(f'benchmark:"={place.benchmark}" metric:{place.id}')
             case _:
-                self.open_scenario(found.benchmark, found.id)
+                self.open_scenario(place.benchmark, place.id)
 
     def open_definition(self, benchmark: str, scenario_id: str) -> None:
         """Show in full what a scenario's conversations are judged by."""
@@ -276,9 +276,9 @@ class Navigator:
         """Open a sample for labelling."""
         self._open("label", sample)
 
-    def open_disputes(self, found: DisputeSource) -> None:
+    def open_disputes(self, disputes: DisputeSource) -> None:
         """Open the items that human labellers disagree on, to be decided."""
-        self._open("adjudicate", found)
+        self._open("adjudicate", disputes)
 
     def open_wall(self) -> None:
         """Open the wall: as many live conversations as fit on the screen."""

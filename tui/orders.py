@@ -56,8 +56,8 @@ class Orders:
 
     def describe(self, name: str) -> BenchmarkInfo:
         """Read a benchmark's file as it is now. Raises `InputError`."""
-        [found] = self.session.benchmark_infos([name])
-        return found
+        [info] = self.session.benchmark_infos([name])
+        return info
 
     def is_template(self, name: str) -> bool:
         """Whether the benchmark's file is still as `make` wrote it."""
@@ -68,8 +68,8 @@ class Orders:
         config = config_of(self.session.config, benchmark)
         definition = load_definition(self.session.workspace.definition_path(benchmark))
         with closing(open_reader(self.store)) as reader:
-            found = stale_takes(definition, config, reader)
-        whys = {take: causes.take or causes.verdicts[0] for take, causes in found.items()}
+            by_take = stale_takes(definition, config, reader)
+        whys = {take: causes.take or causes.verdicts[0] for take, causes in by_take.items()}
         return {take: changed_words(why) or "" for take, why in whys.items()}
 
     def label(self, benchmark: str) -> PersonSample:

@@ -65,13 +65,13 @@ class KeyRow(NamedTuple):
 def built_in() -> tuple[KeyRow, ...]:
     """Every built-in key outside dialogs; a dialog's keys conflict with no others. Imports all
     screens, which is too slow for the first frame."""
-    found: dict[tuple[str, str, str], KeyRow] = {}
+    rows: dict[tuple[str, str, str], KeyRow] = {}
     for kind in sorted(bound_classes(), key=_order):
         if not issubclass(kind, ModalScreen):
             for binding in bindings_of(kind):
                 row = KeyRow(_screen_name(kind), binding.key, binding, name_of(binding))
-                found.setdefault((row.place, row.key, binding.action), row)
-    return tuple(found.values())
+                rows.setdefault((row.place, row.key, binding.action), row)
+    return tuple(rows.values())
 
 
 def _order(kind: type[DOMNode]) -> tuple[int, str]:
@@ -127,9 +127,9 @@ def _keys_of(
             problems.append(document.problem((name,), f"expected one to {MOST} keys"))
             return
     for at in places:
-        found = document.value(at)
-        number = isinstance(found, int) and not isinstance(found, bool)
-        text = str(found) if number else found
+        written = document.value(at)
+        number = isinstance(written, int) and not isinstance(written, bool)
+        text = str(written) if number else written
         key = key_of(text) if isinstance(text, str) else None
         if key is not None:
             yield key, at
@@ -138,7 +138,7 @@ def _keys_of(
                 document.problem(at, f"`{quotable(text)}` is no key", hint=_hint_text(text))
             )
         else:
-            what = f"expected a key, found {kind_of(found)}"
+            what = f"expected a key, found {kind_of(written)}"
             problems.append(document.problem(at, what, hint="put it in quotes"))
 
 
@@ -250,13 +250,13 @@ def all_keys(own: Mapping[str, Iterable[str]]) -> list[KeyRow]:
 def keymap(own: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """A keymap for Textual: all keys by binding id, the user's first. Built-in keys stay, so that
     help and manual remain true."""
-    found: dict[str, str] = {}
+    keys_by_id: dict[str, str] = {}
     for row in built_in():
         name, identity = row.name, row.binding.id
         if name is not None and identity is not None and name in own:
             keys = identity.partition(":")[2].split(",")
-            found[identity] = ",".join(dict.fromkeys((*own[name], *keys)))
-    return found
+            keys_by_id[identity] = ",".join(dict.fromkeys((*own[name], *keys)))
+    return keys_by_id
 
 
 def bound_classes() -> Iterator[type[DOMNode]]:

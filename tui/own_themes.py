@@ -75,8 +75,8 @@ def _faults_of(document: YamlDocument, name: str, given: Mapping[Any, Any]) -> I
             hint = f"{did_you_mean(str(colour), COLOURS)}; `crosswind themes` lists them"
             yield document.problem(at, "no colour has this name", hint=hint, of_key=True)
         elif not isinstance(value, str) or not _COLOUR.fullmatch(value):
-            found = f"`{quotable(value)}`" if isinstance(value, str) else kind_of(value)
-            what = f"expected a colour such as `#5fafaf`, found {found}"
+            shown = f"`{quotable(value)}`" if isinstance(value, str) else kind_of(value)
+            what = f"expected a colour such as `#5fafaf`, found {shown}"
             yield document.problem(at, what, hint='in quotes: "#5fafaf"; # begins a comment')
 
 
@@ -113,11 +113,11 @@ def too_weak(theme: Theme) -> Iterator[str]:
     pairs = [(name, ink[name], "background") for name in INKS if name not in _QUIET]
     pairs = [pair for pair in pairs if not pair[0].endswith("-back")]
     pairs += [("text", theme.foreground or "", ground) for ground in grounds]
-    found = {(name, ground): contrast(colour, grounds[ground]) for name, colour, ground in pairs}
-    found["evidence", "evidence-back"] = contrast(ink["evidence"], ink["evidence-back"])
+    ratios = {(name, ground): contrast(colour, grounds[ground]) for name, colour, ground in pairs}
+    ratios["evidence", "evidence-back"] = contrast(ink["evidence"], ink["evidence-back"])
     for ground in ("cursor-back", "cursor-idle-back"):
-        found["text", ground] = contrast(theme.foreground, ink[ground])
-    for (name, ground), ratio in found.items():
+        ratios["text", ground] = contrast(theme.foreground, ink[ground])
+    for (name, ground), ratio in ratios.items():
         if ratio < LEAST_CONTRAST:
             yield f"{name} on {ground} {ratio:.1f}:1"
 

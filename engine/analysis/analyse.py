@@ -86,11 +86,11 @@ def analyse(
     correlation = _correlation(tallies)
     results = [
         replace(
-            _target(target, found, about, correlation),
+            _target(target, target_tally, about, correlation),
             staleness=staleness.get(target, {}),
             exposure=exposure.get(target, Exposure()),
         )
-        for target, found in tallies.items()
+        for target, target_tally in tallies.items()
     ]
     results.sort(key=standing_key)
     ordered = {result.target: tallies[result.target] for result in results}
@@ -132,53 +132,55 @@ def standing_key(result: TargetResult) -> tuple[bool, float, float, str]:
 def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
     """Pooled over the run, as one cell has too few scenarios."""
     return intraclass_correlation(
-        list(clusters.values()) for found in tallies.values() for clusters in found.metrics.values()
+        list(clusters.values()) for tally in tallies.values() for clusters in tally.metrics.values()
     )
 
 
 def _target(
     target: str,
-    found: TargetTally,
+    target_tally: TargetTally,
     about: AnalysisContext,
     correlation: float | None,
 ) -> TargetResult:
     asked = Counter[str]()
-    for scenario in found.scenarios.values():
+    for scenario in target_tally.scenarios.values():
         asked[scenario.metric_id] += scenario.of
-    of_track = {track: sum(tally.of for tally in found.of_track(track)) for track in Track}
+    of_track = {track: sum(tally.of for tally in target_tally.of_track(track)) for track in Track}
     return TargetResult(
         target=target,
         model=about.targets[target],
         scripted=target in about.scripted,
         tracks={
             track: _as_estimate(
-                benchmark_rate(strata_of(found.of_track(track)), correlation), of_track[track]
+                benchmark_rate(strata_of(target_tally.of_track(track)), correlation),
+                of_track[track],
             )
             for track in Track
         },
         new_metrics={
-            track: _new_metrics(found, track, correlation, of_track[track]) for track in Track
+            track: _new_metrics(target_tally, track, correlation, of_track[track])
+            for track in Track
         },
         ranks={},
         metrics={
             metric: _as_estimate(
-                metric_rate(list(found.metrics.get(metric, {}).values()), correlation), of
+                metric_rate(list(target_tally.metrics.get(metric, {}).values()), correlation), of
             )
             for metric, of in sorted(asked.items())
         },
         scenarios={
             scenario.scenario_id: Tally(scenario.passed, scenario.scored)
-            for scenario in found.scenarios.values()
+            for scenario in target_tally.scenarios.values()
         },
-        base_scenarios=_bases(found.scenarios.values()),
-        demographics=_demographics(found.scenarios.values(), correlation),
+        base_scenarios=_bases(target_tally.scenarios.values()),
+        demographics=_demographics(target_tally.scenarios.values(), correlation),
         metrics_by_people={
             metric: _demographics(rows, correlation)
-            for metric, rows in grouped(found.scenarios.values(), _metric_of).items()
+            for metric, rows in grouped(target_tally.scenarios.values(), _metric_of).items()
         },
-        samples={number: Tally(*pair) for number, pair in sorted(found.samples.items())},
-        unscored=dict(sorted(found.unscored.items())),
-        agreement=agreement_of_samples({target: found}, of=target),
+        samples={number: Tally(*pair) for number, pair in sorted(target_tally.samples.items())},
+        unscored=dict(sorted(target_tally.unscored.items())),
+        agreement=agreement_of_samples({target: target_tally}, of=target),
     )
 
 
@@ -213,8 +215,8 @@ def _bases(scenarios: Iterable[ScenarioTally]) -> dict[str, Tally]:
 
 
 def _of_people(rows: Sequence[ScenarioTally], correlation: float | None) -> Estimate:
-    found = benchmark_rate(strata_of(rows), correlation)
-    return _as_estimate(found, sum(row.of for row in rows))
+    rate = benchmark_rate(strata_of(rows), correlation)
+    return _as_estimate(rate, sum(row.of for row in rows))
 
 
 def _new_metrics(
@@ -223,22 +225,22 @@ def _new_metrics(
     if counted.shares_transcripts:
         return None  # metrics on the same transcripts differ less than independent ones would
     layers = counted.metrics_on(track)
-    found = new_metrics_rate([list(bases.values()) for bases in layers.values()], correlation)
-    return None if found is None else _as_estimate(found, of)
+    rate = new_metrics_rate([list(bases.values()) for bases in layers.values()], correlation)
+    return None if rate is None else _as_estimate(rate, of)
 
 
-def _as_estimate(found: Rate | None, of: int) -> Estimate:
-    if found is None:
+def _as_estimate(counted: Rate | None, of: int) -> Estimate:
+    if counted is None:
         return Estimate(None, None, None, 0, 0, of, 0, 0.0)
     return Estimate(
-        rate=found.rate,
-        low=found.interval.low,
-        high=found.interval.high,
-        passed=found.passed,
-        scored=found.scored,
+        rate=counted.rate,
+        low=counted.interval.low,
+        high=counted.interval.high,
+        passed=counted.passed,
+        scored=counted.scored,
         of=of,
-        base_scenarios=found.clusters,
-        effective_n=found.effective,
+        base_scenarios=counted.clusters,
+        effective_n=counted.effective,
     )
 
 
@@ -254,30 +256,30 @@ def _no_signal(
         ]
         for metric in metrics
     }
-    found = no_signal({metric: cells for metric, cells in scored.items() if len(cells) > 1})
-    return [NoSignal(metric, passed) for metric, passed in found.items()]
+    silent = no_signal({metric: cells for metric, cells in scored.items() if len(cells) > 1})
+    return [NoSignal(metric, passed) for metric, passed in silent.items()]
 
 
 def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Staleness]]:
     """By target and metric."""
-    found: defaultdict[str, defaultdict[str, list[tuple[Stale, int]]]]
-    found = defaultdict(lambda: defaultdict(list))
+    causes: defaultdict[str, defaultdict[str, list[tuple[Stale, int]]]]
+    causes = defaultdict(lambda: defaultdict(list))
     for outcome in outcomes:
         if outcome.passed is not None:
             counting = sum(vote.counts for vote in outcome.votes)
-            found[outcome.key.target_id][outcome.metric_id].append((outcome.stale, counting))
+            causes[outcome.key.target_id][outcome.metric_id].append((outcome.stale, counting))
     return {
         target: {metric: Staleness.over(rows) for metric, rows in sorted(metrics.items())}
-        for target, metrics in found.items()
+        for target, metrics in causes.items()
     }
 
 
 def _exposure(outcomes: Iterable[Outcome]) -> Mapping[str, Exposure]:
-    found: defaultdict[str, list[ExposedConversation]] = defaultdict(list)
+    exposed: defaultdict[str, list[ExposedConversation]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.exposed is not None:
-            found[outcome.key.target_id].append(outcome.exposed)
-    return {target: Exposure.over(rows) for target, rows in found.items()}
+            exposed[outcome.key.target_id].append(outcome.exposed)
+    return {target: Exposure.over(rows) for target, rows in exposed.items()}
 
 
 def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:

@@ -167,7 +167,7 @@ def calibrate(
     conversations of the same verdict."""
     known = [label for label in labels if label.row.present is not None]
     weighted = list(_weighted(rows, known))
-    of_present = [found for _, found in weighted]
+    of_present = [labelled for _, labelled in weighted]
     overall = _rate_of("", rows, weighted)
     needed = None if overall.powered is None else labels_for_width(overall.powered, width)
     return Calibration(
@@ -233,13 +233,13 @@ def _calibration_parts(
     """One part for each value of `part_of`; labels keep their weights in the whole."""
     for name in sorted({part_of(row) for row in rows}):
         own = [label for label in labels if part_of(label[0].row) == name]
-        found = [weighted for _, weighted in own]
-        told = len(found) >= LEAST_LABELS
+        labelled = [weighted for _, weighted in own]
+        told = len(labelled) >= LEAST_LABELS
         yield CalibrationPart(
             name,
-            len(found),
-            accuracy(found) if told else None,
-            _agreed(found) if told else None,
+            len(labelled),
+            accuracy(labelled) if told else None,
+            _agreed(labelled) if told else None,
             _rate_of(name, [row for row in rows if part_of(row) == name], own),
         )
 
@@ -255,11 +255,11 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
         clusters[row.cluster] = JudgedCluster(before.size + 1, before.present + passed)
     passing = [
         replace(
-            found,
-            judge=label.row.track.passes(present=found.judge),
-            person=label.row.track.passes(present=found.person),
+            labelled,
+            judge=label.row.track.passes(present=labelled.judge),
+            person=label.row.track.passes(present=labelled.person),
         )
-        for label, found in labels
+        for label, labelled in labels
     ]
     passes = sum(row.track.passes(present=bool(row.present)) for row in judged)
     rate = passes / len(judged) if judged else 0.0
@@ -273,12 +273,12 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
 
 
 def _by_metric(labels: Sequence[LabelledRow]) -> list[MetricCounts]:
-    found = []
+    counts = []
     for metric in sorted({label.row.metric_id for label in labels}):
         own = [
             (label.row.present, label.person) for label in labels if label.row.metric_id == metric
         ]
-        found.append(
+        counts.append(
             MetricCounts(
                 metric,
                 own.count((True, True)),
@@ -287,7 +287,7 @@ def _by_metric(labels: Sequence[LabelledRow]) -> list[MetricCounts]:
                 own.count((False, False)),
             )
         )
-    return found
+    return counts
 
 
 # Two judges
@@ -310,7 +310,7 @@ def compare_judges(
 ) -> list[JudgesCompared]:
     """Compare two judges on each split. `left` and `right` are the same labels in the same order,
     each with one judge's answer."""
-    found = []
+    comparisons = []
     for split in Split:
         both = [
             (one, other)
@@ -318,7 +318,7 @@ def compare_judges(
             if None not in {one.row.present, other.row.present}
             and Split.of(benchmark, one.row.place[1]) is split
         ]
-        found.append(
+        comparisons.append(
             JudgesCompared(
                 split,
                 len(both),
@@ -330,7 +330,7 @@ def compare_judges(
                 ),
             )
         )
-    return found
+    return comparisons
 
 
 def _share_correct(labels: Sequence[LabelledRow]) -> Share | None:

@@ -45,8 +45,8 @@ def calibration_lines(calibration: Calibration) -> Iterator[str]:
                 yield from (f"  {line}" for line in _rate(part.rate))
 
 
-def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
-    for name, share, among in shares_of(found):
+def _figures(accuracy: Accuracy, agreed: Agreement | None) -> Iterator[str]:
+    for name, share, among in shares_of(accuracy):
         if share is None:
             yield f"{name}: not known, 0 labels {among}"
         else:
@@ -56,22 +56,22 @@ def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
         yield beyond
 
 
-def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
+def shares_of(accuracy: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
     """Each share with its name, and the labels that it is among."""
     return (
-        ("sensitivity", found.sensitivity, "that people call present"),
-        ("specificity", found.specificity, "that people call absent"),
-        ("right where it says present", found.positive_value, "that it calls present"),
-        ("right where it says absent", found.negative_value, "that it calls absent"),
-        ("right", found.right, "in all"),
+        ("sensitivity", accuracy.sensitivity, "that people call present"),
+        ("specificity", accuracy.specificity, "that people call absent"),
+        ("right where it says present", accuracy.positive_value, "that it calls present"),
+        ("right where it says absent", accuracy.negative_value, "that it calls absent"),
+        ("right", accuracy.right, "in all"),
     )
 
 
-def beyond_chance(found: Agreement | None) -> str:
+def beyond_chance(agreement: Agreement | None) -> str:
     """AC1 and κ with their intervals; empty where neither is known."""
-    if found is None:
+    if agreement is None:
         return ""
-    figures = (("AC1", found.ac1), ("κ", found.kappa))
+    figures = (("AC1", agreement.ac1), ("κ", agreement.kappa))
     said = [
         f"{name} {with_ends(coefficient.value, coefficient.interval)}"
         for name, coefficient in figures
@@ -106,12 +106,12 @@ _NO_ROGAN_GLADEN: Final = {
 }
 
 
-def _by_errors(found: RoganGladen) -> str:
-    if found.value is None or found.interval is None:
-        why = "" if found.reason is None else _NO_ROGAN_GLADEN.get(found.reason, "")
+def _by_errors(corrected: RoganGladen) -> str:
+    if corrected.value is None or corrected.interval is None:
+        why = "" if corrected.reason is None else _NO_ROGAN_GLADEN.get(corrected.reason, "")
         return f"; Rogan-Gladen cannot correct: {why}"
-    ends = span(found.interval.low, found.interval.high)
-    return f"; Rogan-Gladen {percent(found.value)} {ends}"
+    ends = span(corrected.interval.low, corrected.interval.high)
+    return f"; Rogan-Gladen {percent(corrected.value)} {ends}"
 
 
 def needed_words(calibration: Calibration) -> str:
@@ -139,8 +139,8 @@ def confusion_words(confusion: Confusion, judge: str) -> str:
     return f"people {words[0]}, {judge} {words[1]}"
 
 
-def comparison_lines(left: str, right: str, found: Sequence[JudgesCompared]) -> Iterator[str]:
-    for half in found:
+def comparison_lines(left: str, right: str, comparisons: Sequence[JudgesCompared]) -> Iterator[str]:
+    for half in comparisons:
         if half.left is None or half.right is None:
             yield f"{half.split}: no label that both have judged"
             continue

@@ -57,14 +57,14 @@ class Exposure:
 
     @classmethod
     def over(cls, conversations: Iterable[ExposedConversation]) -> Self:
-        found = list(conversations)
+        exposures = list(conversations)
         return cls(
-            conversations=len(found),
-            early=sum(exposure.early for exposure in found),
-            planned=sum(exposure.planned for exposure in found),
-            delivered=sum(exposure.delivered for exposure in found),
-            with_landmarks=sum(exposure.planned > 0 for exposure in found),
-            reached_last=sum(0 < exposure.planned == exposure.delivered for exposure in found),
+            conversations=len(exposures),
+            early=sum(exposure.early for exposure in exposures),
+            planned=sum(exposure.planned for exposure in exposures),
+            delivered=sum(exposure.delivered for exposure in exposures),
+            with_landmarks=sum(exposure.planned > 0 for exposure in exposures),
+            reached_last=sum(0 < exposure.planned == exposure.delivered for exposure in exposures),
         )
 
     def __add__(self, other: Exposure) -> Exposure:

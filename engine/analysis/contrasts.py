@@ -61,10 +61,10 @@ def compared(tallies: Mapping[str, TargetTally]) -> UnmarkedContrasts:
     return UnmarkedContrasts(_pairs(tallies), _gaps(tallies))
 
 
-def contrasts(found: UnmarkedContrasts, *, exploratory: bool = False) -> Contrasts:
+def contrasts(unmarked: UnmarkedContrasts, *, exploratory: bool = False) -> Contrasts:
     """Mark them. `exploratory` controls the false discovery rate, rather than the probability of
     any false mark."""
-    pairs, gaps = found.pairs, found.gaps
+    pairs, gaps = unmarked.pairs, unmarked.gaps
     widest = pairs[0].track if pairs else None
     family = {
         FamilyPart.PAIRS: [pair.difference for pair in pairs if pair.track is widest],
@@ -90,8 +90,8 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     answers = {track: _answers_on(tallies, track) for track in Track}
     shares = any(tally.shares_transcripts for tally in tallies.values())
     everything = _answers_on(tallies, None) if shares else {}
-    scored = {target: _scored(found) for target, found in tallies.items()}
-    found: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
+    scored = {target: _scored(tally) for target, tally in tallies.items()}
+    pairs: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
     for left, right in combinations(tallies, 2):
         strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
         if shares:  # a transcript on both tracks is one cluster of both
@@ -103,17 +103,17 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
             difference = mean_difference(of_track)
             if difference is not None:
                 count = rows.total() if track is None else rows[track]
-                found[track].append(Pair(track, left, right, difference, count))
-    if not all(found.values()):
-        found.pop(None)  # one track alone is all metrics
-    return [pair for listed in found.values() for pair in listed]
+                pairs[track].append(Pair(track, left, right, difference, count))
+    if not all(pairs.values()):
+        pairs.pop(None)  # one track alone is all metrics
+    return [pair for listed in pairs.values() for pair in listed]
 
 
-def _scored(found: TargetTally) -> dict[str, tuple[Track, int]]:
+def _scored(tally: TargetTally) -> dict[str, tuple[Track, int]]:
     """By scenario, its track and number of scored conversations."""
     return {
         scenario.scenario_id: (scenario.track, scenario.scored)
-        for scenario in found.scenarios.values()
+        for scenario in tally.scenarios.values()
     }
 
 
@@ -148,17 +148,17 @@ def comparison(pair: Pair, marked: Adjusted) -> Comparison:
 
 
 def _answers_on(tallies: Mapping[str, TargetTally], track: Track | None) -> Mapping[str, Answers]:
-    return {target: _answers(found.of_track(track)) for target, found in tallies.items()}
+    return {target: _answers(tally.of_track(track)) for target, tally in tallies.items()}
 
 
 def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
-    found: defaultdict[str, defaultdict[str, dict[str, float]]]
-    found = defaultdict(lambda: defaultdict(dict))
+    answers: defaultdict[str, defaultdict[str, dict[str, float]]]
+    answers = defaultdict(lambda: defaultdict(dict))
     for scenario in scenarios:
         if scenario.scored:
             stratum, cluster = scenario.place
-            found[stratum][cluster][scenario.scenario_id] = scenario.passed / scenario.scored
-    return found
+            answers[stratum][cluster][scenario.scenario_id] = scenario.passed / scenario.scored
+    return answers
 
 
 def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.DemographicGap]:
@@ -174,9 +174,9 @@ def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.DemographicGa
                     scenario.scored,
                     scenario.place,
                 )
-                for scenario in found.scenarios.values()
+                for scenario in tally.scenarios.values()
             ]
-            for target, found in tallies.items()
+            for target, tally in tallies.items()
         }
     )
 
@@ -209,8 +209,8 @@ def scored_on(tallies: Mapping[str, TargetTally], track: Track) -> list[str]:
     """The targets that were scored on this track."""
     return [
         target
-        for target, found in tallies.items()
-        if any(tally.scored for tally in found.of_track(track))
+        for target, target_tally in tallies.items()
+        if any(tally.scored for tally in target_tally.of_track(track))
     ]
 
 

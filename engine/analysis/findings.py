@@ -87,14 +87,14 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     """Comes before any figure: how many conversations rest on another definition, model or prompt
     than today's."""
     by_metric = analysis.staleness
-    found = sum(by_metric.values(), Staleness())
-    if not found.stale:
+    total = sum(by_metric.values(), Staleness())
+    if not total.stale:
         return
     parts = [
         f"{stale:,} of {plural(of, noun)} (changed since: {_reasons(why)})"
         for stale, of, noun, why in (
-            (found.stale_takes, found.conversations, "take", found.takes_why),
-            (found.stale_verdicts, found.verdicts, "verdict", found.verdicts_why),
+            (total.stale_takes, total.conversations, "take", total.takes_why),
+            (total.stale_verdicts, total.verdicts, "verdict", total.verdicts_why),
         )
         if stale
     ]
@@ -108,7 +108,7 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     told = ", ".join(where) if len(where) <= _FEW else _parts_affected(where, by_metric, analysis)
     yield Finding(
         Certainty.CAUTION,
-        f"{found.stale:,} of {plural(found.conversations, 'counting conversation')} are stale: "
+        f"{total.stale:,} of {plural(total.conversations, 'counting conversation')} are stale: "
         f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` "
         "redoes them",
     )
@@ -281,8 +281,8 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
 
 def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
     """All comparisons of targets, grouped under the metrics that they are on."""
-    found = [(metrics_of(track), analysis.compared(track)) for track in analysis.compared_on]
-    return [*found, *(_on_like(analysis) if isinstance(analysis, Overall) else ())]
+    kinds = [(metrics_of(track), analysis.compared(track)) for track in analysis.compared_on]
+    return [*kinds, *(_on_like(analysis) if isinstance(analysis, Overall) else ())]
 
 
 def _on_like(analysis: Overall) -> Iterator[tuple[str, Sequence[Comparison]]]:
@@ -419,8 +419,8 @@ def _only_group(analysis: Analysis, axis: str) -> str | None:
     groups = {
         group
         for target in analysis.targets
-        for group, found in target.demographics.get(axis, {}).items()
-        if found.scored
+        for group, estimate in target.demographics.get(axis, {}).items()
+        if estimate.scored
     }
     return groups.pop() if len(groups) == 1 else None
 
@@ -472,9 +472,11 @@ def rests_on(difference: MarkedDifference) -> str:
 def _too_few(analysis: Analysis) -> Iterator[Finding]:
     few: dict[str, list[str]] = {}
     for track in analysis.tracks:
-        found = [target.tracks[track] for target in analysis.targets if target.tracks[track].scored]
-        if found and any(estimate.too_few for estimate in found):
-            counts = {estimate.base_scenarios for estimate in found}
+        estimates = [
+            target.tracks[track] for target in analysis.targets if target.tracks[track].scored
+        ]
+        if estimates and any(estimate.too_few for estimate in estimates):
+            counts = {estimate.base_scenarios for estimate in estimates}
             least = plural(min(counts), "base scenario")
             few.setdefault(f"as few as {least}" if counts - {min(counts)} else least, []).append(
                 track
@@ -500,13 +502,13 @@ def _differing_shares(what: str, shares: Mapping[str, float | None]) -> Iterator
 
 
 def _exposure(analysis: Analysis) -> Iterator[Finding]:
-    found = {
+    exposures = {
         target.target: target.exposure
         for target in analysis.targets
         if target.exposure.conversations
     }
-    early = {name: exposure.early_share for name, exposure in found.items()}
-    delivered = {name: exposure.delivered_share for name, exposure in found.items()}
+    early = {name: exposure.early_share for name, exposure in exposures.items()}
+    delivered = {name: exposure.delivered_share for name, exposure in exposures.items()}
     unlike = [
         *_differing_shares("conversations that ended early", early),
         *_differing_shares("landmarks delivered", delivered),
@@ -519,12 +521,12 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         )
     unreached = {
         name: exposure.with_landmarks
-        for name, exposure in found.items()
+        for name, exposure in exposures.items()
         if exposure.with_landmarks and not exposure.reached_last
     }
     if unreached:
         of = sum(unreached.values())
-        whose = "any target" if len(unreached) == len(found) else joined_names(list(unreached))
+        whose = "any target" if len(unreached) == len(exposures) else joined_names(list(unreached))
         yield Finding(
             Certainty.CAUTION,
             f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "

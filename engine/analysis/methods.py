@@ -254,7 +254,7 @@ def _formulas(analysis: Analysis) -> list[str]:
     known = analysis.correlation
     here = f"= {coefficient(known)} here" if known is not None else f"unknown here, {_ONE_ROW}"
     said = [f"{RATES} (ρ {here})."]
-    if any(found for result in analysis.targets for found in result.new_metrics.values()):
+    if any(estimate for result in analysis.targets for estimate in result.new_metrics.values()):
         said.append(f"{NEW_METRICS}.")
     family = analysis.family
     if family.size:
@@ -273,9 +273,9 @@ def _formulas(analysis: Analysis) -> list[str]:
 
 
 def _made_with(analysis: Analysis) -> list[str]:
-    found = list(analysis.provenances.values())
+    provenances = list(analysis.provenances.values())
     served: dict[str, Sequence[str]] = {}
-    for provenance in found:
+    for provenance in provenances:
         served |= {
             **provenance.targets,
             **provenance.user_models,
@@ -284,13 +284,18 @@ def _made_with(analysis: Analysis) -> list[str]:
         }
     prompts = {
         f"{stage} {digest}"
-        for provenance in found
+        for provenance in provenances
         for stage, of in provenance.prompts.items()
         for digest in of
     }
-    first = min((provenance.first_at for provenance in found if provenance.first_at), default=None)
-    last = max((provenance.last_at for provenance in found if provenance.last_at), default=None)
-    said = [f"Counted by Crosswind {found[0].version}, configuration {found[0].configuration}."]
+    first = min(
+        (provenance.first_at for provenance in provenances if provenance.first_at), default=None
+    )
+    last = max(
+        (provenance.last_at for provenance in provenances if provenance.last_at), default=None
+    )
+    version, configuration = provenances[0].version, provenances[0].configuration
+    said = [f"Counted by Crosswind {version}, configuration {configuration}."]
     if first and last:
         said.append(f"Played and judged from {first} to {last}.")
     if prompts:

@@ -61,7 +61,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
     names = [analysis.benchmark for analysis in counted]
     targets = dict.fromkeys(result.target for analysis in analyses for result in analysis.targets)
     results = sorted((_target(target, counted) for target in targets), key=standing_key)
-    found = Overall(
+    unmarked = Overall(
         benchmark=NAME,
         title=f"{plural(len(counted), 'benchmark')} together",
         metrics=[
@@ -93,17 +93,17 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         benchmarks=names,
         skipped=[analysis.benchmark for analysis in analyses if analysis.benchmark not in names],
     )
-    return _marked(found, _differences(counted, [result.target for result in results]))
+    return _marked(unmarked, _differences(counted, [result.target for result in results]))
 
 
 # The targets
 
 
 def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
-    found = [
+    counted = [
         (analysis, own) for analysis in analyses if (own := analysis.target(target)) is not None
     ]
-    results = [own for _, own in found]
+    results = [own for _, own in counted]
     asked = {t: [own.tracks[t] for own in results if own.tracks[t].of] for t in Track}
     unscored = sum((Counter(own.unscored) for own in results), Counter[str]())
     return TargetResult(
@@ -115,7 +115,7 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
         ranks={},
         metrics={
             part_of(overall.benchmark, t): own.tracks[t]
-            for overall, own in found
+            for overall, own in counted
             for t in overall.tracks
         },
         scenarios={},
@@ -127,7 +127,7 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
         agreement=None,
         staleness={
             overall.benchmark: sum(own.staleness.values(), Staleness())
-            for overall, own in found
+            for overall, own in counted
             if own.staleness
         },
         exposure=sum((own.exposure for own in results), Exposure()),
@@ -135,25 +135,27 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
 
 
 def _mean(asked: Sequence[Estimate]) -> MeanEstimate:
-    found = [estimate for estimate in asked if estimate.rate is not None]
-    rates = _rates(found)
-    interval = mean_interval(rates, [_interval(estimate) for estimate in found]) if rates else None
+    estimates = [estimate for estimate in asked if estimate.rate is not None]
+    rates = _rates(estimates)
+    interval = (
+        mean_interval(rates, [_interval(estimate) for estimate in estimates]) if rates else None
+    )
     return MeanEstimate(
         rate=sum(rates) / len(rates) if rates else None,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
-        passed=sum(estimate.passed for estimate in found),
-        scored=sum(estimate.scored for estimate in found),
+        passed=sum(estimate.passed for estimate in estimates),
+        scored=sum(estimate.scored for estimate in estimates),
         of=sum(estimate.of for estimate in asked),
-        base_scenarios=sum(estimate.base_scenarios for estimate in found),
-        effective_n=_effective_rows(found),
+        base_scenarios=sum(estimate.base_scenarios for estimate in estimates),
+        effective_n=_effective_rows(estimates),
         worst=_mean_of_known([estimate.if_missing_failed for estimate in asked]),
         best=_mean_of_known([estimate.if_missing_passed for estimate in asked]),
     )
 
 
-def _rates(found: Sequence[Estimate]) -> list[float]:
-    return [estimate.rate for estimate in found if estimate.rate is not None]
+def _rates(estimates: Sequence[Estimate]) -> list[float]:
+    return [estimate.rate for estimate in estimates if estimate.rate is not None]
 
 
 def _mean_of_known(values: Sequence[float | None]) -> float | None:
@@ -165,17 +167,23 @@ def _interval(estimate: Estimate) -> Interval:
     return Interval(estimate.low or 0.0, 1.0 if estimate.high is None else estimate.high)
 
 
-def _effective_rows(found: Sequence[Estimate]) -> float:
+def _effective_rows(estimates: Sequence[Estimate]) -> float:
     """How many independent rows the mean is worth, if all rates were equal."""
-    return len(found) ** 2 / sum(1 / estimate.effective_n for estimate in found) if found else 0.0
+    return (
+        len(estimates) ** 2 / sum(1 / estimate.effective_n for estimate in estimates)
+        if estimates
+        else 0.0
+    )
 
 
 def _like_these(asked: Sequence[Estimate]) -> Estimate | None:
-    found = [estimate for estimate in asked if estimate.rate is not None]
-    interval = like_these_interval(_rates(found), _effective_rows(found))
+    estimates = [estimate for estimate in asked if estimate.rate is not None]
+    interval = like_these_interval(_rates(estimates), _effective_rows(estimates))
     if interval is None:
         return None
-    return replace(_mean(asked), low=interval.low, high=interval.high, base_scenarios=len(found))
+    return replace(
+        _mean(asked), low=interval.low, high=interval.high, base_scenarios=len(estimates)
+    )
 
 
 # The pairs
@@ -204,7 +212,7 @@ def _difference(pair: Comparison, estimate: float) -> Difference:
     return Difference(estimate, pair.error, pair.freedom, pair.rows, pair.base_scenarios)
 
 
-def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> Overall:
+def _marked(unmarked: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> Overall:
     these = list(_pairs(differences, {of: mean_of(values) for of, values in differences.items()}))
     like = list(
         _pairs(differences, {of: like_these(estimates) for of, estimates in differences.items()})
@@ -215,7 +223,7 @@ def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> 
     }
     marked = (
         false_discovery([difference for part in family.values() for difference in part])
-        if found.family.exploratory
+        if unmarked.family.exploratory
         else simultaneous(family, SHARES_OF_ALL)
     )
     said = [
@@ -223,13 +231,15 @@ def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> 
         for (pair, benchmarks), adjusted in zip([*these, *like], marked, strict=True)
     ]
     comparisons, on_like = said[: len(these)], said[len(these) :]
-    places = ranks({track: _rankable_targets(found, track) for track in Track}, comparisons)
+    places = ranks({track: _rankable_targets(unmarked, track) for track in Track}, comparisons)
     return replace(
-        found,
-        targets=[replace(target, ranks=places.get(target.target, {})) for target in found.targets],
+        unmarked,
+        targets=[
+            replace(target, ranks=places.get(target.target, {})) for target in unmarked.targets
+        ],
         comparisons=comparisons,
         on_like=on_like,
-        family=replace(found.family, pairs=len(these), pairs_on_like=len(like)),
+        family=replace(unmarked.family, pairs=len(these), pairs_on_like=len(like)),
     )
 
 
@@ -245,11 +255,11 @@ def _pairs(
             )
 
 
-def _rankable_targets(found: Overall, track: Track) -> list[str]:
+def _rankable_targets(overall: Overall, track: Track) -> list[str]:
     """The scored targets; empty unless all were scored in the same benchmarks, as targets that were
     asked different questions cannot be ranked."""
-    scored = [target for target in found.targets if target.tracks[track].scored]
-    if any(found.missing_benchmarks(result, track) for result in scored):
+    scored = [target for target in overall.targets if target.tracks[track].scored]
+    if any(overall.missing_benchmarks(result, track) for result in scored):
         return []
     return [result.target for result in scored]
 
@@ -258,18 +268,18 @@ def _rankable_targets(found: Overall, track: Track) -> list[str]:
 
 
 def _judges(analyses: Iterable[Analysis]) -> list[JudgeInfo]:
-    found: dict[str, JudgeInfo] = {}
+    judges: dict[str, JudgeInfo] = {}
     for analysis in analyses:
         for judge in analysis.judges:
-            before = found.get(judge.name, JudgeInfo(judge.name, 0, 0, 0, 0))
-            found[judge.name] = JudgeInfo(
+            before = judges.get(judge.name, JudgeInfo(judge.name, 0, 0, 0, 0))
+            judges[judge.name] = JudgeInfo(
                 judge.name,
                 max(before.passes, judge.passes),
                 before.verdicts + judge.verdicts,
                 before.unusable + judge.unusable,
                 before.counting + judge.counting,
             )
-    return [found[name] for name in sorted(found)]
+    return [judges[name] for name in sorted(judges)]
 
 
 def _served_by_others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
@@ -304,19 +314,19 @@ def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
 
 
 def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:
-    found: dict[str, UserAuditResult] = {}
+    audits: dict[str, UserAuditResult] = {}
     for analysis in analyses:
         for target, audit in analysis.user_audits.items():
-            before = found.get(target, UserAuditResult(0, 0, 0, {}))
+            before = audits.get(target, UserAuditResult(0, 0, 0, {}))
             faults = Counter[FaultKind](before.faults) + Counter(audit.faults)
             checked = [
                 n for n in (before.landmarks_checked, audit.landmarks_checked) if n is not None
             ]
-            found[target] = UserAuditResult(
+            audits[target] = UserAuditResult(
                 before.of + audit.of,
                 before.looked_at + audit.looked_at,
                 before.invalid + audit.invalid,
                 dict(faults),
                 sum(checked) if checked else None,
             )
-    return found
+    return audits

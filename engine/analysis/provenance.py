@@ -80,11 +80,11 @@ def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
 
 
 def _merged_names(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:
-    found: dict[str, set[str]] = {}
+    merged: dict[str, set[str]] = {}
     for part in parts:
         for name, names in part.items():
-            found.setdefault(name, set()).update(names)
-    return {name: sorted(names) for name, names in found.items()}
+            merged.setdefault(name, set()).update(names)
+    return {name: sorted(names) for name, names in merged.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +158,11 @@ class Staleness:
 
 def staleness_sums(parts: Iterable[Mapping[str, Staleness]]) -> Mapping[str, Staleness]:
     """The sums of all parts, by name."""
-    found: dict[str, Staleness] = {}
+    sums: dict[str, Staleness] = {}
     for part in parts:
         for name, staleness in part.items():
-            found[name] = found.get(name, Staleness()) + staleness
-    return found
+            sums[name] = sums.get(name, Staleness()) + staleness
+    return sums
 
 
 def _sums(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

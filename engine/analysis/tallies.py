@@ -94,12 +94,12 @@ def grouped(
     scenarios: Iterable[ScenarioTally], key: Callable[[ScenarioTally], str | None]
 ) -> dict[str, list[ScenarioTally]]:
     """Scenarios by `key`, sorted by it; those where it is None are left out."""
-    found: defaultdict[str, list[ScenarioTally]] = defaultdict(list)
+    groups: defaultdict[str, list[ScenarioTally]] = defaultdict(list)
     for scenario in scenarios:
         value = key(scenario)
         if value is not None:
-            found[value].append(scenario)
-    return {value: found[value] for value in sorted(found)}
+            groups[value].append(scenario)
+    return {value: groups[value] for value in sorted(groups)}
 
 
 def shared_transcripts(outcomes: Iterable[Outcome]) -> SharedTranscripts:
@@ -110,14 +110,14 @@ def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, Targ
     """By target, in the order given, with scenarios sorted by id; other targets are left out."""
     outcomes = list(outcomes)
     shared = shared_transcripts(outcomes)
-    found = {target: TargetTally(shared) for target in targets}
+    tallies = {target: TargetTally(shared) for target in targets}
     for outcome in outcomes:
-        of_target = found.get(outcome.key.target_id)
+        of_target = tallies.get(outcome.key.target_id)
         if of_target is not None:
             of_target.add(outcome)
-    for of_target in found.values():
+    for of_target in tallies.values():
         of_target.scenarios = dict(sorted(of_target.scenarios.items()))
-    return found
+    return tallies
 
 
 def strata_of(scenarios: Iterable[ScenarioTally]) -> list[Stratum]:
@@ -137,8 +137,8 @@ def _layers(
             pair[0] += scenario.passed
             pair[1] += scenario.scored
     return {
-        stratum: {name: Cluster.passing(passed, size) for name, (passed, size) in found.items()}
-        for stratum, found in sums.items()
+        stratum: {name: Cluster.passing(passed, size) for name, (passed, size) in clusters.items()}
+        for stratum, clusters in sums.items()
     }
 
 
@@ -147,8 +147,8 @@ def agreements(
 ) -> list[RepeatAgreement]:
     """Over all targets: between samples (of at least two targets), judges, and passes."""
     samples = agreement_of_samples(tallies) if len(tallies) > 1 else None
-    found = [samples, *_of_judges(outcomes)]
-    return [repeated for repeated in found if repeated is not None]
+    repeats = [samples, *_of_judges(outcomes)]
+    return [repeated for repeated in repeats if repeated is not None]
 
 
 def agreement_of_samples(
@@ -192,22 +192,22 @@ def _by_pass(outcome: Outcome, judge: str, numbers: Iterable[int]) -> list[bool 
     return [given.get(number) for number in numbers]
 
 
-def _repeat_agreement(between: str, of: str, found: Agreement | None) -> RepeatAgreement | None:
-    if found is None:
+def _repeat_agreement(between: str, of: str, agreement: Agreement | None) -> RepeatAgreement | None:
+    if agreement is None:
         return None
     return RepeatAgreement(
         between=between,
         of=of,
-        things=found.things,
-        percent=_figure(found.percent),
-        unanimous=_figure(found.unanimous),
-        ac1=None if found.ac1 is None else _figure(found.ac1),
-        alpha=None if found.alpha is None else _figure(found.alpha),
-        kappa=None if found.kappa is None else _figure(found.kappa),
+        things=agreement.things,
+        percent=_figure(agreement.percent),
+        unanimous=_figure(agreement.unanimous),
+        ac1=None if agreement.ac1 is None else _figure(agreement.ac1),
+        alpha=None if agreement.alpha is None else _figure(agreement.alpha),
+        kappa=None if agreement.kappa is None else _figure(agreement.kappa),
     )
 
 
-def _figure(found: Coefficient) -> Figure:
-    if found.interval is None:
-        return Figure(found.value)
-    return Figure(found.value, found.interval.low, found.interval.high)
+def _figure(coefficient: Coefficient) -> Figure:
+    if coefficient.interval is None:
+        return Figure(coefficient.value)
+    return Figure(coefficient.value, coefficient.interval.low, coefficient.interval.high)

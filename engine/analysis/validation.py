@@ -215,11 +215,11 @@ def _unmarked_track(
 
 
 def _by_target(results: Iterable[SideOutcome], targets: set[str]) -> dict[str, list[SideOutcome]]:
-    found: dict[str, list[SideOutcome]] = {target: [] for target in sorted(targets)}
+    by_target: dict[str, list[SideOutcome]] = {target: [] for target in sorted(targets)}
     for result in results:
-        if result.key.target_id in found:
-            found[result.key.target_id].append(result)
-    return found
+        if result.key.target_id in by_target:
+            by_target[result.key.target_id].append(result)
+    return by_target
 
 
 def _track(draft: _UnmarkedTrack, allowed: Mapping[FamilyPart, float]) -> TrackReport:
@@ -255,10 +255,10 @@ def _equivalence(
     moved = {target: _rate(after[target]) - _rate(before[target]) for target in before}
     pairs = sorted(combinations(runs, 2), key=lambda pair: -abs(moved[pair[0]] - moved[pair[1]]))
     for left, right in pairs:
-        found = change_of_difference(runs[left], runs[right], paired=swap.same_scenarios)
-        interval = None if found is None else interval_for(found, bound)
+        difference = change_of_difference(runs[left], runs[right], paired=swap.same_scenarios)
+        interval = None if difference is None else interval_for(difference, bound)
         if not is_within(interval, bound):
-            change = moved[left] - moved[right] if found is None else found.estimate
+            change = moved[left] - moved[right] if difference is None else difference.estimate
             return Equivalence(bound, DifferenceChange(left, right, change, interval))
     return Equivalence(bound, None)
 
@@ -298,10 +298,10 @@ def _rate_change(
     swap: Branch, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
 ) -> _RateChange | None:
     if swap.same_scenarios:
-        found = mean_difference(
+        difference = mean_difference(
             differences(_answers(right, of_all=True), _answers(left, of_all=True))
         )
-        return None if found is None or found.error is None else found
+        return None if difference is None or difference.error is None else difference
     # one correlation for both, so that chance does not make one side the more certain
     before, after = _strata(left), _strata(right)
     correlation = intraclass_correlation([*before, *after])
@@ -321,14 +321,16 @@ def _bases(results: Iterable[SideOutcome]) -> int:
 
 def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers:
     """The outcomes as 0 or 1. With `of_all`, rows of different targets are kept apart."""
-    found: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
+    answers: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     for result in results:
         who = result.key.target_id if of_all else ""
         thing = f"{who} {result.key.scenario_id} {result.key.sample}"
-        found[result.metric_id][base_id(result.key.scenario_id)][thing] = float(bool(result.passed))
-    return found
+        answers[result.metric_id][base_id(result.key.scenario_id)][thing] = float(
+            bool(result.passed)
+        )
+    return answers
 
 
 def _strata(results: Iterable[SideOutcome]) -> list[Stratum]:

@@ -132,12 +132,12 @@ def floor_words(report: ValidationReport, of: Track | None = None) -> Iterator[s
     )
 
 
-def agreement_words(found: Agreement) -> str:
+def agreement_words(agreement: Agreement) -> str:
     """`agree 0.69 [0.61 to 0.76] · AC1 0.41 [0.25 to 0.55] · α …`"""
-    parts = [f"agree {with_ends(found.percent.value, found.percent.interval)}"]
+    parts = [f"agree {with_ends(agreement.percent.value, agreement.percent.interval)}"]
     parts += [
         NO_ALPHA if figure is None else f"{name} {with_ends(figure.value, figure.interval)}"
-        for name, figure in (("AC1", found.ac1), ("α", found.alpha))
+        for name, figure in (("AC1", agreement.ac1), ("α", agreement.alpha))
     ]
     return " · ".join(parts)
 
@@ -146,8 +146,8 @@ def order_words(track: TrackReport) -> str:
     return f"Kendall's tau-b {_correlation(track.tau_b)} · Spearman's rho {_correlation(track.rho)}"
 
 
-def _correlation(found: Correlation | None) -> str:
-    return "—" if found is None else with_ends(found.value, found.scenarios)
+def _correlation(correlation: Correlation | None) -> str:
+    return "—" if correlation is None else with_ends(correlation.value, correlation.scenarios)
 
 
 def _no_floor(swap: Branch, costs: str) -> str:
@@ -228,17 +228,17 @@ def change_words(pair: ReorderedPair) -> str:
 
 
 def _shift_words(report: ValidationReport, track: TrackReport) -> str:
-    passes, found = f"{track.track.value} passes", track.together
+    passes, together = f"{track.track.value} passes", track.together
     floor = _floor_of_shift(report.floor, track)
-    if found.interval is None:
+    if together.interval is None:
         return f"How far {passes} move {_when_words(report)} cannot be told: {_TOO_FEW}.{floor}"
-    if not found.sure:
+    if not together.sure:
         return (
             f"Whether {passes} rise or fall {_when_words(report)} is not known: by "
-            f"{_interval_words(found.interval)} points.{floor}"
+            f"{_interval_words(together.interval)} points.{floor}"
         )
-    rises = found.shift > 0
-    size = _interval_words(found.interval if rises else _negated(found.interval))
+    rises = together.shift > 0
+    size = _interval_words(together.interval if rises else _negated(together.interval))
     verb = ("raise" if rises else "lower") + ("" if _are_several(report) else "s")
     return (
         f"{report.after}{_replay_words(report.swap)} as {_NAMES[report.swap.role]} {verb} {passes} "
@@ -250,12 +250,12 @@ _TOO_FEW: Final = "that takes two base scenarios"
 
 
 def _floor_of_shift(floor: ReplayFloor | None, track: TrackReport) -> str:
-    found = next(
+    replay = next(
         (twin for twin in (floor.tracks if floor else ()) if twin.track is track.track), None
     )
-    if found is None or found.together.interval is None:
+    if replay is None or replay.together.interval is None:
         return ""
-    return f" A replay alone moves them by {_interval_words(found.together.interval)} points."
+    return f" A replay alone moves them by {_interval_words(replay.together.interval)} points."
 
 
 def _negated(interval: Interval) -> Interval:
@@ -267,10 +267,10 @@ def _interval_words(interval: Interval) -> str:
 
 
 def _doubt(track: TrackReport) -> str:
-    found = None if track.tau_b is None else track.tau_b.scenarios
-    if found is None:
+    tau = None if track.tau_b is None else track.tau_b.scenarios
+    if tau is None:
         return f" {NO_INTERVAL}"
-    if not found.holds(0):
+    if not tau.holds(0):
         return ""
     return (
         " With other scenarios like these it could be different: the interval of Kendall's tau-b "

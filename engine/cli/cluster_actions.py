@@ -107,17 +107,19 @@ def _keys_told(given: Mapping[str, str], path: Path | None) -> str:
 
 def status(arguments: argparse.Namespace) -> int:
     folder = folder_of(arguments.cluster)
-    address, found = asyncio.run(workers_of(folder))
+    address, workers = asyncio.run(workers_of(folder))
     if arguments.json:
-        out_json({"scheduler": address, "workers": [_as_json(worker) for worker in found]})
+        out_json({"scheduler": address, "workers": [_as_json(worker) for worker in workers]})
         return DONE
-    hosts = len({worker.host for worker in found})
-    ours = [worker for worker in found if worker.ours]
+    hosts = len({worker.host for worker in workers})
+    ours = [worker for worker in workers if worker.ours]
     out(f"scheduler at {address}: {_count(len(ours), 'worker')} on {_count(hosts, 'host')}")
-    if found:
+    if workers:
         out(
             table(
-                ("host", "worker", "crosswind", ""), [_row(worker) for worker in found], right=_NONE
+                ("host", "worker", "crosswind", ""),
+                [_row(worker) for worker in workers],
+                right=_NONE,
             )
         )
     else:

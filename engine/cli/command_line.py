@@ -95,17 +95,17 @@ _EXPECTED: Final = {
 def _in_plain_words(message: str) -> str:
     """argparse's message without its words for its own parts: people think of what they typed."""
     message = message.replace("the following arguments are required:", "missing:")
-    option, separator, found = message.replace("argument ", "").partition(": invalid ")
-    kind, value, given = found.partition(" value: ")
+    option, separator, fault = message.replace("argument ", "").partition(": invalid ")
+    kind, value, given = fault.partition(" value: ")
     if not value or kind not in _EXPECTED:
-        return f"{option}{separator}{found}"
+        return f"{option}{separator}{fault}"
     typed = given.strip("'")
     return f"{option} {typed}: {_EXPECTED[kind]}"
 
 
 def nearest_word(word: str, known: Iterable[str]) -> str | None:
-    found = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
+    matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return matches[0] if matches else None
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -141,11 +141,11 @@ def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | N
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """The parsers by command, with a command's own subcommands, such as `cluster init`, behind
     it."""
-    found = dict[str, argparse.ArgumentParser]()
+    commands = dict[str, argparse.ArgumentParser]()
     for name, command in _own_commands(parser).items():
-        found[name] = command
-        found |= {f"{name} {word}": below for word, below in _own_commands(command).items()}
-    return found
+        commands[name] = command
+        commands |= {f"{name} {word}": below for word, below in _own_commands(command).items()}
+    return commands
 
 
 def _own_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -47,7 +47,7 @@ def export(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         selection = _selection(reader, arguments.names, arguments.benchmark)
         counter: Counter[str] = Counter()
-        found = _counting(_conversations(session, reader, selection), counter)
+        exported = _counting(_conversations(session, reader, selection), counter)
         if arguments.format in _LOGS:
             written = write_folder(
                 arguments.out, _logs(session, reader, selection, counter, arguments)
@@ -56,11 +56,11 @@ def export(arguments: argparse.Namespace) -> int:
         elif is_folder:
             documents = (
                 (_path(conversation), "\n".join([*document(conversation), ""]))
-                for conversation in found
+                for conversation in exported
             )
             write_folder(arguments.out, documents)
         else:
-            lines = (csv_lines if arguments.format == "csv" else json_lines)(found)
+            lines = (csv_lines if arguments.format == "csv" else json_lines)(exported)
             _write(arguments, lines)
     tell(f"{counter.total()} conversations exported")
     return 0
@@ -104,13 +104,13 @@ def _logs(
                 used=used,
             )
             some = {name: frozenset(key for key in mine if key.target_id == target)}
-            found = _counting(_conversations(session, reader, some), counter)
+            exported = _counting(_conversations(session, reader, some), counter)
             broken = (
                 next(takes(reader, name, key, session.config.jury))
                 for key in sorted(failed)
                 if key.target_id == target
             )
-            log = _LOGS[arguments.format](about, chain(found, broken))
+            log = _LOGS[arguments.format](about, chain(exported, broken))
             if log is not None:
                 yield log
 
@@ -169,8 +169,10 @@ def _metrics(session: Session, name: str) -> dict[str, Metric]:
     return {metric.id: metric for metric in metrics}
 
 
-def _counting(found: Iterable[Conversation], counter: Counter[str]) -> Iterator[Conversation]:
-    for conversation in found:
+def _counting(
+    conversations: Iterable[Conversation], counter: Counter[str]
+) -> Iterator[Conversation]:
+    for conversation in conversations:
         counter[conversation.benchmark] += 1
         yield conversation
 

@@ -94,13 +94,13 @@ def parse_gates(words: Sequence[str]) -> tuple[Gate, ...]:
     problems: list[Problem] = []
     gates: list[Gate] = []
     for word in words:
-        found = _parse(word)
-        if isinstance(found, Problem):
-            problems.append(found)
-        elif any(gate.track is found.track for gate in gates):
-            problems.append(_problem(word, f"{found.track} is given twice", "say it once"))
+        parsed = _parse(word)
+        if isinstance(parsed, Problem):
+            problems.append(parsed)
+        elif any(gate.track is parsed.track for gate in gates):
+            problems.append(_problem(word, f"{parsed.track} is given twice", "say it once"))
         else:
-            gates.append(found)
+            gates.append(parsed)
     if problems:
         raise InputError(problems)
     return tuple(gates)

@@ -46,16 +46,16 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
     begun = _ids_with_prefix(reader, text, benchmark)
     exact = [match for match in begun if match.id == text]
     # an id may be a prefix of others, as a metric's id is of its scenarios' ids
-    found = exact or begun
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = exact or begun
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise InputError(_not_found(reader, text, benchmark))
     if exact:
-        raise _in_several(text, {match.benchmark for match in found})
-    ids = sorted({match.id for match in found})
+        raise _in_several(text, {match.benchmark for match in matches})
+    ids = sorted({match.id for match in matches})
     if len(ids) == 1:
-        raise _in_several(ids[0], {match.benchmark for match in found})
+        raise _in_several(ids[0], {match.benchmark for match in matches})
     some = ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
     raise InputError(Problem(f"{text!r} begins {len(ids)} ids", hint=f"say which: {some}"))
 
@@ -65,15 +65,15 @@ def conversations(
 ) -> dict[str, frozenset[ConversationKey]]:
     """By benchmark, every conversation that was played of the things with these ids. Raises
     `InputError` for an id that names nothing, or nothing that was played."""
-    found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
+    by_benchmark: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for text in texts:
         matches = _conversations_of(reader, text, benchmark)
         if not matches:
             named = find(reader, text, benchmark=benchmark)
             raise InputError(Problem(f"no conversation of {named.id} was played yet"))
         for name, keys in matches.items():
-            found[name] |= keys
-    return {name: frozenset(keys) for name, keys in found.items()}
+            by_benchmark[name] |= keys
+    return {name: frozenset(keys) for name, keys in by_benchmark.items()}
 
 
 def still_asked_for(
@@ -82,7 +82,7 @@ def still_asked_for(
     """Only those conversations that the configuration still asks for, and those whose own ids are
     in `named`. Left out are samples beyond `num_samples`, rejected scenarios, and metrics and
     targets that were removed."""
-    found: dict[str, frozenset[ConversationKey]] = {}
+    by_benchmark: dict[str, frozenset[ConversationKey]] = {}
     with session.reader() as reader:
         for name, of_benchmark in keys.items():
             definition = load_definition(session.workspace.definition_path(name))
@@ -92,8 +92,8 @@ def still_asked_for(
                 for conversation in wanted_conversations(definition, config, reader)
             }
             own = (key for key in of_benchmark if key in wanted or str(key) in named)
-            found[name] = frozenset(own)
-    return {name: of_benchmark for name, of_benchmark in found.items() if of_benchmark}
+            by_benchmark[name] = frozenset(own)
+    return {name: of_benchmark for name, of_benchmark in by_benchmark.items() if of_benchmark}
 
 
 def _conversations_of(
@@ -101,17 +101,17 @@ def _conversations_of(
 ) -> dict[str, set[ConversationKey]]:
     """By benchmark, the conversations of a conversation's, scenario's, base scenario's or metric's
     id. Raises `InputError` where several benchmarks have it."""
-    found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
+    by_benchmark: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for match in _ids_with_prefix(reader, text, benchmark):
         if match.kind != "conversation":
             continue
         key = ConversationKey.parse(match.id)
         mine = {match.id, key.scenario_id, base_id(key.scenario_id)}
         if text in mine or key.scenario_id.startswith(f"{text}_s"):
-            found[match.benchmark].add(key)
-    if len(found) > 1:
-        raise _in_several(text, found)
-    return found
+            by_benchmark[match.benchmark].add(key)
+    if len(by_benchmark) > 1:
+        raise _in_several(text, by_benchmark)
+    return by_benchmark
 
 
 def require_begun(reader: Reader, benchmark: str) -> None:
@@ -170,8 +170,8 @@ def _nearest_id(reader: Reader, text: str, benchmark: str | None) -> str | None:
     """The most similar id among all, or where those are too many, among those that begin alike."""
     ids: set[str] = set()
     for length in range(len(text) if len(text) <= LONGEST else 0):
-        found = {match.id for match in _ids_with_prefix(reader, text[:length], benchmark, NEAR)}
-        ids = found or ids
-        if len(found) < NEAR:
+        near = {match.id for match in _ids_with_prefix(reader, text[:length], benchmark, NEAR)}
+        ids = near or ids
+        if len(near) < NEAR:
             break
     return nearest_word(text, ids)

@@ -31,12 +31,12 @@ def import_files(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     try:
         with (
-            _find_sources(arguments) as (found, logs),
+            _find_sources(arguments) as (folder, logs),
             # before the watcher, whose bar is drawn by a thread
-            row_processes(() if arguments.dry_run else found.sources) as makers,
+            row_processes(() if arguments.dry_run else folder.sources) as makers,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
         ):
-            report = _imported(session, found, arguments, watcher, makers)
+            report = _imported(session, folder, arguments, watcher, makers)
             if logs is not None:
                 logs.tell(report, session.config.generation.num_samples)
     except KeyboardInterrupt:
@@ -75,7 +75,7 @@ def _find_sources(
 
 def _imported(
     session: Session,
-    found: ImportableFolder,
+    folder: ImportableFolder,
     arguments: argparse.Namespace,
     watcher: Watcher,
     makers: RowProcesses | None,
@@ -84,14 +84,14 @@ def _imported(
     if arguments.dry_run:
         if not path.exists():
             importer = Importer(workspace, config, None, None, watcher)
-            return asyncio.run(importer.run(found, arguments.benchmark))
+            return asyncio.run(importer.run(folder, arguments.benchmark))
         with closing(open_reader(path)) as reader:
             importer = Importer(workspace, config, reader, None, watcher)
-            return asyncio.run(importer.run(found, arguments.benchmark))
+            return asyncio.run(importer.run(folder, arguments.benchmark))
     session.make_way()
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
         importer = Importer(workspace, config, store.reader, store, watcher, makers)
-        return asyncio.run(importer.run(found, arguments.benchmark))
+        return asyncio.run(importer.run(folder, arguments.benchmark))
 
 
 @contextmanager

@@ -58,8 +58,8 @@ _WORDS: Final[Mapping[str, LabelAnswer]] = {
 
 
 def label(arguments: argparse.Namespace) -> int:
-    found = opened_sample(arguments)
-    session, definition, labelling = found.session, found.definition, found.labelling
+    sample = opened_sample(arguments)
+    session, definition, labelling = sample.session, sample.definition, sample.labelling
     if arguments.read is not None:
         labelling = _take_in(session, definition, labelling, arguments.read)
     if arguments.write is not None:
@@ -78,10 +78,10 @@ def opened_sample(arguments: argparse.Namespace) -> PersonSample:
     session = open_session(arguments)
     size = SAMPLE_SIZE if arguments.sample is None else arguments.sample
     words = (arguments.benchmark, arguments.by, size, arguments.seed or SAMPLE_SEED)
-    found = PersonSample.open(session, *words, new=arguments.new)
-    for line in _goes_on(found.labelling, arguments):
+    sample = PersonSample.open(session, *words, new=arguments.new)
+    for line in _goes_on(sample.labelling, arguments):
         tell(f"note: {line}")
-    return found
+    return sample
 
 
 def _goes_on(progress: LabellingProgress, arguments: argparse.Namespace) -> Iterator[str]:
@@ -235,17 +235,19 @@ def _as_json(progress: LabellingProgress) -> dict[str, Any]:
 
 
 def adjudicate(arguments: argparse.Namespace) -> int:
-    found = opened_disputes(arguments)
+    disputes = opened_disputes(arguments)
     if arguments.id is None:
-        _tell_disputed(found.found, as_json=arguments.json)
+        _tell_disputed(disputes.found, as_json=arguments.json)
         return DONE
-    dispute = next((dispute for dispute in found.found if dispute.short_id == arguments.id), None)
+    dispute = next(
+        (dispute for dispute in disputes.found if dispute.short_id == arguments.id), None
+    )
     if dispute is None:
-        raise not_disputed(found.definition.name, arguments.id)
+        raise not_disputed(disputes.definition.name, arguments.id)
     if arguments.decide is None or not (arguments.reason or "").strip():
         raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
-    found.decide(dispute, present=arguments.decide, reason=arguments.reason)
-    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {found.person}")
+    disputes.decide(dispute, present=arguments.decide, reason=arguments.reason)
+    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {disputes.person}")
     return DONE
 
 
@@ -254,7 +256,7 @@ def opened_disputes(arguments: argparse.Namespace) -> PersonDisputes:
     return PersonDisputes.open(open_session(arguments), arguments.benchmark, arguments.by)
 
 
-def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
+def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
     if as_json:
         out_json(
             [
@@ -276,20 +278,20 @@ def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
                         for verdict in dispute.labels
                     ],
                 }
-                for dispute in found
+                for dispute in disputes
             ]
         )
         return
-    if not found:
+    if not disputes:
         out("there is nothing to decide: people agree wherever several have labelled")
-    for dispute in found:
+    for dispute in disputes:
         out(f"{dispute.short_id}: {one_line(dispute.item.definition)}")
         for verdict in dispute.labels:
             replies = ", ".join(str(quote.turn) for quote in verdict.quotes)
             where = f" (reply {replies})" if replies else ""
             note = f": {one_line(verdict.justification)}" if verdict.justification else ""
             out(f"  {verdict.judge}: {answer_word(verdict.present)}{where}{note}")
-    if found:
+    if disputes:
         tell("a terminal shows them beside the transcripts, to decide with keys; so does `--json`")
 
 
@@ -317,18 +319,20 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         return _compare(labelled, arguments)
     judges = [arguments.judge] if arguments.judge else labelled.judges
     compared = list(_compared_lines(labelled, *arguments.compare)) if arguments.compare else []
-    found = [labelled.calibration(judge, arguments.width) for judge in arguments.compare or judges]
+    calibrations = [
+        labelled.calibration(judge, arguments.width) for judge in arguments.compare or judges
+    ]
     if page is not None:
-        page.write_calibration(labelled, found, [*compared, *labelled.notes()])
+        page.write_calibration(labelled, calibrations, [*compared, *labelled.notes()])
     elif arguments.json:
-        out_json([_calibration_as_json(calibration, labelled) for calibration in found])
+        out_json([_calibration_as_json(calibration, labelled) for calibration in calibrations])
     else:
-        _print_calibrations(labelled, found)
+        _print_calibrations(labelled, calibrations)
     return DONE
 
 
-def _print_calibrations(labelled: LabelledJudges, found: Sequence[Calibration]) -> None:
-    for calibration in found:
+def _print_calibrations(labelled: LabelledJudges, calibrations: Sequence[Calibration]) -> None:
+    for calibration in calibrations:
         for line in calibration_lines(calibration):
             out(line)
         for confusion in calibration.confusions:
@@ -340,9 +344,9 @@ def _print_calibrations(labelled: LabelledJudges, found: Sequence[Calibration]) 
 
 def _compare(labelled: LabelledJudges, arguments: argparse.Namespace) -> int:
     left, right = arguments.compare
-    found = labelled.compared(left, right)
+    splits = labelled.compared(left, right)
     if arguments.json:
-        out_json({"left": left, "right": right, "splits": [asdict(split) for split in found]})
+        out_json({"left": left, "right": right, "splits": [asdict(split) for split in splits]})
         return DONE
     for line in (*_compared_lines(labelled, left, right), labelled.people.rule):
         out(line)

@@ -56,13 +56,13 @@ class LinePrinter:
 
 def price_stop(progress: Progress) -> str | None:
     """Why the last run stopped, if its price was the reason."""
-    found = None
+    sentence = None
     for note in progress.notes:
         if note.kind is NoteKind.RUN_STARTED:
-            found = None
+            sentence = None
         elif note.kind is NoteKind.WARNING and note.text.startswith(_OF_PRICE):
-            found = note.text
-    return found
+            sentence = note.text
+    return sentence
 
 
 _COUNTED: Final = {Stage.GEN_SCENARIOS: " metrics and variants"}

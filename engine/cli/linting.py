@@ -61,7 +61,7 @@ class _LocatedFinding:
 def lint(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     names = session.benchmarks(arguments.benchmarks)
-    found: list[_LocatedFinding] = []
+    findings: list[_LocatedFinding] = []
     problems: list[Problem] = []
     read = LintReading()
     if arguments.model is not None:
@@ -73,13 +73,13 @@ def lint(arguments: argparse.Namespace) -> int:
         for name in names:
             try:
                 mine = [finding for of, finding in read.found if of == name]
-                found += _of_benchmark(session, planner, name, mine)
+                findings += _of_benchmark(session, planner, name, mine)
             except InputError as error:
                 problems += error.problems
     if problems:
         raise InputError(problems)
-    standing = [finding for finding in found if finding.reason is None]
-    silenced = [finding for finding in found if finding.reason is not None]
+    standing = [finding for finding in findings if finding.reason is None]
+    silenced = [finding for finding in findings if finding.reason is not None]
     if arguments.json:
         out_json(
             {
@@ -153,12 +153,12 @@ def _of_benchmark(
     document = read_yaml(session.workspace.definition_path(name))
     definition = definition_of(document)
     bench = with_edits(planner.context(definition))
-    found = [
+    findings = [
         *_in_metrics(definition, document, session.workspace.root, read),
         *_in_scenarios(bench, session.workspace.root, read),
     ]
-    _tell_idle(definition, document, found)
-    return found
+    _tell_idle(definition, document, findings)
+    return findings
 
 
 def _in_metrics(
@@ -209,15 +209,15 @@ def _not_found_by_rules(
 def _lines_of_ids(path: Path) -> Mapping[str, int]:
     """The line of each row's `id`. A base scenario has no row, so it has the line of its first
     variant. An id that shares its line with other keys is not found."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     text = read_regular(path).decode("utf-8", "replace")
     for number, line in enumerate(text.split("\n"), start=1):
         key, _, value = line.partition(":")
         if key.strip() == '"id"':
             name = value.strip(' ",\r')
-            found.setdefault(name, number)
-            found.setdefault(base_id(name), number)
-    return found
+            lines.setdefault(name, number)
+            lines.setdefault(base_id(name), number)
+    return lines
 
 
 def _reason(definition: Definition, finding: LintFinding) -> str | None:
@@ -231,10 +231,12 @@ def _reason(definition: Definition, finding: LintFinding) -> str | None:
 
 
 def _tell_idle(
-    definition: Definition, document: YamlDocument, found: list[_LocatedFinding]
+    definition: Definition, document: YamlDocument, findings: list[_LocatedFinding]
 ) -> None:
     """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
-    said = {(name, reading.finding.rule) for reading in found for name in _names(reading.finding)}
+    said = {
+        (name, reading.finding.rule) for reading in findings for name in _names(reading.finding)
+    }
     for name, rules in definition.lint_ignore.items():
         for rule in map(LintRule, rules):
             if (name, rule) not in said:

@@ -57,11 +57,11 @@ class HtmlPage:
         self._write(html_report(analyses, datetime.now(UTC), evidence), names)
 
     def write_calibration(
-        self, labelled: LabelledJudges, found: Sequence[Calibration], notes: Sequence[str]
+        self, labelled: LabelledJudges, calibrations: Sequence[Calibration], notes: Sequence[str]
     ) -> None:
         """Write how well judges agree with people. Raises `InputError`."""
         now, scripted = datetime.now(UTC), labelled.scripted
-        content = calibration_page(labelled.title, found, notes, now, scripted=scripted)
+        content = calibration_page(labelled.title, calibrations, notes, now, scripted=scripted)
         self._write(content, [labelled.benchmark])
 
     def _write(self, content: str, names: Iterable[str]) -> None:

@@ -60,14 +60,14 @@ class PersonSample:
         with session.reader() as reader:
             judged = judged_conversations(definition, session.config, reader)
             check_person(reader.label_samples(definition.name), person, account)
-            found = labelling(reader, definition.name, person, judged)
-        if found is None or (new and found.is_done):
+            own = labelling(reader, definition.name, person, judged)
+        if own is None or (new and own.is_done):
             draw = SampleDraw(size, seed, person, account)
             write_labels(session, LabelRequest(definition.name, draw=draw))
             with session.reader() as reader:
-                found = labelling(reader, definition.name, person, judged)
-        assert found is not None  # noqa: S101  (it was stored above)
-        return cls(session, definition, found)
+                own = labelling(reader, definition.name, person, judged)
+        assert own is not None  # noqa: S101  (it was stored above)
+        return cls(session, definition, own)
 
     def progress(self) -> LabellingProgress:
         """The progress as it is stored now. Raises `StoreError`."""
@@ -118,8 +118,8 @@ class PersonDisputes:
         definition = definition_of(session, benchmark)
         with session.reader() as reader:
             judged = judged_conversations(definition, session.config, reader)
-            found = disputes(judged, reader, definition)
-        return cls(session, definition, person_named(by), found)
+            disputed = disputes(judged, reader, definition)
+        return cls(session, definition, person_named(by), disputed)
 
     def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None:
         """Store this person's decision. Raises `CrosswindError`."""

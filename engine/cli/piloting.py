@@ -93,13 +93,13 @@ def _within(priced: PricedOrder, budget: float) -> PricedOrder:
 
 def _report(session: Session, order: Order, *, as_json: bool) -> None:
     rest = plans_of(session, Order(order.benchmarks), powers=True)
-    found: dict[str, Any] = {}
+    benchmarks: dict[str, Any] = {}
     with session.reader() as reader:
         for name, priced, powers in zip(order.benchmarks, rest.plans, rest.powers, strict=True):
             piloted = _piloted(session, reader, name)
             left = priced.total
             if as_json:
-                found[name] = {
+                benchmarks[name] = {
                     **_json(piloted),
                     "left": estimate_json(left),
                     "power": [asdict(power) for power in powers],
@@ -111,7 +111,7 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
                 _wrapped(sentence)
             out()
     if as_json:
-        out_json({"benchmarks": found, "left": estimate_json(rest.total)})
+        out_json({"benchmarks": benchmarks, "left": estimate_json(rest.total)})
         return
     if len(order.benchmarks) > 1:
         out(f"left to run in all benchmarks: {total_words(rest.total)}")
@@ -121,13 +121,13 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
 def _piloted(session: Session, reader: Reader, name: str) -> Pilot:
     definition = load_definition(session.workspace.definition_path(name))
     config = config_of(session.config, name)
-    found = counted_of(definition, config, reader)
+    counted = counted_of(definition, config, reader)
     return pilot(
         [MetricInfo(metric.id, metric.name, metric.track) for metric in definition.metrics],
-        found.outcomes,
+        counted.outcomes,
         {
             key: frozenset(fault.kind for fault in take.faults or ())
-            for key, (take, _) in found.stored.counting.items()
+            for key, (take, _) in counted.stored.counting.items()
         },
         _costs(reader, name),
     )
@@ -136,14 +136,14 @@ def _piloted(session: Session, reader: Reader, name: str) -> Pilot:
 def _costs(reader: Reader, name: str) -> dict[ConversationKey, float | None]:
     """US dollars by conversation, for it and its verdicts, failed attempts included; None where a
     price is not known."""
-    found: dict[ConversationKey, float | None] = {}
+    costs: dict[ConversationKey, float | None] = {}
     for stage in (Stage.SIMULATE, Stage.EVALUATE):
         for unit, usage in reader.usage_by_unit(name, stage).items():
             key = ConversationKey.parse(unit)
-            before = found.get(key, 0.0)
+            before = costs.get(key, 0.0)
             known = before is not None and usage.cost_usd is not None
-            found[key] = (before or 0.0) + (usage.cost_usd or 0.0) if known else None
-    return found
+            costs[key] = (before or 0.0) + (usage.cost_usd or 0.0) if known else None
+    return costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +173,13 @@ def pilot_page(session: Session, name: str) -> PilotPage:
     return PilotPage(page.table, [*waits, *page.sentences], not plan.work)
 
 
-def _page(name: str, found: Pilot, rest: PricedPlan, powers: Sequence[Detectable]) -> PilotPage:
-    head = f"{name}: {plural(found.conversations, 'conversation')} played to an end"
+def _page(name: str, pilot: Pilot, rest: PricedPlan, powers: Sequence[Detectable]) -> PilotPage:
+    head = f"{name}: {plural(pilot.conversations, 'conversation')} played to an end"
     return PilotPage(
-        [head, *_table(found).splitlines()],
+        [head, *_table(pilot).splitlines()],
         [
             _COLUMN_NOTE,
-            *_lines(found),
+            *_lines(pilot),
             _left_to_run(rest),
             *(f"  {sentence}" for sentence in power_sentences(powers)),
         ],
@@ -201,9 +201,9 @@ def _wrapped(line: str) -> None:
     out(textwrap.fill(line, page_of_output().width, subsequent_indent=margin))
 
 
-def _lines(found: Pilot) -> Iterator[str]:
+def _lines(pilot: Pilot) -> Iterator[str]:
     sound: list[str] = []
-    for metric in found.metrics:
+    for metric in pilot.metrics:
         doubts = list(metric.doubts())
         for doubt in doubts:
             yield f"! {metric.metric.id} {metric.metric.name}: {doubt.says} ({doubt.remedy})"
@@ -211,16 +211,16 @@ def _lines(found: Pilot) -> Iterator[str]:
             sound.append(metric.metric.id)
     if sound:
         yield f"no problem found in {', '.join(sound)}"
-    unplayed = [metric.metric.id for metric in found.metrics if not metric.conversations]
+    unplayed = [metric.metric.id for metric in pilot.metrics if not metric.conversations]
     if unplayed:
         yield f"no conversation was played to an end of {', '.join(unplayed)}"
-    yield _cost_words(found)
+    yield _cost_words(pilot)
 
 
-def _table(found: Pilot) -> str:
-    targets = list(dict.fromkeys(target for metric in found.metrics for target in metric.targets))
+def _table(pilot: Pilot) -> str:
+    targets = list(dict.fromkeys(target for metric in pilot.metrics for target in metric.targets))
     head = ["metric", *targets, "landmarks", "early"]
-    rows = [_row(metric, targets) for metric in found.metrics]
+    rows = [_row(metric, targets) for metric in pilot.metrics]
     return table(head, rows, right=frozenset(range(1, len(head))))
 
 
@@ -234,24 +234,24 @@ def _row(piloted: PilotedMetric, targets: Sequence[str]) -> list[str]:
     ]
 
 
-def _cost_words(found: Pilot) -> str:
-    if found.costs is None:
+def _cost_words(pilot: Pilot) -> str:
+    if pilot.costs is None:
         return "what a conversation costs is not known: a model has no price (`price`)"
-    if found.mean_usd is None:
+    if pilot.mean_usd is None:
         return "nothing was played to an end"
-    if not any(found.costs):
+    if not any(pilot.costs):
         return "a conversation costs nothing: scripted models"
-    low, high = min(found.costs), max(found.costs)
+    low, high = min(pilot.costs), max(pilot.costs)
     return (
-        f"a conversation with its verdicts cost ${found.mean_usd:.4f} on average (${low:.4f} to "
+        f"a conversation with its verdicts cost ${pilot.mean_usd:.4f} on average (${low:.4f} to "
         f"${high:.4f})"
     )
 
 
-def _json(found: Pilot) -> dict[str, Any]:
+def _json(pilot: Pilot) -> dict[str, Any]:
     return {
-        "conversations": found.conversations,
-        "usd_per_conversation": found.mean_usd,
+        "conversations": pilot.conversations,
+        "usd_per_conversation": pilot.mean_usd,
         "metrics": [
             {
                 "id": metric.metric.id,
@@ -267,6 +267,6 @@ def _json(found: Pilot) -> dict[str, Any]:
                     for doubt in metric.doubts()
                 ],
             }
-            for metric in found.metrics
+            for metric in pilot.metrics
         ],
     }

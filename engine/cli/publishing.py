@@ -42,7 +42,7 @@ def _counted_benchmarks(
 ) -> Iterator[CountedBenchmark]:
     for name in names:
         definition = load_definition(session.workspace.definition_path(name))
-        found = counted_of(definition, session.config, reader)
+        counted = counted_of(definition, session.config, reader)
         begun = validations(session.workspace, session.config, name)
         reports = [report_of(validation, reader) for validation in begun]
-        yield CountedBenchmark(definition, found.analysis, found.outcomes, reports)
+        yield CountedBenchmark(definition, counted.analysis, counted.outcomes, reports)

@@ -23,27 +23,31 @@ from engine.store.salvage import SavedTable
 def run_repair(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     session.make_way()
-    found = examine(session.workspace, session.store_path, session.config)
-    if found.is_sound:
-        whole = f"{found.path} is whole: {_up_to_date(session)}"
+    examination = examine(session.workspace, session.store_path, session.config)
+    if examination.is_sound:
+        whole = f"{examination.path} is whole: {_up_to_date(session)}"
         if arguments.json:
-            out_json(_as_json(found, Repair()))
+            out_json(_as_json(examination, Repair()))
         else:
             out(whole)
         return DONE
-    if not found.exists and found.files is None:
+    if not examination.exists and examination.files is None:
         hint = "there is nothing to repair; `crosswind run` makes a new one"
         raise InputError(
-            Problem("there is no store, and no file to rebuild it from", found.path, hint=hint)
+            Problem(
+                "there is no store, and no file to rebuild it from", examination.path, hint=hint
+            )
         )
-    for line in _plan(found):
+    for line in _plan(examination):
         tell(line)
     # nothing is replaced where there is no store
-    if found.exists and not (arguments.yes or _agreed()):
+    if examination.exists and not (arguments.yes or _agreed()):
         return STOPPED
-    done = asyncio.run(repair(session.workspace, session.config, found, now=datetime.now(UTC)))
+    done = asyncio.run(
+        repair(session.workspace, session.config, examination, now=datetime.now(UTC))
+    )
     if arguments.json:
-        out_json(_as_json(found, done))
+        out_json(_as_json(examination, done))
     else:
         for line in _report_lines(done):
             out(line)
@@ -64,20 +68,21 @@ def _up_to_date(session: Session) -> str:
     return "every page and every message; nothing was changed"
 
 
-def _plan(found: Examination) -> Iterator[str]:
-    if found.unread:
-        yield f"{found.path} holds nothing, and the files do"
-    elif found.faults:
-        yield f"{found.path} is damaged: {'; '.join(found.faults)}"
+def _plan(examination: Examination) -> Iterator[str]:
+    if examination.unread:
+        yield f"{examination.path} holds nothing, and the files do"
+    elif examination.faults:
+        yield f"{examination.path} is damaged: {'; '.join(examination.faults)}"
         yield "it will be copied aside, and what can be read of it saved into a new one"
-    elif found.exists:
-        yield f"{found.path} is whole, but the files hold more: {'; '.join(found.lacks)}"
+    elif examination.exists:
+        lacks = "; ".join(examination.lacks)
+        yield f"{examination.path} is whole, but the files hold more: {lacks}"
     else:
-        yield f"{found.path} does not exist"
-    if found.files is not None:
-        what = "what is missing" if found.exists else "a new one"
-        what = "it" if found.unread else what
-        benchmarks = plural(len(found.files.sources), "benchmark")
+        yield f"{examination.path} does not exist"
+    if examination.files is not None:
+        what = "what is missing" if examination.exists else "a new one"
+        what = "it" if examination.unread else what
+        benchmarks = plural(len(examination.files.sources), "benchmark")
         yield f"{what} will be filled from the files of {benchmarks}"
 
 
@@ -112,12 +117,12 @@ def _numbers(lost: Sequence[tuple[int, int]]) -> str:
     return f"{plural(count, 'row')}: {named}{more}"
 
 
-def _as_json(found: Examination, done: Repair) -> dict[str, object]:
+def _as_json(examination: Examination, done: Repair) -> dict[str, object]:
     saved, filled = done.saved, done.filled
     tables = {} if saved is None else saved.tables
     return {
-        "store": str(found.path),
-        "faults": list(found.faults),
+        "store": str(examination.path),
+        "faults": list(examination.faults),
         "damaged_store": None if done.aside is None else str(done.aside),
         "saved": None
         if saved is None

@@ -41,18 +41,18 @@ def results(arguments: argparse.Namespace) -> int:
     most_evidence = MOST_EVIDENCE // max(1, len(names))
     targets = _targets(session, arguments.target)
     with session.reader() as reader:
-        found: dict[str, Analysis] = {}
+        analyses: dict[str, Analysis] = {}
         evidence: dict[str, Sequence[Evidence]] = {}
         for name, counted in _counted_results(
             session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
         ):
-            found[name] = counted.analysis
+            analyses[name] = counted.analysis
             if page is not None:
                 judged = counted.stored.counting
                 # but at least one piece of each metric
                 most = max(most_evidence, len(counted.analysis.metrics))
                 evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
-    every = list(found.values())
+    every = list(analyses.values())
     together = overall(every, exploratory=arguments.exploratory)
     shown: list[Analysis] = [together] if arguments.overall else every
     outcome = judge_all(shown, gates, targets) if gates else None
@@ -64,10 +64,10 @@ def results(arguments: argparse.Namespace) -> int:
         out_json(
             as_object(together)
             if arguments.overall
-            else {name: as_rows(analysis) for name, analysis in found.items()}
+            else {name: as_rows(analysis) for name, analysis in analyses.items()}
         )
     elif arguments.csv:
-        _write_csv_of_all(together) if arguments.overall else _write_csv(found)
+        _write_csv_of_all(together) if arguments.overall else _write_csv(analyses)
     elif arguments.methods:
         _print_methods([*every, together] if arguments.overall else every)
     else:
@@ -156,13 +156,13 @@ def html_page(arguments: argparse.Namespace, default: str, session: Session) -> 
 # For a spreadsheet
 
 
-def _write_csv(found: Mapping[str, Analysis]) -> None:
+def _write_csv(analyses: Mapping[str, Analysis]) -> None:
     """One line for each benchmark, target and metric."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     figures = ["pass_rate", "low", "high", "n_passed", "n_total", "served_by_others", "n_stale"]
     more = ["metric_name", "metric_type", "unscored", "n_effective", "base_scenarios"]
     writer.writerow(["benchmark", "target", "metric", *figures, *more, *_MADE_WITH])
-    for name, analysis in found.items():
+    for name, analysis in analyses.items():
         metrics = {metric.id: metric for metric in analysis.metrics}
         for target in analysis.targets:
             others = "; ".join(
@@ -190,7 +190,7 @@ _MADE_WITH: Final = (
 )
 
 
-def _write_csv_of_all(found: Overall) -> None:
+def _write_csv_of_all(overall: Overall) -> None:
     """One line for each target and track that has a rate."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     figures = ["pass_rate", "low", "high", "n_passed", "n_total", "unscored", "n_effective"]
@@ -199,10 +199,10 @@ def _write_csv_of_all(found: Overall) -> None:
     writer.writerow(
         ["target", "metric_type", *figures, *over, *beyond, "served_by_others", *_MADE_WITH]
     )
-    for target in found.targets:
+    for target in overall.targets:
         stale = sum(staleness.stale for staleness in target.staleness.values())
-        others = "; ".join(str(other) for other in found.others if other.target == target.target)
-        for track in found.tracks:
+        others = "; ".join(str(other) for other in overall.others if other.target == target.target)
+        for track in overall.tracks:
             cell, like, rank = (
                 target.tracks[track],
                 target.new_metrics[track],
@@ -219,26 +219,28 @@ def _write_csv_of_all(found: Overall) -> None:
             row += [
                 round(cell.effective_n, 3),
                 cell.base_scenarios,
-                found.counted_in(target, track),
+                overall.counted_in(target, track),
             ]
-            row += [_without_formula(" ".join(found.missing_benchmarks(target, track))), stale]
+            row += [_without_formula(" ".join(overall.missing_benchmarks(target, track))), stale]
             row += [None, None] if like is None else _cells(like)[1:3]
             row += [None, None] if rank is None else [rank.best, rank.worst]
-            writer.writerow([*row, _without_formula(others), *_made_with(found, target.target)])
+            writer.writerow([*row, _without_formula(others), *_made_with(overall, target.target)])
 
 
 def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
-    found = analysis.provenances.get(target)
-    if found is None:
+    provenance = analysis.provenances.get(target)
+    if provenance is None:
         return [None for _ in _MADE_WITH]
-    prompts = " ".join(f"{stage}:{digest}" for stage, of in found.prompts.items() for digest in of)
-    models = (found.targets, found.user_models, found.judges)
+    prompts = " ".join(
+        f"{stage}:{digest}" for stage, of in provenance.prompts.items() for digest in of
+    )
+    models = (provenance.targets, provenance.user_models, provenance.judges)
     return [
-        *(found.version, found.configuration, prompts),
+        *(provenance.version, provenance.configuration, prompts),
         *(_without_formula(served_words(served)) for served in models),
-        *(found.first_at, found.last_at, analysis.left_out.conversations),
-        _without_formula(served_words(found.checkers)),
-        " ".join(found.stances),
+        *(provenance.first_at, provenance.last_at, analysis.left_out.conversations),
+        _without_formula(served_words(provenance.checkers)),
+        " ".join(provenance.stances),
     ]
 
 

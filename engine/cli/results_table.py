@@ -149,18 +149,18 @@ def _mean(analysis: Overall, result: TargetResult, track: Track, *, ranked: bool
 
 def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
     """A table, or one sentence, about how much of their plans the conversations reached."""
-    found = {
+    exposures = {
         target.target: target.exposure
         for target in analysis.targets
         if target.exposure.conversations
     }
-    if not found:
+    if not exposures:
         return []
-    if all(exposure.is_full for exposure in found.values()):
-        planned = sum(exposure.planned for exposure in found.values())
+    if all(exposure.is_full for exposure in exposures.values()):
+        planned = sum(exposure.planned for exposure in exposures.values())
         landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
-    rows = [[name, *exposure_words(exposure)] for name, exposure in found.items()]
+    rows = [[name, *exposure_words(exposure)] for name, exposure in exposures.items()]
     head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
     return [_table_that_fits(head, rows, {1, 2, 3}, page)]
 
@@ -185,9 +185,9 @@ def _estimate(estimate: Estimate) -> str:
 
 def _new_metrics_cell(result: TargetResult) -> str:
     said = [
-        f"{'+' if track is Track.POSITIVE else '−'} {span(found.low, found.high)}"
-        for track, found in result.new_metrics.items()
-        if found is not None
+        f"{'+' if track is Track.POSITIVE else '−'} {span(estimate.low, estimate.high)}"
+        for track, estimate in result.new_metrics.items()
+        if estimate is not None
     ]
     return " ".join(said) or "—"
 
@@ -229,7 +229,7 @@ def _metrics(analysis: Analysis, page: TableLayout) -> str:
     return _table_that_fits([analysis.part, "target", "passes"], rows, set(), page)
 
 
-def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
+def _stale(by_name: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
     rows = [
         [
             name,
@@ -237,7 +237,7 @@ def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
             f"{staleness.stale_verdicts:,}/{staleness.verdicts:,}",
             ", ".join(staleness.reasons),
         ]
-        for name, staleness in found.items()
+        for name, staleness in by_name.items()
     ]
     return _table_that_fits([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
@@ -345,9 +345,9 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
     ends stay, as similar names differ there."""
     apart = len(set(names))
     while True:
-        found = [_without_middle(name, room) for name in names]
-        if len(set(found)) == apart:
-            return found
+        shorter = [_without_middle(name, room) for name in names]
+        if len(set(shorter)) == apart:
+            return shorter
         room += 1
 
 

@@ -230,14 +230,14 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
     """By benchmark, the ids that a person must approve before all of an order can be done."""
     if session.config.review is not ReviewMode.REQUIRED or not session.store_path.exists():
         return {}
-    found: dict[str, list[str]] = {}
+    by_benchmark: dict[str, list[str]] = {}
     with session.reader() as reader:
         planner = Planner(session.workspace, session.config, reader)
         for name in order.benchmarks:
             bench = planner.context(load_definition(session.workspace.definition_path(name)))
             if waiting := sorted(_held_ids(bench, order, StoredConversations.of(reader, name))):
-                found[name] = waiting
-    return found
+                by_benchmark[name] = waiting
+    return by_benchmark
 
 
 def rejected_of(session: Session, order: Order) -> list[str]:
@@ -252,13 +252,13 @@ def rejected_of(session: Session, order: Order) -> list[str]:
 
 
 def _held_ids(bench: BenchmarkContext, order: Order, stored: StoredConversations) -> set[str]:
-    found: set[str] = set()
+    ids: set[str] = set()
     if Stage.GEN_SCENARIOS in order.stages and order.includes_generation(bench.name):
-        found |= set(plan_scenarios(bench, order).waiting)
+        ids |= set(plan_scenarios(bench, order).waiting)
     if Stage.SIMULATE in order.stages:
         talk = ConversationPlanner(bench, order, stored)
-        found |= talk.awaiting_approval(asked_conversations(bench, order))
-    return found
+        ids |= talk.awaiting_approval(asked_conversations(bench, order))
+    return ids
 
 
 def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
@@ -301,11 +301,11 @@ def _resolved_ids(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Itera
         if not word.endswith(_REST):
             yield word
             continue
-        found = [entry.id for entry in entries if entry.id.startswith(word.removesuffix(_REST))]
-        if not found:
+        matches = [entry.id for entry in entries if entry.id.startswith(word.removesuffix(_REST))]
+        if not matches:
             beginning = word.removesuffix(_REST)
             raise InputError(Problem(f"no metric and no scenario begins with {beginning!r}"))
-        yield from found
+        yield from matches
 
 
 def page_of(session: Session, name: str) -> ReviewPage:
@@ -351,7 +351,7 @@ def page_json(page: ReviewPage) -> dict[str, Any]:
 
 def _row_json(page: ReviewPage, entry: ReviewEntry) -> dict[str, Any]:
     act = entry.act
-    found = page.findings.get(entry.id, ())
+    findings = page.findings.get(entry.id, ())
     return {
         "id": entry.id,
         "kind": entry.word,
@@ -360,7 +360,7 @@ def _row_json(page: ReviewPage, entry: ReviewEntry) -> dict[str, Any]:
         "by": None if act is None else act.person,
         "action": None if act is None else act.action,
         "reason": None if act is None else act.reason,
-        "findings": [{"rule": finding.rule, "says": finding.says} for finding in found],
+        "findings": [{"rule": finding.rule, "says": finding.says} for finding in findings],
         "alike": [
             {"id": neighbour.id, "words_in_common": round(neighbour.alike, 3)}
             for neighbour in page.neighbours(entry)

@@ -100,13 +100,13 @@ def _first_id(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
     """The id of a first metric, scenario or conversation to show."""
     for name in names:
         if last is Stage.GEN_METRICS:
-            found = [metric.id for metric, _, _ in reader.metrics(name)]
+            ids = [metric.id for metric, _, _ in reader.metrics(name)]
         elif last is Stage.GEN_SCENARIOS:
-            found = [row.scenario.id for row in reader.scenarios(name) if row.played]
+            ids = [row.scenario.id for row in reader.scenarios(name) if row.played]
         else:
-            found = [str(take.key) for take in reader.counting_takes(name)]
-        if found:
-            return found[0]
+            ids = [str(take.key) for take in reader.counting_takes(name)]
+        if ids:
+            return ids[0]
     return None
 
 
@@ -229,7 +229,7 @@ def simulate(arguments: argparse.Namespace) -> int:
             )
         )
     keys = _asked_conversations(session, arguments)
-    gone = {key.target_id for found in keys.values() for key in found} - {
+    gone = {key.target_id for of_benchmark in keys.values() for key in of_benchmark} - {
         target.id for target in session.config.targets
     }
     if gone:
@@ -258,7 +258,7 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
             asked = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
             names = list(asked)
         takes = {name: reader.counting_takes(name) for name in names}
-    found = {
+    invalid = {
         name: frozenset(
             take.key
             for take in of_benchmark
@@ -268,18 +268,20 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
         )
         for name, of_benchmark in takes.items()
     }
-    return still_asked_for(session, found)
+    return still_asked_for(session, invalid)
 
 
 def _asked_conversations(session: Session, arguments: argparse.Namespace) -> Keys:
     with session.reader() as reader:
-        found = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
-    return still_asked_for(session, found, named=arguments.ids) or found
+        asked = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
+    return still_asked_for(session, asked, named=arguments.ids) or asked
 
 
 def _redo(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
     """Have it done by the engine at work, or by one that is started for it."""
-    rows = tuple(WorkRow.of(name, key) for name, found in keys.items() for key in sorted(found))
+    rows = tuple(
+        WorkRow.of(name, key) for name, of_benchmark in keys.items() for key in sorted(of_benchmark)
+    )
     request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))
     order = confirm_order(session, again_order(request), arguments)
     if order is None:
@@ -334,8 +336,8 @@ def _report_again(session: Session, keys: Keys) -> None:
     """Print a line for each conversation that was judged or played again."""
     words = {True: "passes", False: "fails", None: "is unscored"}
     with session.reader() as reader:
-        for name, found in keys.items():
-            for key in sorted(found):
+        for name, of_benchmark in keys.items():
+            for key in sorted(of_benchmark):
                 take = reader.counting_take(name, key)
                 given = [] if take is None else reader.verdicts(take.seq)
                 if take is None or not given:
@@ -371,8 +373,8 @@ def held_to(session: Session, order: Order, gates: Sequence[Gate]) -> int:
     if not gates:
         return DONE
     with session.reader() as reader:
-        found = analyses_of(session, reader, order.benchmarks)
-    outcome = judge_all(list(found.values()), gates, order.targets)
+        analyses = analyses_of(session, reader, order.benchmarks)
+    outcome = judge_all(list(analyses.values()), gates, order.targets)
     for line in outcome.lines:
         tell(line)
     return outcome.exit_code
@@ -387,10 +389,10 @@ def exit_code(result: RunResult) -> int:
 def report(session: Session, order: Order, result: RunResult, *, as_json: bool) -> None:
     """Print the results of a run to stdout, and failures and next steps to stderr."""
     with session.reader() as reader:
-        found = analyses_of(session, reader, order.benchmarks)
+        analyses = analyses_of(session, reader, order.benchmarks)
         failures = standing_failures(reader, order.benchmarks, session.target_ids)
     if as_json:
-        rows = {name: as_rows(analysis) for name, analysis in found.items()}
+        rows = {name: as_rows(analysis) for name, analysis in analyses.items()}
         out_json(
             {
                 "failed": count_of(failures),
@@ -400,7 +402,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
             }
         )
         return
-    for analysis in found.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
+    for analysis in analyses.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
         out(results_table(analysis, page_of_output()))
         out()
     tell_failures(failures)

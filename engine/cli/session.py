@@ -202,10 +202,10 @@ def open_to_read(arguments: argparse.Namespace) -> Session:
         wrong = error
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     path = _readable_store(workspace, config_path_of(arguments, workspace))
-    found = _last_config(path)
-    if found is None:
+    last = _last_config(path)
+    if last is None:
         raise wrong
-    config, stored = found
+    config, stored = last
     for problem in wrong.problems:
         tell(f"note: {problem}")
     judges = ", ".join(config.jury.judges)
@@ -297,12 +297,12 @@ def offered_judges(config: Config) -> list[EvaluatorInfo]:
         left_out |= {judge.label for judge in config.judges}
     parts = {config.generator.label: "it wrote the scenarios"}
     parts[config.user_model.label] = "it played the person"
-    found = [
+    judges = [
         EvaluatorInfo(name, spec.label, spec.is_offline, parts.get(spec.label, ""))
         for name, spec in config.models.items()
         if spec.label not in left_out and (not spec.is_offline or spec.model in OFFLINE_JUDGES)
     ]
-    return sorted(found, key=lambda evaluator: bool(evaluator.part))
+    return sorted(judges, key=lambda evaluator: bool(evaluator.part))
 
 
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:

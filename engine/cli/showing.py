@@ -98,12 +98,12 @@ def _as_text(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
 
 def _find_metric(session: Session, named: IdMatch) -> Metric:
     definition = load_definition(session.workspace.definition_path(named.benchmark))
-    found = next((metric for metric in definition.metrics if metric.id == named.id), None)
-    if found is None:
+    named_metric = next((metric for metric in definition.metrics if metric.id == named.id), None)
+    if named_metric is None:
         raise InputError(
             Problem(f"{named.id} is no longer in benchmark.yaml", path=definition.path)
         )
-    return found
+    return named_metric
 
 
 def _metric(metric: Metric) -> Iterator[str]:
@@ -278,5 +278,5 @@ def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]
         case _:
             key = ConversationKey.parse(named.id)
             jury = session.config.jury
-            found = [shown_take(take) for take in takes(reader, named.benchmark, key, jury)]
-            return {**head, "takes": found[::-1]}
+            shown = [shown_take(take) for take in takes(reader, named.benchmark, key, jury)]
+            return {**head, "takes": shown[::-1]}

@@ -78,11 +78,11 @@ def status(arguments: argparse.Namespace) -> int:
     holder = session.holder()
     with closing(Watch(reader_or_empty(session.store_path), infos)) as watched:
         ahead = {info.name: ahead_of(session, info.name, watched.reader) for info in infos}
-        found = Status(session, holder, _board(session, holder), watched, ahead)
+        state = Status(session, holder, _board(session, holder), watched, ahead)
         if arguments.json:
-            out_json(_as_json(found))
+            out_json(_as_json(state))
         else:
-            _print(found)
+            _print(state)
     return 0
 
 
@@ -307,17 +307,17 @@ def _judged(status: Status) -> str | None:
     that was only to reach an earlier stage."""
     benchmarks = {info.name for info in status.watch.benchmarks}
     targets = {target.id for target in status.session.config.targets}
-    found = [
+    states = [
         progress
         for (name, target), progress in status.watch.progress.targets.items()
         if name in benchmarks and target in targets
     ]
-    if not any(benchmark.evaluate.done for benchmark in found):
+    if not any(benchmark.evaluate.done for benchmark in states):
         return "unjudged"
     # rows of a stage that no run has come to yet are not announced
     behind = any(
         benchmark.evaluate.done + benchmark.evaluate.failed < benchmark.simulate.done
-        for benchmark in found
+        for benchmark in states
     )
     return "partly" if behind else None
 

@@ -241,8 +241,8 @@ def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iter
 
 def _print_reports(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
     if as_json:
-        found = [json.loads(json.dumps(report_json(report))) for report in reports]
-        out_json(found[0] if len(found) == 1 else found)
+        objects = [json.loads(json.dumps(report_json(report))) for report in reports]
+        out_json(objects[0] if len(objects) == 1 else objects)
         return
     for number, report in enumerate(reports):
         if number:
@@ -302,13 +302,13 @@ def _shift_cells(shift: RateShift) -> list[str]:
 def _over_targets(track: TrackReport) -> str:
     """The coefficients' intervals over targets; empty for too few targets to generalise."""
     return " · ".join(
-        f"{name} {coefficient_interval(found.targets)}"
-        for name, found in (("tau-b", track.tau_b), ("rho", track.rho))
-        if found is not None and found.targets is not None
+        f"{name} {coefficient_interval(correlation.targets)}"
+        for name, correlation in (("tau-b", track.tau_b), ("rho", track.rho))
+        if correlation is not None and correlation.targets is not None
     )
 
 
-def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iterator[str]:
+def _agreement_lines(agreement: Agreement, flips: Flips, conversations: int) -> Iterator[str]:
     yield f"both sides on the same {conversations} conversations"
     yield table(
         ["", "passes after", "fails after"],
@@ -318,7 +318,7 @@ def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iter
         ],
         right=frozenset({1, 2}),
     )
-    yield agreement_words(found)
+    yield agreement_words(agreement)
 
 
 def _wrapped(text: str) -> list[str]:

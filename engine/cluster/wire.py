@@ -190,7 +190,7 @@ _DECODERS: Final[dict[type, msgspec.msgpack.Decoder[Any]]] = {
 def decoded(raw: bytes, kind: type[T]) -> T:
     """Decode and validate a message. Raises `WireError`."""
     try:
-        found: T = _DECODERS[kind].decode(raw)
+        message: T = _DECODERS[kind].decode(raw)
     except (msgspec.DecodeError, RecursionError, ValueError, OverflowError) as error:
         raise WireError(f"not understood: {error}"[:LONGEST_FAULT]) from None
-    return found
+    return message

@@ -38,7 +38,7 @@ async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStatus]]:
         set_as_default=False,
     ) as client:
         versions = await client.run(metadata.version, "crosswind", on_error="return")
-    found = [
+    statuses = [
         WorkerStatus(
             host=str(worker["host"]),
             name=str(worker["name"]),
@@ -48,4 +48,4 @@ async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStatus]]:
         )
         for where, worker in identity["workers"].items()
     ]
-    return address, sorted(found, key=lambda status: (status.host, status.name))
+    return address, sorted(statuses, key=lambda status: (status.host, status.name))

@@ -177,8 +177,8 @@ def _source_hint(source: str) -> str:
 
 
 def _keys(document: YamlDocument, section: str) -> list[tuple[KeyPath, object]]:
-    found = document.data.get(section)
-    return [((section, key), key) for key in found] if isinstance(found, dict) else []
+    mapping = document.data.get(section)
+    return [((section, key), key) for key in mapping] if isinstance(mapping, dict) else []
 
 
 def crossed_id(target: str, condition: str) -> str:
@@ -268,14 +268,14 @@ def _demographic_problems(document: YamlDocument) -> list[Problem]:
 
 def warnings_of(document: YamlDocument) -> tuple[str, ...]:
     """Notes about what is allowed, but probably not intended. They never show a value."""
-    found = [
+    warnings = [
         _warning(document, (old,), f"this is the old name of `{new}`; please rename it")
         for old, new in _OLD_WORDS.items()
         if old in document.data
     ]
     for spec in _specs(document):
-        found += _secret_warnings(spec, document)
-    return tuple(found)
+        warnings += _secret_warnings(spec, document)
+    return tuple(warnings)
 
 
 def _secret_warnings(spec: _WrittenModel, document: YamlDocument) -> Iterator[str]:

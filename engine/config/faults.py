@@ -38,8 +38,10 @@ def problems_of(
     error: ValidationError, document: YamlDocument, shape: type[BaseModel]
 ) -> list[Problem]:
     """Every problem that validation found, in the order of its errors."""
-    found = error.errors(include_url=False, include_input=False)
-    return [problem for fault in found if (problem := _problem(fault, document, shape)) is not None]
+    faults = error.errors(include_url=False, include_input=False)
+    return [
+        problem for fault in faults if (problem := _problem(fault, document, shape)) is not None
+    ]
 
 
 def in_file_order(problems: Collection[Problem]) -> list[Problem]:
@@ -205,4 +207,4 @@ def _holds_many(annotation: Any) -> bool:
 def _shape_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _shape_in(part))), None)
+    return next((shape for part in get_args(annotation) if (shape := _shape_in(part))), None)

@@ -47,17 +47,17 @@ def scenario_from(text: str, before: Scenario, path: Path, *, turns: int) -> Sce
     """The edited scenario, for conversations of `turns` turns. Raises `InputError` with all
     faults."""
     document = parse_yaml(text, path)
-    found = _validated(document, ScenarioShape, before.id)
-    landmarks = tuple(Landmark(landmark.turn, landmark.instruction) for landmark in found.landmarks)
+    shape = _validated(document, ScenarioShape, before.id)
+    landmarks = tuple(Landmark(landmark.turn, landmark.instruction) for landmark in shape.landmarks)
     if problems := list(_out_of_order(document, landmarks, turns)):
         raise InputError(problems)
     return replace(
         before,
-        persona=found.persona,
-        user_goal=found.user_goal,
-        latent_adversarial_goal=found.latent_adversarial_goal,
+        persona=shape.persona,
+        user_goal=shape.user_goal,
+        latent_adversarial_goal=shape.latent_adversarial_goal,
         landmarks=landmarks,
-        target_system_prompt=found.target_system_prompt,
+        target_system_prompt=shape.target_system_prompt,
     )
 
 
@@ -82,10 +82,10 @@ def _validated(document: YamlDocument, shape: type[T], name: str) -> T:
         hint = "an id cannot be changed here: what was played from it is known by it"
         problems.append(document.problem(("id",), f"found {given!r}, expected {name!r}", hint=hint))
     try:
-        found = shape.model_validate(document.data)
+        values = shape.model_validate(document.data)
     except ValidationError as error:
         problems += problems_of(error, document, shape)
     else:
         if not problems:
-            return found
+            return values
     raise InputError(in_file_order(problems))

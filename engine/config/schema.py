@@ -635,15 +635,15 @@ def load_config(
     Variables in models' names are looked up in `environment`.
     """
     # no variable of this frame may hold a key: tracebacks can show them
-    found = _validated_config(
+    result = _validated_config(
         read_yaml(path)
         if environment is None
         else with_names_resolved(read_yaml(path), environment),
         offline_models,
     )
-    if isinstance(found, Config):
-        return found
-    raise InputError(found)
+    if isinstance(result, Config):
+        return result
+    raise InputError(result)
 
 
 def _validated_config(
@@ -654,8 +654,8 @@ def _validated_config(
     try:
         config = Config.model_validate(document.data, context=written)
     except ValidationError as error:
-        found = problems_of(error, document, Config)
-        problems += [problem for problem in found if not is_borrowed(problem, written)]
+        faults = problems_of(error, document, Config)
+        problems += [problem for problem in faults if not is_borrowed(problem, written)]
     else:
         if not problems:
             return config.model_copy(update={"targets": tuple(_targets_by_condition(config))})

@@ -23,15 +23,15 @@ VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 def variables_in(value: object) -> tuple[str, ...]:
     """Every variable that a text, or a structure of texts, refers to, in order of appearance."""
-    found: list[str] = []
+    names: list[str] = []
     match value:
         case str():
-            found = VARIABLE.findall(value)
+            names = VARIABLE.findall(value)
         case Mapping():
-            found = [name for inner in value.values() for name in variables_in(inner)]
+            names = [name for inner in value.values() for name in variables_in(inner)]
         case list() | tuple():
-            found = [name for inner in value for name in variables_in(inner)]
-    return tuple(dict.fromkeys(found))
+            names = [name for inner in value for name in variables_in(inner)]
+    return tuple(dict.fromkeys(names))
 
 
 class Secret:
@@ -142,7 +142,7 @@ class Environment:
         if missing:
             del text
             raise InputError([self._missing(name, where) for name in dict.fromkeys(missing)])
-        return VARIABLE.sub(lambda found: self._value(found.group(1)), text)
+        return VARIABLE.sub(lambda match: self._value(match.group(1)), text)
 
     def key(self, secret: Secret, *, where: str) -> str:
         """A key, ready to be sent. Raises `InputError`, which never contains it."""

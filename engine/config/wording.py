@@ -26,8 +26,8 @@ def either_of(words: Iterable[str]) -> str:
 def nearest_word(word: str, known: Iterable[str], *, ratio: float = 0.6) -> str | None:
     """The known word most similar to `word`, ignoring case; None where none is similar."""
     by_fold = {choice.casefold(): choice for choice in sorted(known)}
-    found = get_close_matches(word.casefold()[:200], by_fold, n=1, cutoff=ratio)
-    return by_fold[found[0]] if found else None
+    matches = get_close_matches(word.casefold()[:200], by_fold, n=1, cutoff=ratio)
+    return by_fold[matches[0]] if matches else None
 
 
 def slip_of(word: str, known: Iterable[str]) -> str | None:

@@ -148,14 +148,14 @@ class Workspace:
         """The name of every folder with a benchmark, and why it is unusable; None if it is not."""
         try:
             folders = sorted(self.benchmarks_dir.iterdir())
-            found = [folder.name for folder in folders if (folder / BENCHMARK_FILE).exists()]
+            names = [folder.name for folder in folders if (folder / BENCHMARK_FILE).exists()]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             what = f"this folder cannot be read: {error.strerror or 'unknown reason'}"
             raise InputError(Problem(what, self.benchmarks_dir)) from None
         seen: dict[str, str] = {}
-        return [(name, self._folder_fault(name, seen)) for name in found if name[0] != "."]
+        return [(name, self._folder_fault(name, seen)) for name in names if name[0] != "."]
 
     def _folder_fault(self, name: str, seen: dict[str, str]) -> str | None:
         fault = name_fault(name)

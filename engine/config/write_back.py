@@ -132,14 +132,14 @@ def _content_with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metr
 def _differ_in_metrics_only(old: str, new: str, metrics: Sequence[Metric], path: Path) -> bool:
     try:
         document = parse_yaml(new, path)
-        found = definition_of(document).metrics
+        written = definition_of(document).metrics
     except InputError:
         return False
     was = parse_yaml(old, path).data | {KEY: None}
     now = document.data | {KEY: None}
     expected = [_comparable(astuple(metric)) for metric in metrics]
     return (
-        [_comparable(astuple(metric)) for metric in found] == expected
+        [_comparable(astuple(metric)) for metric in written] == expected
         and list(was) == [key for key in now if key in was]
         and _comparable(was) == _comparable(now)
     )
@@ -293,8 +293,8 @@ def _cut_around_lines(
     first = end = text.rfind("\n", 0, value.start_mark.index) + 1
     entries = []
     for node, metric in zip(value.value, standing, strict=True):
-        found = dash.search(text, end)
-        begin = found.start() if found else end
+        match = dash.search(text, end)
+        begin = match.start() if match else end
         lead, end = text[end:begin], _end_of_content(text, node)
         entries.append(_MetricEntry(metric, lead, text[begin:end]))
     return text[:first], tuple(entries), text[end:]
@@ -312,8 +312,8 @@ def _end_of_content(text: str, node: yaml.Node) -> int:
 
 
 def _end_of_line(text: str, index: int) -> int:
-    found = text.find("\n", index)
-    return len(text) if found < 0 else found + 1
+    newline = text.find("\n", index)
+    return len(text) if newline < 0 else newline + 1
 
 
 def _text_of(text: str, node: yaml.Node) -> str:

@@ -67,16 +67,16 @@ class YamlDocument:
 
     def value(self, at: KeyPath) -> Any:
         """The value at a path; None where there is none."""
-        found: Any = self.data
+        node: Any = self.data
         for part in at:
-            match found:
-                case dict() if part in found:
-                    found = found[part]
-                case list() if isinstance(part, int) and part < len(found):
-                    found = found[part]
+            match node:
+                case dict() if part in node:
+                    node = node[part]
+                case list() if isinstance(part, int) and part < len(node):
+                    node = node[part]
                 case _:
                     return None
-        return found
+        return node
 
     def place(self, at: KeyPath) -> Position:
         """The position of the value at a path, or of the nearest existing value around it."""
@@ -110,20 +110,20 @@ def dotted_path(at: KeyPath) -> str:
 def read_yaml(path: Path) -> YamlDocument:
     """Read one mapping from a file. Raises `InputError` with every problem found."""
     # no variable of this frame holds the text: it may contain a key, and tracebacks show variables
-    found = _parse_document(_text_of(path), path)
-    if isinstance(found, YamlDocument):
-        return found
-    raise InputError(found)
+    result = _parse_document(_text_of(path), path)
+    if isinstance(result, YamlDocument):
+        return result
+    raise InputError(result)
 
 
 def parse_yaml(text: str, path: Path) -> YamlDocument:
     """Read one mapping from the content, or the future content, of `path`. Raises `InputError`."""
-    found = _parse_document(text, path)
-    if isinstance(found, YamlDocument):
-        return found
+    result = _parse_document(text, path)
+    if isinstance(result, YamlDocument):
+        return result
     # a traceback that shows variables would show the file
     del text
-    raise InputError(found)
+    raise InputError(result)
 
 
 def _text_of(path: Path) -> str | list[Problem]:
@@ -274,7 +274,7 @@ class _Builder:
 
     def _mapping(self, start: Any, at: KeyPath) -> dict[str, Any]:
         self._check_tag(start, at, {f"{_CORE}map"})
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         first_line: dict[str, int] = {}
         while not isinstance(event := self.loader.get_event(), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
@@ -282,7 +282,7 @@ class _Builder:
             self._check_anchor(event, at)
             key: str = event.value
             here = (*at, key)
-            if key in found:
+            if key in mapping:
                 what = f"this key stands here twice, first on line {first_line[key]}"
                 self._refuse(event, here, what, hint="delete one of the two")
                 # read and dropped, so that problems inside it are reported as well
@@ -290,15 +290,15 @@ class _Builder:
                 continue
             self.key_positions[here] = _position(event)
             first_line[key], _ = _position(event)
-            found[key] = self._node(self.loader.get_event(), here)
-        return found
+            mapping[key] = self._node(self.loader.get_event(), here)
+        return mapping
 
     def _sequence(self, start: Any, at: KeyPath) -> list[Any]:
         self._check_tag(start, at, {f"{_CORE}seq"})
-        found: list[Any] = []
+        members: list[Any] = []
         while not isinstance(event := self.loader.get_event(), yaml.SequenceEndEvent):
-            found.append(self._node(event, (*at, len(found))))
-        return found
+            members.append(self._node(event, (*at, len(members))))
+        return members
 
     def _scalar(self, event: Any, at: KeyPath) -> Any:
         self._check_tag(event, at, _CORE_TAGS)

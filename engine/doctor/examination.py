@@ -83,11 +83,13 @@ def _reach_diagnostics(
 async def _ask(
     asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
 ) -> list[Diagnostic]:
-    found = await look_at_functions(models, environment, call=asked.call, longest_s=asked.call_s)
-    found += await check_reachability(destinations(models), longest_s=asked.reach_s)
+    diagnostics = await look_at_functions(
+        models, environment, call=asked.call, longest_s=asked.call_s
+    )
+    diagnostics += await check_reachability(destinations(models), longest_s=asked.reach_s)
     if asked.call:
-        found += await call(models, prices_of(config), longest_s=asked.call_s)
-    return found
+        diagnostics += await call(models, prices_of(config), longest_s=asked.call_s)
+    return diagnostics
 
 
 def _store(workspace: Workspace | None, config: Config | None) -> list[Diagnostic]:

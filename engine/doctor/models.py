@@ -142,9 +142,13 @@ def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Diagnos
 def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
     label, roles = model.spec.label, ", ".join(model.roles)
     if model.fault is not None:
-        for found in of_error(Area.MODELS, label, model.fault):
+        for diagnostic in of_error(Area.MODELS, label, model.fault):
             yield Diagnostic(
-                found.area, label, found.state, f"{roles}: {found.sentence}", found.remedy
+                diagnostic.area,
+                label,
+                diagnostic.state,
+                f"{roles}: {diagnostic.sentence}",
+                diagnostic.remedy,
             )
         return
     endpoint = model.endpoint
@@ -261,16 +265,16 @@ async def call(
     places = [(model, model.endpoint) for model in models if model.endpoint is not None]
     try:
         calls = [_call(model, endpoint, accounts, longest_s) for model, endpoint in places]
-        found = await asyncio.gather(*calls)
+        diagnostics = await asyncio.gather(*calls)
     finally:
         await accounts.close()
-    times = Counter(finding.subject for finding in found)
+    times = Counter(finding.subject for finding in diagnostics)
     return [
         # several entries may have the same model: their roles tell them apart
         replace(finding, sentence=f"{', '.join(model.roles)} · {finding.sentence}")
         if times[finding.subject] > 1
         else finding
-        for (model, _), finding in zip(places, found, strict=True)
+        for (model, _), finding in zip(places, diagnostics, strict=True)
     ]
 
 
@@ -351,7 +355,7 @@ async def look_at_functions(
 ) -> list[Diagnostic]:
     """One finding for each Python function, in the order of the models: whether it can be imported,
     or with `call`, how it answered."""
-    found = []
+    diagnostics = []
     for model in models:
         target = model.spec
         if not isinstance(target, Target) or target.call is None:
@@ -359,13 +363,15 @@ async def look_at_functions(
         why = await unusable_reason(function_place(target.call, environment))
         if why is not None:
             sentence, remedy = f"cannot be called: {why}", "see `call` in config.yaml"
-            found.append(Diagnostic(Area.MODELS, target.label, Severity.PROBLEM, sentence, remedy))
+            diagnostics.append(
+                Diagnostic(Area.MODELS, target.label, Severity.PROBLEM, sentence, remedy)
+            )
         elif call:
-            found.append(await _call_diagnostic(target, environment, longest_s))
+            diagnostics.append(await _call_diagnostic(target, environment, longest_s))
         else:
             sentence = "was imported; `crosswind doctor --call` calls it"
-            found.append(Diagnostic(Area.MODELS, target.label, Severity.OK, sentence))
-    return found
+            diagnostics.append(Diagnostic(Area.MODELS, target.label, Severity.OK, sentence))
+    return diagnostics
 
 
 async def _call_diagnostic(

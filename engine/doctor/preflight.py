@@ -83,12 +83,12 @@ class PreflightCache:
     def read(self) -> None:
         """Never raises: without a readable file, all accounts are asked again."""
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            found = json.loads(read_regular(self.path)) if self.path is not None else {}
+            kept = json.loads(read_regular(self.path)) if self.path is not None else {}
             now = self.clock()
-            self._salt = str(found.get("salt", ""))
+            self._salt = str(kept.get("salt", ""))
             self._well = {
                 str(name): float(at)
-                for name, at in found.get("well", {}).items()
+                for name, at in kept.get("well", {}).items()
                 if 0 <= now - float(at) < KEPT_S
             }
         self._salt = self._salt or secrets.token_hex(16)
@@ -183,8 +183,8 @@ async def _looked_at(
     wrong = [problem async for problem in _not_callable(calls, path, environment)]
     if not models:
         return wrong, ()
-    found = await preflight(models, path, kept)
-    return [*wrong, *found.problems], found.warnings
+    preflight_result = await preflight(models, path, kept)
+    return [*wrong, *preflight_result.problems], preflight_result.warnings
 
 
 async def _not_callable(
@@ -311,11 +311,11 @@ def _some_names(known: Collection[str]) -> str:
 def model_names(body: bytes) -> frozenset[str]:
     """The names in a list of models; empty for an invalid list, or only its first page."""
     try:
-        found = json.loads(body)
+        answer = json.loads(body)
     except (ValueError, RecursionError):
         return frozenset()
-    data = found.get("data") if isinstance(found, dict) else None
-    if not isinstance(data, list) or found.get("has_more"):
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, list) or answer.get("has_more"):
         return frozenset()
     ids = (model.get("id") for model in data if isinstance(model, dict))
     names = frozenset(name for name in ids if isinstance(name, str) and name)

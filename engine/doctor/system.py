@@ -46,8 +46,8 @@ def _size() -> tuple[int, int] | None:
     for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
         try:
             if stream is not None and stream.isatty():
-                found = os.get_terminal_size(stream.fileno())
-                return found.columns, found.lines
+                size = os.get_terminal_size(stream.fileno())
+                return size.columns, size.lines
         except (OSError, ValueError):
             continue
     return None
@@ -86,11 +86,11 @@ def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
 
 def _terminal_diagnostic(term: str) -> Diagnostic:
     if term in {"", "dumb"}:
-        found = "is not set" if not term else "is dumb"
+        state = "is not set" if not term else "is dumb"
         return _finding(
             "TERM",
             Severity.NOTE,
-            f"{found}: commands print plain lines, and the app does not open",
+            f"{state}: commands print plain lines, and the app does not open",
             "in a terminal that can do more: export TERM=xterm-256color",
         )
     return _finding("TERM", Severity.OK, term)
@@ -237,9 +237,9 @@ def _descriptors(most: int) -> Diagnostic:
     )
 
 
-def _sqlite(found: tuple[int, ...]) -> Diagnostic:
-    words = ".".join(str(part) for part in found)
-    if found >= _WAL_RESET_FIXED:
+def _sqlite(version: tuple[int, ...]) -> Diagnostic:
+    words = ".".join(str(part) for part in version)
+    if version >= _WAL_RESET_FIXED:
         return Diagnostic(Area.SYSTEM, "SQLite", Severity.OK, words)
     return Diagnostic(
         Area.SYSTEM,

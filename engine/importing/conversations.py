@@ -110,12 +110,12 @@ class PendingScores:
         on: list[Verdict] = []
         for score in scores:
             try:
-                found = read_verdicts(score.row, metric_id, self.context.rules)
+                rated = read_verdicts(score.row, metric_id, self.context.rules)
             except UnfitError as error:
                 score.location.drop(error)
                 continue
             score.location.file.taken += 1
-            (off if found.off_target else on).extend(found.verdicts)
+            (off if rated.off_target else on).extend(rated.verdicts)
         if off:
             note = "verdicts about another metric, kept and not counted"
             self.context.report.notes[note] += len(off)

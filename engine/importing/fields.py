@@ -83,10 +83,10 @@ def objects_in(value: object) -> list[dict[str, Any]]:
 
 def row_scenario_id(row: ForeignObject) -> str:
     """Return the row's scenario id, unchanged. Raises `UnfitError` if it has none."""
-    found = text(row, "id")
-    if found is None:
+    name = text(row, "id")
+    if name is None:
         raise UnfitError("id", f"expected an id, found {kind_of(row.get('id'))}")
-    return found
+    return name
 
 
 def target_name(row: ForeignObject, folder: str | None) -> str:
@@ -95,10 +95,10 @@ def target_name(row: ForeignObject, folder: str | None) -> str:
         return named
     target = row.get("target")
     inner = text(target, "id") if isinstance(target, dict) else text(row, "target")
-    found = inner or folder
-    if found is None:
+    name = inner or folder
+    if name is None:
         raise UnfitError("target_model", "nothing says which target this is of")
-    return found
+    return name
 
 
 def sample(row: ForeignObject, default: int = 0) -> int:
@@ -152,8 +152,8 @@ def usage_of(value: ForeignObject) -> Usage | None:
 
 def whole_number(value: object) -> int | None:
     """Return a count, rounded; None if the value is not one."""
-    found = amount(value)
-    return None if found is None else round(found)
+    number = amount(value)
+    return None if number is None else round(number)
 
 
 def amount(value: object) -> float | None:
@@ -184,9 +184,9 @@ def answer(row: ForeignObject, key: str) -> bool | None:
 def passed(row: ForeignObject, present: bool | None, track: Track | None) -> bool | None:  # noqa: FBT001  (a value, not a switch)
     """Return `passed`, else `score`, else what follows from `present`. Raises `UnfitError`."""
     for key in ("passed", "score"):
-        found = answer(row, key)
-        if found is not None:
-            return found
+        verdict = answer(row, key)
+        if verdict is not None:
+            return verdict
     if present is None or track is None:
         return None
     return track.passes(present=present)
@@ -200,17 +200,17 @@ _PUBLISHED_METRIC = re.compile(r"metric_(\d{1,20})")
 
 def our_scenario_id(published: str) -> str | None:
     """Return `m01_s001_v01` for `scenario_001_m01_v01`; None for another format."""
-    found = _PUBLISHED_SCENARIO.fullmatch(published)
-    if found is None:
+    match = _PUBLISHED_SCENARIO.fullmatch(published)
+    if match is None:
         return None
-    base = scenario_id(metric_id(int(found[2])), int(found[1]))
-    return base if found[3] is None else variant_id(base, int(found[3]))
+    base = scenario_id(metric_id(int(match[2])), int(match[1]))
+    return base if match[3] is None else variant_id(base, int(match[3]))
 
 
 def our_metric_id(published: str) -> str | None:
     """Return `m01` for `metric_001`; None for another format."""
-    found = _PUBLISHED_METRIC.fullmatch(published)
-    return None if found is None else metric_id(int(found[1]))
+    match = _PUBLISHED_METRIC.fullmatch(published)
+    return None if match is None else metric_id(int(match[1]))
 
 
 def fitting_name(name: str) -> str | None:
@@ -288,19 +288,19 @@ def without_secrets(value: object) -> object:
 
 def secrets_in(value: object) -> frozenset[str]:
     """Return the values of all credentials, which may occur in texts as well."""
-    found: list[str] = []
+    texts: list[str] = []
     left = [value]
     while left:
         container = left.pop()
         if isinstance(container, dict):
             for name, member in container.items():
                 if is_secret(name):
-                    found += _texts(member)
+                    texts += _texts(member)
                 elif isinstance(member, _NESTED_SECRETS) and name not in _SAID:
                     left.append(member)
         elif isinstance(container, list):
             left += [member for member in container if isinstance(member, _NESTED_SECRETS)]
-    return frozenset(found)
+    return frozenset(texts)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -174,16 +174,16 @@ class RowHistory:
         """The calls; None if none are listed."""
         if "calls" not in self.row:
             return None
-        found = map(self._call, objects_in(self.row["calls"]))
-        return [call for call in found if call is not None]
+        entries = map(self._call, objects_in(self.row["calls"]))
+        return [call for call in entries if call is not None]
 
     @property
     def work(self) -> list[StateRow] | None:
         """The settled states; None if none are listed."""
         if "work" not in self.row:
             return None
-        found = map(self._state, objects_in(self.row["work"]))
-        return [state for state in found if state is not None]
+        entries = map(self._state, objects_in(self.row["work"]))
+        return [state for state in entries if state is not None]
 
     def _call(self, call: Mapping[str, Any]) -> AttemptRow | None:
         stage, role = _STAGES.get(str(call.get("stage"))), _ROLES.get(str(call.get("role")))

@@ -87,14 +87,14 @@ class Importer:
     anew: bool = False
     """Read unchanged files, too, as the store's rows may be wrong."""
 
-    async def run(self, found: ImportableFolder, names: Sequence[str] = ()) -> ImportReport:
+    async def run(self, folder: ImportableFolder, names: Sequence[str] = ()) -> ImportReport:
         """Import all benchmarks, or those of these names. Raises `InputError` for an unknown name,
         and `StoreError`; problems of the files are in the report."""
-        report = ImportReport(found.kind, dry=self.store is None)
+        report = ImportReport(folder.kind, dry=self.store is None)
         targets: dict[str, UnknownTarget] = {}
-        models = _models(found, report)
-        chosen = _chosen_sources(found.sources, names)
-        begun = self._started_benchmarks(chosen, found, models, report)
+        models = _models(folder, report)
+        chosen = _chosen_sources(folder.sources, names)
+        begun = self._started_benchmarks(chosen, folder, models, report)
         for started in begun if self.makers is None else _started_ahead(begun, self.makers.count):
             try:
                 targets |= await self._finish(started, report)
@@ -113,7 +113,7 @@ class Importer:
     def _started_benchmarks(
         self,
         sources: Iterable[Source],
-        found: ImportableFolder,
+        folder: ImportableFolder,
         models: Mapping[str, str],
         report: ImportReport,
     ) -> Iterator[_StartedBenchmark]:
@@ -122,14 +122,14 @@ class Importer:
             benchmark_report = BenchmarkReport(source.name, str(source.place))
             report.benchmarks.append(benchmark_report)
             try:
-                yield self._begin(source, found, models, benchmark_report)
+                yield self._begin(source, folder, models, benchmark_report)
             except InputError as error:
                 _refuse(benchmark_report, error)
 
     def _begin(
         self,
         source: Source,
-        found: ImportableFolder,
+        folder: ImportableFolder,
         models: Mapping[str, str],
         report: BenchmarkReport,
     ) -> _StartedBenchmark:
@@ -140,7 +140,7 @@ class Importer:
             hint = "rename the folder: letters, digits, '.', '_' and '-'"
             raise InputError(Problem(what, source.folder, hint=hint))
         if source.definition_path.exists() or source.definition_path.is_symlink():
-            refuse_unfit(source.definition_path, found.root)
+            refuse_unfit(source.definition_path, folder.root)
         definition = self._definition(source, name)
         if name != source.name:
             report.mapped[source.name] = name
@@ -150,9 +150,9 @@ class Importer:
             source, metrics, models, self.config.jury, self._edited_scenarios_digest(source, name)
         )
         result: UnchangedFiles | BenchmarkRows | ProcessRows | None
-        result = self._unchanged_files(source, found, name, of, report)
+        result = self._unchanged_files(source, folder, name, of, report)
         if result is None:
-            context = self._context(source, found, models, report, definition, of)
+            context = self._context(source, folder, models, report, definition, of)
             if self.makers is None or self.store is None:
                 result = BenchmarkRows(context)
             else:
@@ -186,7 +186,7 @@ class Importer:
     def _unchanged_files(
         self,
         source: Source,
-        found: ImportableFolder,
+        folder: ImportableFolder,
         name: str,
         made_from: str,
         report: BenchmarkReport,
@@ -195,7 +195,7 @@ class Importer:
         if self.reader is None or self.anew:
             return None
         try:
-            return unchanged(self.reader, name, source, found.root, made_from, report)
+            return unchanged(self.reader, name, source, folder.root, made_from, report)
         except OSError:
             return None  # reported when the files are read
 
@@ -212,7 +212,7 @@ class Importer:
     def _context(
         self,
         source: Source,
-        found: ImportableFolder,
+        folder: ImportableFolder,
         models: Mapping[str, str],
         report: BenchmarkReport,
         definition: Definition | None,
@@ -222,7 +222,7 @@ class Importer:
         return ImportContext(
             name=name,
             source=source,
-            root=found.root,
+            root=folder.root,
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
@@ -276,14 +276,16 @@ class Importer:
     ) -> dict[str, Scenario]:
         """Return the stored scenarios, and those of a file that no run has read yet."""
         stored = [] if self.reader is None else self.reader.scenarios(name)
-        found = {row.scenario.id: row.scenario for row in stored}
+        scenarios = {row.scenario.id: row.scenario for row in stored}
         path = self.workspace.definition_path(name).with_name("scenarios.json")
         if path.is_file() and not _same_file(path, source.folder / "scenarios.json"):
             metrics = [] if definition is None else [metric.id for metric in definition.metrics]
             turns = self.config.generation.turns
             written, _ = read_scenarios(path, turns=turns, metrics=metrics)
-            found |= {scenario.id: scenario for scenario in written if scenario.id not in found}
-        return found
+            scenarios |= {
+                scenario.id: scenario for scenario in written if scenario.id not in scenarios
+            }
+        return scenarios
 
     async def _write_definition(
         self,
@@ -341,12 +343,12 @@ def _chosen_sources(sources: Sequence[Source], names: Collection[str]) -> list[S
     return [source for source in sources if source.name in names]
 
 
-def _models(found: ImportableFolder, report: ImportReport) -> dict[str, str]:
+def _models(folder: ImportableFolder, report: ImportReport) -> dict[str, str]:
     """Return the model behind each target, by the imported folder's configuration."""
-    if found.config is None:
+    if folder.config is None:
         return {}
     try:
-        targets = read_yaml(found.config).data.get("targets")
+        targets = read_yaml(folder.config).data.get("targets")
     except InputError as error:
         report.problems += error.problems
         return {}

@@ -123,10 +123,10 @@ class _BoundedFile(io.RawIOBase):
         return self._file.tell()
 
     def read(self, size: int = -1, /) -> bytes:
-        found = self._file.read(MOST_NAMES + 1 if size < 0 else min(size, MOST_NAMES + 1))
-        if len(found) > MOST_NAMES:
+        content = self._file.read(MOST_NAMES + 1 if size < 0 else min(size, MOST_NAMES + 1))
+        if len(content) > MOST_NAMES:
             raise zipfile.BadZipFile(f"its list of members has more than {MOST_NAMES >> 20} MB")
-        return found
+        return content
 
 
 def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
@@ -223,14 +223,14 @@ H = TypeVar("H", InspectHeader, WholeLog)
 
 def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H, InspectResults]:
     """Decode the header, its version first: a newer one may have another shape."""
-    found = decoded(raw, InspectVersion, path, key)
-    if isinstance(found, Problem):
-        raise InputError(found)
-    if found.version is UNSET:
+    version = decoded(raw, InspectVersion, path, key)
+    if isinstance(version, Problem):
+        raise InputError(version)
+    if version.version is UNSET:
         raise InputError(Problem(f"has no `version`; {_NOT_A_LOG}", path, key=key))
-    if found.version != VERSION:
-        age = "a newer" if found.version > VERSION else "an older"
-        what = f"is of version {found.version} of the log format; this program reads {VERSION}"
+    if version.version != VERSION:
+        age = "a newer" if version.version > VERSION else "an older"
+        what = f"is of version {version.version} of the log format; this program reads {VERSION}"
         hint = f"{age} Inspect wrote it; `inspect log convert` of one of your own may help"
         raise InputError(Problem(what, path, key=key, hint=hint))
     header = decoded(raw, shape, path, key)

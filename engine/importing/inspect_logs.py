@@ -100,13 +100,13 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
         write_folder(benchmark, choice)
         origin = benchmark.logs[0] if len(benchmark.logs) == 1 else Path(commonpath(benchmark.logs))
         sources.append(Source(benchmark.name, benchmark.folder, published=False, origin=origin))
-    found = ImportableFolder(into, KIND, sources)
-    return LogFolder(found, problems, {benchmark.name: benchmark for benchmark in made})
+    folder = ImportableFolder(into, KIND, sources)
+    return LogFolder(folder, problems, {benchmark.name: benchmark for benchmark in made})
 
 
 def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:
-    found = [f"{times} {kind}" for kind, times in sorted(benchmark.notes.items())]
-    told = "; ".join(found) or "it has no samples"
+    counts = [f"{times} {kind}" for kind, times in sorted(benchmark.notes.items())]
+    told = "; ".join(counts) or "it has no samples"
     return Problem(f"there is nothing to take in it: {told}", benchmark.logs[0])
 
 

@@ -160,8 +160,8 @@ def _rows(
         about = {"id": name, "metric_id": metric.id}
         if not alone:
             scenario[TRANSCRIPT_ID] = kept["id"]
-        found = [] if PARTIAL in kept else [_score(kept, about, score, metric, rules[metric.id])]
-        yield _ConversationRows({**about, **scenario}, {**about, **played, **usage}, found)
+        scores = [] if PARTIAL in kept else [_score(kept, about, score, metric, rules[metric.id])]
+        yield _ConversationRows({**about, **scenario}, {**about, **played, **usage}, scores)
         usage = {}
 
 

@@ -93,10 +93,10 @@ class PresenceRule:
 def _as_number(value: object) -> float | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     try:
-        found = float(value) if fits and isinstance(value, int | float) else math.nan
+        number = float(value) if fits and isinstance(value, int | float) else math.nan
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 @dataclass(slots=True)
@@ -177,8 +177,8 @@ class LoggedMetrics:
         ]:
             told["examples"] = examples
         name = str(metric.get("id"))
-        found = LoggedMetric(name, name, None, taken=True, about=told)
-        self.by_key.setdefault((name, None), found)
+        logged = LoggedMetric(name, name, None, taken=True, about=told)
+        self.by_key.setdefault((name, None), logged)
         self._ids.add(name.casefold())
         return name
 
@@ -186,12 +186,12 @@ class LoggedMetrics:
         wished = [scorer_value.name, f"{scorer_value.scorer}-{scorer_value.name}"]
         wished += [f"score-{number}" for number in range(1, len(self._ids) + 2)]
         fitting = (fitting_name(name[:38]) for name in wished)
-        name = next(found for found in fitting if found and found.casefold() not in self._ids)
+        name = next(name for name in fitting if name and name.casefold() not in self._ids)
         self._ids.add(name.casefold())
-        found = LoggedMetric(name, scorer_value.scorer, scorer_value.part)
-        found.audited = AUDITOR in (about.model_roles or {})
-        _read_display_settings(found, about)
-        return found
+        logged = LoggedMetric(name, scorer_value.scorer, scorer_value.part)
+        logged.audited = AUDITOR in (about.model_roles or {})
+        _read_display_settings(logged, about)
+        return logged
 
 
 def _member(value: Any, name: str) -> object:

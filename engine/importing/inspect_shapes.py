@@ -167,8 +167,8 @@ def decoded(raw: bytes, shape: type[T], path: Path, key: str | None) -> T | Prob
         return Problem(f"this is not JSON: {error}", path, key=key)
 
 
-def _null(found: re.Match[bytes]) -> bytes:
-    return found[0] if found[0].startswith(b'"') else b"null"
+def _null(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[0].startswith(b'"') else b"null"
 
 
 def evaluated(raw: Raw, path: Path, key: str | None) -> InspectResults | Problem:
@@ -186,12 +186,12 @@ def sample_of(parts: SampleParts, path: Path, key: str) -> InspectSample | Probl
         return Problem(what, path, key=key)
     there = [(name.encode(), bytes(raw)) for name, raw in told.items()]
     members = (b'"%s":%s' % member for member in there if member[1] != b"null")
-    found = decoded(b"{%s}" % b",".join(members), InspectSample, path, key)
+    sample = decoded(b"{%s}" % b",".join(members), InspectSample, path, key)
     kept = {name: getattr(parts, name) for name in _EVENTS}
-    if isinstance(found, InspectSample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
+    if isinstance(sample, InspectSample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
         for name, raw in kept.items():
-            setattr(found, name, raw)
-    return found
+            setattr(sample, name, raw)
+    return sample
 
 
 def _size(raw: Raw) -> int:

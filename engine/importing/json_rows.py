@@ -187,10 +187,10 @@ class _ArrayReader:
             self._read_more()
 
     def _skip_space(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        if found is not None and found.end() > self.at:
-            self.line += self.text.count("\n", self.at, found.end())
-            self.at = found.end()
+        blank = _SPACE.match(self.text, self.at)
+        if blank is not None and blank.end() > self.at:
+            self.line += self.text.count("\n", self.at, blank.end())
+            self.at = blank.end()
 
     def _value(self) -> object:
         size = CHUNK
@@ -284,10 +284,10 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
             on_read(raw)
         if not raw.strip():
             continue
-        found = _object_problem(raw, path)
-        if isinstance(found, Problem):
-            raise InputError(replace(found, line=number))
-        yield JsonRow(number - 1, number, found[0])
+        row = _object_problem(raw, path)
+        if isinstance(row, Problem):
+            raise InputError(replace(row, line=number))
+        yield JsonRow(number - 1, number, row[0])
 
 
 def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = None) -> object:
@@ -306,14 +306,14 @@ def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = No
 
 def _read_whole(pieces: Iterable[bytes]) -> bytes:
     """Join the pieces, or enough of them to exceed the limit."""
-    found: list[bytes] = []
+    read: list[bytes] = []
     left = LONGEST_ROW
     for piece in pieces:
-        found.append(piece)
+        read.append(piece)
         left -= len(piece)
         if left < 0:
             break
-    return b"".join(found)
+    return b"".join(read)
 
 
 def _object_problem(raw: bytes, path: Path) -> Problem | tuple[object]:

@@ -109,21 +109,21 @@ class PublishedSite:
             file.dropped += 1
             return
         try:
-            found = read_published(value, path=path, target=model)
+            published = read_published(value, path=path, target=model)
         except UnfitError as error:
             file.rows += 1
             RowLocation(file, 0, 1).drop(error)
             return
         report = self.context.report
-        if (ours := was_mapped(found.published_id)) is not None:
-            report.mapped[found.published_id] = ours
-        if found.neither is not None:
+        if (ours := was_mapped(published.published_id)) is not None:
+            report.mapped[published.published_id] = ours
+        if published.neither is not None:
             report.notes["verdicts that are neither yes nor no, kept as unscored"] += 1
-        if found.score is not None and found.conversations:
+        if published.score is not None and published.conversations:
             # counted separately, as the file's one row is its conversation
             scored = FileReport(path, problems=file.problems)
-            self.scores.keep(RowLocation(scored, 0, None), found.score, model)
-            if len(found.conversations) > 1:
+            self.scores.keep(RowLocation(scored, 0, None), published.score, model)
+            if len(published.conversations) > 1:
                 report.notes["verdicts of several samples, kept with the first"] += 1
-        for number, row in enumerate(found.conversations):
+        for number, row in enumerate(published.conversations):
             yield from self.conversations.rows(RowLocation(file, number, 1), row, model, number)

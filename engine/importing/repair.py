@@ -79,21 +79,21 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
     is compared with the mirrored files. Raises `StoreError` for what is not our store."""
     refuse_unfit(path)
     log = log_of(path)
-    found: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
     if path.exists():
-        found = tuple(faults(path))
+        damage = tuple(faults(path))
     elif log.exists() and (not log.is_file() or log.stat().st_size):
-        found = (f"the file is gone, and only {log.name} is left",)
-    exists = path.exists() or bool(found)
+        damage = (f"the file is gone, and only {log.name} is left",)
+    exists = path.exists() or bool(damage)
     try:
         files: ImportableFolder | None = look_through(workspace.root)
     except InputError:
         files = None
-    unread = exists and not found and bool(unread_results(workspace.benchmarks_dir, path))
+    unread = exists and not damage and bool(unread_results(workspace.benchmarks_dir, path))
     lacks: tuple[str, ...] = ()
-    if config is not None and path.exists() and files is not None and not (found or unread):
+    if config is not None and path.exists() and files is not None and not (damage or unread):
         lacks = tuple(_missing_benchmarks(workspace, config, path, files))
-    return Examination(path, exists, found, files, unread, lacks)
+    return Examination(path, exists, damage, files, unread, lacks)
 
 
 def _missing_benchmarks(
@@ -182,7 +182,7 @@ async def _know_again(workspace: Workspace, store: Store, filled: ImportReport) 
 def _known_models(
     workspace: Workspace, store: Store, benchmark: BenchmarkReport
 ) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    models: dict[str, str] = {}
     ours = [file for file in benchmark.files if file.path.is_relative_to(workspace.benchmarks_dir)]
     whole = [report.path for report in ours if not report.dropped and not report.problems]
     if whole and len(whole) == len(ours):
@@ -192,8 +192,8 @@ def _known_models(
         relative = path.relative_to(workspace.root).as_posix()
         digest = digest_on_disk(path) if path.is_file() else None
         if digest is not None and store.reader.mirrored(relative) is None:
-            found[relative] = digest
-    return found
+            models[relative] = digest
+    return models
 
 
 async def _without_lost_bases(store: Store) -> list[str]:

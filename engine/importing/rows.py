@@ -58,7 +58,7 @@ class CacheImport:
     def rows(self, folder: Path) -> Iterator[BulkRow]:
         """Yield what is new. Scenarios and scores are read first: conversations need the scenarios,
         and scores wait for their conversations."""
-        found: list[tuple[Path, dict[str, Any]]] = []
+        documents: list[tuple[Path, dict[str, Any]]] = []
         for path in sorted(folder.rglob("*.json")):
             value = self._read(path)
             if not isinstance(value, dict):
@@ -66,13 +66,13 @@ class CacheImport:
             if isinstance(value.get("scores"), list):
                 self._keep_scores(path, value["scores"])
             elif "transcript" in value:
-                found.append((path, value))
+                documents.append((path, value))
             elif isinstance(value.get("variants") or value.get("scenarios"), list):
                 yield from self._generated(path, value)
             else:
                 note = "cached files that hold no conversation, not read"
                 self.context.report.notes[note] += 1
-        for path, value in found:
+        for path, value in documents:
             yield from self._conversation(path, value)
 
     def _generated(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:

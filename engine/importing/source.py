@@ -59,11 +59,11 @@ class ImportableFolder:
 def look_through(folder: Path) -> ImportableFolder:
     """Find the benchmarks in a folder. Raises `InputError` if there is nothing to import."""
     try:
-        found = _find_folder(folder)
+        importable = _find_folder(folder)
     except OSError as error:
         where = Path(error.filename) if error.filename else folder
         raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
-    if found is None or not found.sources:
+    if importable is None or not importable.sources:
         raise InputError(
             Problem(
                 "there is nothing to import here; expected a workspace with benchmarks/, one "
@@ -71,7 +71,7 @@ def look_through(folder: Path) -> ImportableFolder:
                 folder,
             )
         )
-    return found
+    return importable
 
 
 def _find_folder(folder: Path) -> ImportableFolder | None:
@@ -233,9 +233,9 @@ def refuse_unfit(path: Path, root: Path) -> None:
 
 def json_files(folder: Path) -> list[Path]:
     """Return the JSON files directly in a folder, by name."""
-    with os.scandir(folder) as found:
+    with os.scandir(folder) as entries:
         return [
-            Path(name) for name in sorted(entry.path for entry in found) if name.endswith(".json")
+            Path(name) for name in sorted(entry.path for entry in entries) if name.endswith(".json")
         ]
 
 
@@ -248,8 +248,8 @@ def size_of(source: Source) -> int:
 def _bytes_in(folder: str) -> int:
     """What cannot be accessed counts as 0."""
     size = 0
-    with suppress(OSError), os.scandir(folder) as found:
-        for entry in found:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 # validation runs are benchmarks of their own
                 size += 0 if entry.name == VALIDATION else _bytes_in(entry.path)

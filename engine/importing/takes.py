@@ -164,11 +164,11 @@ def _for_role(told: object, role: str) -> str | None:
 def _turns(ours: Mapping[str, Any] | None) -> dict[int, Mapping[str, Any]]:
     """Return what our own files say of each turn."""
     turns = (ours or {}).get("turns")
-    found: dict[int, Mapping[str, Any]] = {}
+    by_number: dict[int, Mapping[str, Any]] = {}
     for turn in turns if isinstance(turns, list) else ():
         if isinstance(turn, dict) and isinstance(turn.get("turn"), int):
-            found[turn["turn"]] = turn
-    return found
+            by_number[turn["turn"]] = turn
+    return by_number
 
 
 def _text(value: object) -> str | None:

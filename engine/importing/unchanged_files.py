@@ -140,7 +140,7 @@ def note_of(
 ) -> ImportNote:
     """Return the note to be written after the rows."""
     source = files.source
-    found = {
+    note = {
         "status": files.status,
         "conversations": conversations,
         "files": [_file_text(source, file) for file in report.files],
@@ -150,7 +150,7 @@ def note_of(
         "metrics": dict(metrics),
     }
     digest = f"{made_from} {files.digest}"
-    return ImportNote(benchmark=benchmark, source=_source_kind(source), digest=digest, found=found)
+    return ImportNote(benchmark=benchmark, source=_source_kind(source), digest=digest, found=note)
 
 
 def _source_kind(source: Source) -> str:
@@ -196,19 +196,19 @@ def unchanged(
     noted = reader.imported(benchmark, _source_kind(source))
     if noted is None or not noted.digest.startswith(made_from):
         return None
-    found = noted.found
+    note = noted.found
     files = _with_status(source, root)
-    if files is None or files.status is None or files.status != found["status"]:
+    if files is None or files.status is None or files.status != note["status"]:
         files = _read(source, root)
         if files is None or noted.digest != f"{made_from} {files.digest}":
             return None
-    report.unchanged = found["conversations"]
-    report.files += [_file_report(source, entry) for entry in found["files"]]
-    report.mapped |= found["mapped"]
-    report.notes.update(found["notes"])
-    targets = [UnknownTarget(**entry) for entry in found["targets"]]
+    report.unchanged = note["conversations"]
+    report.files += [_file_report(source, entry) for entry in note["files"]]
+    report.mapped |= note["mapped"]
+    report.notes.update(note["notes"])
+    targets = [UnknownTarget(**entry) for entry in note["targets"]]
     report.targets = {target.id for target in targets}
-    return UnchangedFiles({target.id: target for target in targets}, found["metrics"], files.size)
+    return UnchangedFiles({target.id: target for target in targets}, note["metrics"], files.size)
 
 
 def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
@@ -349,7 +349,7 @@ class KnownRows:
     def _state(self, stage: Stage, unit: str) -> State | None:
         if stage not in self._units:
             units = {} if self.reader is None else self.reader.units(self.benchmark, stage)
-            self._units[stage] = {name: found.state for name, found in units.items()}
+            self._units[stage] = {name: state_row.state for name, state_row in units.items()}
         return self._units[stage].get(unit)
 
     def has_call(self, stage: Stage, unit: str) -> bool:

@@ -189,19 +189,19 @@ class _Label(TypedDict, total=False):
 def _label(verdict: Mapping[str, Any]) -> _Label:
     """Read a person's label; values that do not fit are left out."""
     said = verdict.get("label")
-    found = _Label()
+    label = _Label()
     if not isinstance(said, dict) or verdict.get("source") != "human":
-        return found
+        return label
     if (inclusion := _bounded_number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
-        found["inclusion"] = inclusion
-        found["stratum"] = storable(text(said, "stratum") or "")
+        label["inclusion"] = inclusion
+        label["stratum"] = storable(text(said, "stratum") or "")
     if type(confidence := said.get("confidence")) is int and confidence in {1, 2, 3}:
-        found["confidence"] = confidence
+        label["confidence"] = confidence
     if (seconds := _bounded_number(said.get("seconds"), 1e6)) is not None:
-        found["seconds"] = seconds
+        label["seconds"] = seconds
     if said.get("adjudicates") is True:
-        found["adjudicates"] = True
-    return found
+        label["adjudicates"] = True
+    return label
 
 
 def _bounded_number(value: object, most: float) -> float | None:

@@ -268,15 +268,15 @@ class Budget:
 
     def held(self) -> dict[str, HeldCalls]:
         """The calls that wait for room, by model label. Callable from any thread."""
-        found: dict[str, HeldCalls] = {}
+        calls: dict[str, HeldCalls] = {}
         for call in list(self._waiting):
             why = (
                 f"`{call.limit}` leaves no room beside the calls in flight, which may cost up to "
                 f"${self.in_flight_usd:.2f}"
             )
-            before = found.get(call.model)
-            found[call.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
-        return found
+            before = calls.get(call.model)
+            calls[call.model] = HeldCalls(why, None, 1 if before is None else before.calls + 1)
+        return calls
 
     def _exceeded(self, usd: float) -> BudgetLimit | None:
         """The limit that would be passed if so much were spent from now on."""

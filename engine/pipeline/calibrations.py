@@ -100,8 +100,8 @@ class LabelledJudges:
 
     def report(self) -> CalibrationReport:
         """Calibrate all `judges`."""
-        found = [self.calibration(judge) for judge in self.judges]
-        return CalibrationReport(found, [*self._comparisons(), *self.notes()])
+        calibrations = [self.calibration(judge) for judge in self.judges]
+        return CalibrationReport(calibrations, [*self._comparisons(), *self.notes()])
 
     def _comparisons(self) -> Iterator[str]:
         """Compare the first judge of the configuration with up to `_COMPARED` others."""

@@ -38,16 +38,16 @@ class CheckAsking:
 def axes_of(config: Config, scenarios: Iterable[ScenarioRow]) -> dict[str, tuple[str, ...]]:
     """The axes with at least two values to choose from: those of the configuration, extended by the
     values of imported scenarios."""
-    found: dict[str, dict[str, None]] = {
+    by_axis: dict[str, dict[str, None]] = {
         axis: dict.fromkeys(values) for axis, values in config.demographics.items()
     }
     beside: dict[str, set[str]] = {}
     for row in scenarios:
         for axis, value in row.scenario.demographic.items():
-            if value not in found.setdefault(axis, {}):
+            if value not in by_axis.setdefault(axis, {}):
                 beside.setdefault(axis, set()).add(value)
     # always in the same order, as the values are part of the question and of its digest
-    axes = {axis: (*values, *sorted(beside.get(axis, ()))) for axis, values in found.items()}
+    axes = {axis: (*values, *sorted(beside.get(axis, ()))) for axis, values in by_axis.items()}
     return {axis: values for axis, values in axes.items() if len(values) > 1}
 
 
@@ -123,8 +123,8 @@ class CheckPlanner:
 
 def _newest_usable(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
     """The newest usable row of this kind."""
-    found = [row for row in rows if row.kind is kind and row.unusable is None]
-    return found[-1] if found else None
+    usable = [row for row in rows if row.kind is kind and row.unusable is None]
+    return usable[-1] if usable else None
 
 
 def _was_asked_often(asking: CheckAsking, rows: Iterable[CheckRow]) -> bool:

@@ -81,11 +81,11 @@ class LiveBoard:
 
     def characters_spoken(self) -> dict[str, int]:
         """Characters spoken so far in these messages, by target."""
-        found: dict[str, int] = {}
+        lengths: dict[str, int] = {}
         for message in list(self._messages.values()):
             target = message.speech.key.target_id
-            found[target] = found.get(target, 0) + message.length
-        return found
+            lengths[target] = lengths.get(target, 0) + message.length
+        return lengths
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int) -> LiveText | None:
         """The text from character `cursor` on; a cursor beyond the end (the message was begun

@@ -119,12 +119,12 @@ def _measured_usage(calls: Sequence[AttemptRow]) -> CallUsage:
 
 def spread_of(amounts: Iterable[float]) -> Range:
     """The 5th to the 95th percentile and the mean; a wider range where there are few amounts."""
-    found = sorted(amounts)
-    mean = sum(found) / len(found)
-    if len(found) < ENOUGH:
-        return Range(found[0] / SPREAD, found[-1] * SPREAD, mean)
-    place = int(len(found) * USUAL)
-    low, high = found[len(found) - 1 - place], found[min(place, len(found) - 1)]
+    ordered = sorted(amounts)
+    mean = sum(ordered) / len(ordered)
+    if len(ordered) < ENOUGH:
+        return Range(ordered[0] / SPREAD, ordered[-1] * SPREAD, mean)
+    place = int(len(ordered) * USUAL)
+    low, high = ordered[len(ordered) - 1 - place], ordered[min(place, len(ordered) - 1)]
     # a mean outside of the percentiles comes from a few extreme amounts
     return Range(min(low, mean), max(high, mean), mean)
 
@@ -134,12 +134,12 @@ def _lengths(used: Sequence[AttemptRow], reader: Reader) -> dict[str, Range]:
     # by take: a conversation that was played twice is two of them, and not one twice as long
     for model, number in reader.turns_played(min((call.seq for call in used), default=0) - 1):
         turns[model].append(float(number))
-    found = {}
+    lengths = {}
     for model, numbers in turns.items():
         if len(numbers) >= FEWEST:
             spread = spread_of(numbers)
-            found[model] = Range(max(1.0, spread.low), spread.high, spread.expected)
-    return found
+            lengths[model] = Range(max(1.0, spread.low), spread.high, spread.expected)
+    return lengths
 
 
 def _retries_by_role(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, Range]:
@@ -152,12 +152,12 @@ def _retries_by_role(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, R
         Role.USER: calls[Role.TARGET],
         Role.EVALUATOR: reader.verdicts_since(min(call.seq for call in used)),
     }
-    found = {}
+    by_role = {}
     for role, count in answers.items():
         if count >= ENOUGH and calls[role] >= ENOUGH:
             ratio = max(1.0, calls[role] / count)
-            found[role] = Range(1.0, ratio + SLACK, ratio)
-    return found
+            by_role[role] = Range(1.0, ratio + SLACK, ratio)
+    return by_role
 
 
 USER_ANSWER: Final = Range(40, 300, 120)

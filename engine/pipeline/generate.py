@@ -233,12 +233,12 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
         if row.played or row.scenario.metric_id not in bench.metrics:
             continue
         if row.scenario.id not in anew:
-            found = _variant_work(bench, order, row, stored, removed)
-            if found and row.scenario.metric_id in held:
+            of_base = _variant_work(bench, order, row, stored, removed)
+            if of_base and row.scenario.metric_id in held:
                 waiting[row.scenario.metric_id] = None
                 continue
-            variants += [item.unit for item in found]
-            work += found
+            variants += [item.unit for item in of_base]
+            work += of_base
     return ScenarioPlan(bases, variants, work, [*waiting], is_pilot=bool(order.pilot))
 
 
@@ -404,13 +404,13 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
 def bases_of(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:
     """The metric's scenarios, one for each base; a variant stands in for a base that is missing, as
     with those written by hand."""
-    found: dict[str, Scenario] = {}
+    bases: dict[str, Scenario] = {}
     for row in bench.reader.scenarios(bench.name):
         if row.scenario.metric_id == metric.id and (
-            not row.played or row.scenario.base_id not in found
+            not row.played or row.scenario.base_id not in bases
         ):
-            found[row.scenario.base_id] = row.scenario
-    return list(found.values())
+            bases[row.scenario.base_id] = row.scenario
+    return list(bases.values())
 
 
 def variant_inputs(

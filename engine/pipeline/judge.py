@@ -129,28 +129,28 @@ class JudgingPlanner:
         self, wanted: Iterable[WantedConversation], replayed: set[ConversationKey]
     ) -> list[PlannedJudging]:
         """Plan the judging of takes that this run does not replace; new takes come later."""
-        found = []
+        planned = []
         for conversation, verdicts in self._takes(wanted):
             if conversation.key not in replayed and self._is_asked_for(conversation.key):
                 take, _ = self._counting[conversation.key]
                 judging = self._judging(conversation, take.seq, verdicts)
                 if judging is not None:
-                    found.append(judging)
-        return found
+                    planned.append(judging)
+        return planned
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
-        found = []
+        items = []
         for conversation, verdicts in self._takes(wanted):
             changed = self._changed_since(conversation, verdicts)
             if changed and any(map(_is_answer, verdicts)):
-                found.append(
+                items.append(
                     self._reason(conversation.key, WorkReason.STALE, next(iter(changed.values())))
                 )
             elif words := self.checks.changed(
                 conversation, self._counting[conversation.key][0].seq
             ):
-                found.append(self._reason(conversation.key, WorkReason.STALE, words))
-        return found
+                items.append(self._reason(conversation.key, WorkReason.STALE, words))
+        return items
 
     def complete(self, wanted: Iterable[WantedConversation]) -> Iterator[ConversationKey]:
         """Yield conversations that have verdicts and lack none."""

@@ -125,8 +125,8 @@ def _adjudicated_verdict(
     judged = judged_conversations(definition, config, reader)
     if decision.present is None:
         return _taken_back(judged, config, reader, definition, decision)
-    found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
-    conversation = {str(conversation.key): conversation for conversation, _ in found}.get(
+    disputed = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
+    conversation = {str(conversation.key): conversation for conversation, _ in disputed}.get(
         decision.conversation
     )
     if conversation is None:

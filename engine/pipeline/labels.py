@@ -63,7 +63,7 @@ def judged_conversations(
     """The wanted conversations for which a verdict counts, ignoring people's verdicts."""
     stored = StoredConversations.of(reader, definition.name)
     jury = replace(config.jury, people=People.COMPARE)
-    found: list[JudgedConversation] = []
+    conversations: list[JudgedConversation] = []
     for conversation in wanted_conversations(definition, config, reader):
         take, verdicts = stored.counting.get(conversation.key, (None, ()))
         judges = [verdict for verdict in verdicts if verdict.source != HUMAN]
@@ -72,12 +72,12 @@ def judged_conversations(
             continue
         present = passed is (conversation.metric.track is Track.POSITIVE)
         transcript = conversation.scenario.scenario.transcript_id
-        found.append(
+        conversations.append(
             JudgedConversation(
                 conversation.key, take.seq, conversation.metric, present, verdicts, transcript
             )
         )
-    return found
+    return conversations
 
 
 # A sample
@@ -304,10 +304,10 @@ def _depends(metric: Metric, messages: Sequence[MessageRow]) -> dict[str, str]:
 
 
 def _metric(definition: Definition, metric_id: str) -> Metric:
-    found = next((metric for metric in definition.metrics if metric.id == metric_id), None)
-    if found is None:
+    with_id = next((metric for metric in definition.metrics if metric.id == metric_id), None)
+    if with_id is None:
         raise InputError(Problem(f"{metric_id} is no longer in benchmark.yaml", definition.path))
-    return found
+    return with_id
 
 
 # Results of labelling
@@ -397,12 +397,12 @@ def disputes(
     judged: Sequence[JudgedConversation], reader: Reader, definition: Definition
 ) -> list[Dispute]:
     """All undecided disagreements, ordered by `number`."""
-    found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
+    disputed = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
     numbered = [
         Dispute(
             conversation, _blind(number, conversation.take, conversation.metric, reader), labels
         )
-        for number, (conversation, labels) in enumerate(found, 1)
+        for number, (conversation, labels) in enumerate(disputed, 1)
     ]
     return sorted(numbered, key=lambda dispute: dispute.short_id)
 

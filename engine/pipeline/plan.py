@@ -128,12 +128,14 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     if metrics and not follows:
         bench = bench.with_definition(replace(bench.definition, metrics=()))
     if not (metrics and follows and Stage.GEN_SCENARIOS in order.stages):
-        found = _following(bench, order, evaluator, stored)
-        work = _with_failures(bench, [*metrics, *found.work])
-        calls = [*_metrics_calls(bench, metrics), *found.calls]
-        assumed = _assumptions(bench, metrics, found, found)
+        following = _following(bench, order, evaluator, stored)
+        work = _with_failures(bench, [*metrics, *following.work])
+        calls = [*_metrics_calls(bench, metrics), *following.calls]
+        assumed = _assumptions(bench, metrics, following, following)
         rejected = rejected_metrics(bench) if generates and not metrics else []
-        return RunPlan(bench.name, work, found.stale, calls, assumed, found.waiting, rejected)
+        return RunPlan(
+            bench.name, work, following.stale, calls, assumed, following.waiting, rejected
+        )
     # the number of metrics a model will write is unknown and everything depends on it: plan with
     # the fewest and with the most, and report the range
     few, many = (

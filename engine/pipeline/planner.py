@@ -76,8 +76,8 @@ class Planner:
 
         Raises `InputError`.
         """
-        found = self.contexts(order)
-        for bench in found:
+        contexts = self.contexts(order)
+        for bench in contexts:
             check_scenarios(bench)
             if (again := order.rewrite.get(bench.name)) is not None:
                 rewritable(Reviews.of(bench.definition, bench.reader), again.id)
@@ -87,13 +87,13 @@ class Planner:
                 _require_approval(bench, order)
         judge = self.judge(order)
         others = () if judge is None else (judge,)
-        for config in [bench.config for bench in found] or [self.config]:
+        for config in [bench.config for bench in contexts] or [self.config]:
             roles = config.models_beside_targets
             for spec in (*roles, *config.targets, *others):
                 self.models.open(spec)
             for key in self._budget_keys:
                 self.estimator(*roles).require_prices(config, key)
-        return found
+        return contexts
 
     @property
     def _budget_keys(self) -> list[str]:
@@ -125,7 +125,7 @@ class Planner:
         """The calls that remain for a benchmark; kinds without a known cost are left out."""
         judge = self.judge(order)
         estimator = self.estimator(*(() if judge is None else (judge,)))
-        found: dict[tuple[Role, str], ExpectedCalls] = {}
+        by_kind: dict[tuple[Role, str], ExpectedCalls] = {}
         per_unit: defaultdict[str, dict[tuple[Role, str], float]] = defaultdict(dict)
         for stage in plan_run(context, order, judge).calls:
             for part in stage.parts:
@@ -133,16 +133,16 @@ class Planner:
                 if estimate.usd.expected and estimate.calls.expected:
                     kind = part.role, part.spec.label
                     calls, usd = estimate.calls.expected, estimate.usd.expected
-                    if (before := found.get(kind)) is not None:
+                    if (before := by_kind.get(kind)) is not None:
                         # several parts may be of one kind: their mean, weighted by calls
                         usd += before.number * before.usd
                         calls += before.number
                     first, turns = estimator.first_turn(part), estimator.turns
-                    found[kind] = ExpectedCalls(calls, usd / calls, first, turns)
+                    by_kind[kind] = ExpectedCalls(calls, usd / calls, first, turns)
                     if stage.target is not None:
                         of_one = _of_one_conversation(part, stage.rows, turns)
                         per_unit[stage.target][kind] = estimator.calls(of_one).expected
-        return ExpectedWork(found, per_unit)
+        return ExpectedWork(by_kind, per_unit)
 
 
 def _of_one_conversation(part: Calls, rows: Range, turns: int) -> Calls:

@@ -67,8 +67,8 @@ def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> s
     variant of each of the metric's first base scenarios, `scenarios` at most. The variants take
     turns, so that each demographic group occurs."""
     bases: dict[str, dict[str, set[str]]] = {}
-    found = list(wanted)
-    for metric, key in found:
+    conversations = list(wanted)
+    for metric, key in conversations:
         of_metric = bases.setdefault(metric, {})
         of_metric.setdefault(base_id(key.scenario_id), set()).add(key.scenario_id)
     chosen = {
@@ -76,7 +76,7 @@ def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> s
         for offset, of_metric in enumerate(bases[metric] for metric in sorted(bases))
         for turn, base in enumerate(sorted(of_metric)[:scenarios])
     }
-    return {key for _, key in found if key.scenario_id in chosen and key.sample == 0}
+    return {key for _, key in conversations if key.scenario_id in chosen and key.sample == 0}
 
 
 def asked_conversations(bench: BenchmarkContext, order: Order) -> list[WantedConversation]:
@@ -182,13 +182,13 @@ class ConversationPlanner:
 
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Plan the conversations that the order includes, that are due, and that may be played."""
-        found = (
+        planned = (
             self._plan_one(conversation, self._newest.get(conversation.key))
             for conversation in wanted
             if self._is_asked_for(conversation.key)
             and conversation.key.scenario_id not in self._held
         )
-        return [playing for playing in found if playing is not None]
+        return [playing for playing in planned if playing is not None]
 
     def awaiting_approval(self, wanted: Iterable[WantedConversation]) -> set[str]:
         """The ids that a person must approve before all conversations due can be played."""
@@ -202,13 +202,13 @@ class ConversationPlanner:
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         """Complete takes whose inputs have changed since, with what changed."""
-        found: list[WorkItem] = []
+        items: list[WorkItem] = []
         for conversation in wanted:
             take = self._newest.get(conversation.key)
             changed = what_changed(take.depends, self.depends(conversation)) if take else None
             if take is not None and take.finished and changed:
-                found.append(self._work_item(conversation.key, WorkReason.STALE, changed))
-        return found
+                items.append(self._work_item(conversation.key, WorkReason.STALE, changed))
+        return items
 
     def _is_asked_for(self, key: ConversationKey) -> bool:
         return self._order.includes(self._bench.name, key)

@@ -138,19 +138,17 @@ def _sizes(
 def _detectable(sought: _PossibleMark, plan: Plan, seen: PairError | None) -> Detectable:
     scenarios = plan.base_scenarios
     if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
-        found = smallest_difference(plan, level=sought.level)
-        return Detectable(
-            sought.track, found, scenarios, seen=False, comparisons=sought.comparisons
-        )
+        size = smallest_difference(plan, level=sought.level)
+        return Detectable(sought.track, size, scenarios, seen=False, comparisons=sought.comparisons)
     # what was seen is of fewer scenarios, and an error shrinks with the root of their number
     error = seen.error * sqrt(seen.base_scenarios / scenarios)
-    found = detectable(error, plan.freedom, sought.level)
-    return Detectable(sought.track, found, scenarios, seen=True, comparisons=sought.comparisons)
+    size = detectable(error, plan.freedom, sought.level)
+    return Detectable(sought.track, size, scenarios, seen=True, comparisons=sought.comparisons)
 
 
-def power_sentences(found: Sequence[Detectable]) -> list[str]:
+def power_sentences(detectables: Sequence[Detectable]) -> list[str]:
     """Say, in one line for each entry, how far two targets must differ to be told apart."""
-    return [_sentence(detectable) for detectable in found]
+    return [_sentence(detectable) for detectable in detectables]
 
 
 def _sentence(detectable: Detectable) -> str:

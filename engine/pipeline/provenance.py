@@ -72,11 +72,11 @@ def provenances(
     asked: Collection[ConversationKey],
 ) -> dict[str, Provenance]:
     """The provenance by target of those conversations that count."""
-    found: defaultdict[str, _TargetProvenance] = defaultdict(_TargetProvenance)
+    by_target: defaultdict[str, _TargetProvenance] = defaultdict(_TargetProvenance)
     for key in stored.counting.keys() & asked:
         take, verdicts = stored.counting[key]
         checks = stored.newest_checks(take.seq)
-        found[key.target_id].add(take, counting_votes(verdicts, config.jury), checks)
+        by_target[key.target_id].add(take, counting_votes(verdicts, config.jury), checks)
     served = reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())
     return {
@@ -92,7 +92,7 @@ def provenances(
             last_at=_iso(collected.last_at),
             stances=sorted(collected.stances),
         )
-        for target, collected in sorted(found.items())
+        for target, collected in sorted(by_target.items())
     }
 
 
@@ -142,7 +142,9 @@ def served_by_others(
 ) -> list[ServedByOthers]:
     """Count answers by substitute models in these conversations: replies of each target, then
     messages of the user model, then verdicts of each judge. Empty where there are none."""
-    counted = [found for key, found in stored.counting.items() if key in asked]
+    counted = [
+        take_and_verdicts for key, take_and_verdicts in stored.counting.items() if key in asked
+    ]
     return [*_served_speakers(reader, benchmark, counted), *_served_judges(counted)]
 
 
@@ -222,11 +224,11 @@ def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[
         StaleFinder(definition, config),
         StoredConversations.of(reader, definition.name),
     )
-    found: dict[int, Stale] = {}
+    by_take: dict[int, Stale] = {}
     for conversation in wanted_conversations(definition, config, reader):
         take, verdicts = stored.counting.get(conversation.key, (None, ()))
         if take is not None and (
             stale := finder.staleness_of(conversation, take, counting_votes(verdicts, config.jury))
         ):
-            found[take.seq] = stale
-    return found
+            by_take[take.seq] = stale
+    return by_take

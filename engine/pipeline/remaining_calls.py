@@ -116,13 +116,13 @@ class RemainingCalls:
         self, benchmark: str, target: str, *, turns_done: int = 0, roles: frozenset[Role]
     ) -> dict[CallKind, float]:
         """What one conversation still calls in these roles, of which so many turns are there."""
-        found = {}
+        numbers = {}
         for (role, model), number in self._per_conversation.get((benchmark, target), {}).items():
             left = self._left.get(kind := (benchmark, role, model))
             if left is not None and role in roles:
                 turns = range(1, turns_done + 1) if role in SPEAKING else ()
-                found[kind] = number - sum(map(left.expected.weight, turns))
-        return found
+                numbers[kind] = number - sum(map(left.expected.weight, turns))
+        return numbers
 
     def begin(self, benchmark: str, unit: str, calls: Mapping[CallKind, float]) -> None:
         """Count a conversation as open, with the calls that it has still to make."""

@@ -223,8 +223,8 @@ _NAME: Final = re.compile(
 
 def failed_model(reason: str) -> str:
     """`target alpha (gpt-4o)`: whose model failed, as a reason says; empty if it does not."""
-    found = _NAME.match(reason)
-    return "" if found is None else found[0].removesuffix(": ")
+    match = _NAME.match(reason)
+    return "" if match is None else match[0].removesuffix(": ")
 
 
 @lru_cache(1024)
@@ -249,10 +249,10 @@ class FailureGroup:
     @property
     def models(self) -> Mapping[str, Sequence[StateRow]]:
         """The rows by whose model failed; by an empty name where the reason does not say."""
-        found: defaultdict[str, list[StateRow]] = defaultdict(list)
+        units_of: defaultdict[str, list[StateRow]] = defaultdict(list)
         for unit in self.units:
-            found[failed_model(unit.reason or "")].append(unit)
-        return found
+            units_of[failed_model(unit.reason or "")].append(unit)
+        return units_of
 
 
 def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:

@@ -90,8 +90,8 @@ def counted_of(
     if stored is None:
         stored = StoredConversations.of(reader, definition.name)
     look, jury = _ConversationStatus(definition, config, reader, fresh=fresh), config.jury
-    found = (_outcome(conversation, stored, jury, look) for conversation in wanted)
-    outcomes = [_unless_invalid(outcome, stored, config) for outcome in found]
+    all_outcomes = (_outcome(conversation, stored, jury, look) for conversation in wanted)
+    outcomes = [_unless_invalid(outcome, stored, config) for outcome in all_outcomes]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
     return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
 
@@ -100,8 +100,8 @@ def outcomes_of(
     wanted: Iterable[WantedConversation], stored: StoredConversations, config: Config
 ) -> list[Outcome]:
     """What counts for each of these conversations, without staleness and exposure."""
-    found = (_outcome(conversation, stored, config.jury) for conversation in wanted)
-    return [_unless_invalid(outcome, stored, config) for outcome in found]
+    outcomes = (_outcome(conversation, stored, config.jury) for conversation in wanted)
+    return [_unless_invalid(outcome, stored, config) for outcome in outcomes]
 
 
 def _unless_invalid(outcome: Outcome, stored: StoredConversations, config: Config) -> Outcome:
@@ -270,8 +270,8 @@ def _guesses(stored: StoredConversations, outcomes: Iterable[Outcome]) -> Iterat
         if outcome.key not in stored.counting:
             continue
         take, _ = stored.counting[outcome.key]
-        found = stored.newest_checks(take.seq)
-        check = next((row for row in found if row.kind is CheckKind.GROUPS), None)
+        checks = stored.newest_checks(take.seq)
+        check = next((row for row in checks if row.kind is CheckKind.GROUPS), None)
         answers = {} if check is None else {answer.about: answer for answer in check.answers}
         for axis, group in outcome.demographic.items():
             base, answer = base_id(outcome.key.scenario_id), answers.get(axis)
@@ -324,13 +324,13 @@ def _other_judges(
     stored: StoredConversations, asked: set[ConversationKey], jury: Jury
 ) -> dict[str, int]:
     """Judges that count in place of the configured ones, and in how many conversations."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for key in stored.counting.keys() & asked:
         votes = counting_votes(stored.counting[key][1], jury)
         models = {vote.judge for vote in votes if vote.source != HUMAN}
         if not any(jury.holds(vote) for vote in votes):
-            found.update(models)
-    return dict(sorted(found.items()))
+            counts.update(models)
+    return dict(sorted(counts.items()))
 
 
 def _counted_otherwise(stored: StoredConversations, asked: set[ConversationKey], jury: Jury) -> int:
@@ -343,12 +343,12 @@ def _counted_otherwise(stored: StoredConversations, asked: set[ConversationKey],
 
 def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
     """Configured judges that lack passes in conversations where another of them counts."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for outcome in outcomes:
         given = Counter(vote.judge for vote in outcome.votes if vote.counts)
         if any(given[judge] for judge in jury.judges):
-            found.update(judge for judge in jury.judges if given[judge] < jury.passes)
-    return dict(sorted(found.items()))
+            counts.update(judge for judge in jury.judges if given[judge] < jury.passes)
+    return dict(sorted(counts.items()))
 
 
 def _scripted_note(

@@ -192,8 +192,8 @@ def _refuse_below_rejected(reviews: Reviews, entry: ReviewEntry, named: Iterable
     if not isinstance(entry.content, ScenarioRow):
         return
     for above in (entry.content.scenario.metric_id, entry.content.scenario.base_id):
-        found = None if above == entry.id or above in named else reviews.entry(above)
-        if found is not None and found.state is ReviewState.REJECTED:
+        above_entry = None if above == entry.id or above in named else reviews.entry(above)
+        if above_entry is not None and above_entry.state is ReviewState.REJECTED:
             what = f"{entry.id} belongs to {above}, which is rejected"
             raise InputError(Problem(what, hint=f"approve {above} first"))
 
@@ -455,8 +455,8 @@ def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChang
 def _refuse_other(now: Reviews, item: ReviewItem) -> None:
     """Raise `InputError` if the item's content is not what the action left."""
     if item.kind == ReviewKind.METRIC:
-        found = next((metric for metric in now.definition.metrics if metric.id == item.id), None)
-        digest = None if found is None else metric_review_digest(found)
+        current = next((metric for metric in now.definition.metrics if metric.id == item.id), None)
+        digest = None if current is None else metric_review_digest(current)
     else:
         row = now.rows.get(item.id)
         digest = None if row is None else scenario_review_digest(row.scenario)
@@ -484,10 +484,10 @@ def metric_of_values(value: object) -> Metric:
 def _scenario_of(value: object, now: Scenario) -> Scenario:
     """Raises `InputError`."""
     path = Path(f"{now.id}.json")
-    found, problems = read_scenario(value, path=path, index=0, metrics={now.metric_id})
-    if found is None:
+    scenario, problems = read_scenario(value, path=path, index=0, metrics={now.metric_id})
+    if scenario is None:
         raise InputError(problems)
-    return found
+    return scenario
 
 
 def _act(asked: ReviewRequest, items: Sequence[ReviewItem]) -> ReviewRow:

@@ -96,13 +96,13 @@ def scenario_review_digest(scenario: Scenario) -> str:
 
 def standing_acts(acts: Iterable[ReviewRow]) -> list[ReviewRow]:
     """Actions that were not undone, oldest first. An undo revokes its person's newest action."""
-    found: list[ReviewRow] = []
+    standing: list[ReviewRow] = []
     for act in acts:
         if act.action is not ReviewAction.UNDO:
-            found.append(act)
-        elif (undone := newest_of(found, act.person, act.account)) is not None:
-            found.remove(undone)
-    return found
+            standing.append(act)
+        elif (undone := newest_of(standing, act.person, act.account)) is not None:
+            standing.remove(undone)
+    return standing
 
 
 def newest_of(acts: Sequence[ReviewRow], person: str, account: str) -> ReviewRow | None:
@@ -190,7 +190,7 @@ class Reviews:
         """Everything to review: each metric, followed by its base scenarios and their variants. A
         variant that repeats its base word for word is part of it."""
         newest = self._newest_reviews()
-        found: list[ReviewEntry] = []
+        ordered: list[ReviewEntry] = []
         below: dict[str, list[ReviewEntry]] = {}
         for row in sorted(
             (*self.rows.values(), *self.gone.values()), key=lambda row: row.scenario.id
@@ -201,8 +201,8 @@ class Reviews:
                 below.setdefault(row.scenario.metric_id, []).append(entry)
         for name, metric in self.metrics.items():
             if (entry := self._metric(name, metric, newest)) is not None:
-                found += [entry, *below.get(name, ())]
-        return found
+                ordered += [entry, *below.get(name, ())]
+        return ordered
 
     def entry(self, name: str) -> ReviewEntry | None:
         """The entry with this id."""
@@ -236,7 +236,7 @@ class Reviews:
         waiting = {entry.id for entry in self.waiting()}
         if not waiting:
             return {}
-        found: dict[str, tuple[str, ...]] = {}
+        by_benchmark: dict[str, tuple[str, ...]] = {}
         for name, row in self.rows.items():
             on = [row.scenario.metric_id]
             if row.source == "model":
@@ -244,8 +244,8 @@ class Reviews:
             if row.played and (
                 first := tuple(dict.fromkeys(name for name in on if name in waiting))
             ):
-                found[name] = first
-        return found
+                by_benchmark[name] = first
+        return by_benchmark
 
     def _newest_reviews(self) -> dict[ItemKey, ReviewRow]:
         return {(ReviewKind(item.kind), item.id): act for act in self.acts for item in act.items}
@@ -363,8 +363,8 @@ class ReviewPage:
     def of(cls, definition: Definition, config: Config, reader: Reader) -> ReviewPage:
         """Read the current state. Raises `StoreError`."""
         reviews = Reviews.of(definition, reader)
-        found = findings_of(reviews, config.generation.turns)
-        return cls(definition.name, reviews.entries(), found)
+        findings = findings_of(reviews, config.generation.turns)
+        return cls(definition.name, reviews.entries(), findings)
 
     @property
     def waiting(self) -> list[ReviewEntry]:
@@ -393,14 +393,14 @@ def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFindi
     """The findings of rules that the file does not silence, by id."""
     metrics = [metric.metric for metric in reviews.metrics.values()]
     rows = [row.scenario for row in reviews.rows.values()]
-    found: defaultdict[str, list[LintFinding]] = defaultdict(list)
+    by_id: defaultdict[str, list[LintFinding]] = defaultdict(list)
     for finding in (*lint_metrics(metrics), *lint_scenarios(rows, turns=turns)):
         silenced = reviews.definition.lint_ignore
         if not any(
             finding.rule in silenced.get(name, {}) for name in (finding.id, base_id(finding.id))
         ):
-            found[finding.id].append(finding)
-    return found
+            by_id[finding.id].append(finding)
+    return by_id
 
 
 def _group(entry: ReviewEntry) -> tuple[str, str]:

@@ -156,8 +156,8 @@ async def _take(
             words = f"{asked.id} was changed meanwhile: what the generator wrote is not taken"
             bench.note(NoteKind.WARNING, words, asked.stage)
             return
-        found = change(reviews)
-        if not found.items:
+        changed = change(reviews)
+        if not changed.items:
             words = f"the generator gave {asked.id} word for word again: nothing was changed"
             bench.note(NoteKind.WARNING, words, asked.stage)
             return
@@ -167,6 +167,6 @@ async def _take(
             person=asked.person,
             account=asked.account,
             reason=asked.note,
-            items=tuple(found.items),
+            items=tuple(changed.items),
         )
-        await put_in_place(bench, ReviewChange("", [*found.rows, act], found.metrics))
+        await put_in_place(bench, ReviewChange("", [*changed.rows, act], changed.metrics))

@@ -229,16 +229,16 @@ class Pipeline:
         if self.control.draining:
             return False
         if self.question is None:
-            found = BudgetQuestion.of(self.budget, rest_usd)
+            question = BudgetQuestion.of(self.budget, rest_usd)
             if not (self.attended() or self.awaits_somebody):
-                self._note(NoteKind.WARNING, found.stopped_words)
+                self._note(NoteKind.WARNING, question.stopped_words)
                 self.drain()
                 return False
-            self.question = found
-            self._note(NoteKind.WARNING, found.words)
+            self.question = question
+            self._note(NoteKind.WARNING, question.words)
             self.pause()
             # a separate task: the waiting calls are paused and cannot count the time
-            self._waiting = asyncio.create_task(self._wait_for_somebody(found))
+            self._waiting = asyncio.create_task(self._wait_for_somebody(question))
         self.control.pause()  # a `resume` of another pause has not answered this question
         return await self.control.may_begin()
 

@@ -361,16 +361,16 @@ class BenchmarkRun:
 
         with slots.counting_remaining(queue):
             async with side_by_side() as group:
-                while (found := await queue.next()) is not None:
+                while (handed := await queue.next()) is not None:
                     await slots.begin()
                     try:
                         await control.checkpoint()
                         if may_open is not None:
-                            await may_open(found[1])
+                            await may_open(handed[1])
                     except StopRequested:
                         slots.end()
                         return
-                    group.create_task(one(*found))
+                    group.create_task(one(*handed))
 
     async def _judge(self, lane: str, judging: PlannedJudging) -> None:
         give = partial(give_verdicts, self.bench, judging)

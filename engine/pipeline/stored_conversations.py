@@ -51,8 +51,8 @@ class StoredConversations:
 
     def newest_checks(self, take: int) -> list[CheckRow]:
         """The newest usable check of each kind, without those that had nothing to ask about."""
-        found = {row.kind: row for row in self.checks.get(take, ()) if row.unusable is None}
-        return [row for row in found.values() if row.answers]
+        newest = {row.kind: row for row in self.checks.get(take, ()) if row.unusable is None}
+        return [row for row in newest.values() if row.answers]
 
     @property
     def judged(self) -> Iterator[ConversationKey]:
@@ -129,12 +129,13 @@ def scores(reader: Reader, benchmark: str, judges: Sequence[str] = ()) -> ScoreC
     strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)
     for (target, track, _metric), clusters in cells.items():
         strata[target, track].append(clusters)
-    rates = {key: benchmark_rate(found, correlation) for key, found in strata.items()}
+    rates = {key: benchmark_rate(of_cell, correlation) for key, of_cell in strata.items()}
     passes = {
         cell: PassCount(
-            round(sum(cluster.total for cluster in found)), sum(cluster.size for cluster in found)
+            round(sum(cluster.total for cluster in of_cell)),
+            sum(cluster.size for cluster in of_cell),
         )
-        for cell, found in cells.items()
+        for cell, of_cell in cells.items()
     }
     known = {key: rate for key, rate in rates.items() if rate is not None}
     metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
@@ -154,5 +155,6 @@ def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:
         if row.passed is not None:
             values[_cell(row)][base_id(row.key.scenario_id)].append(float(row.passed))
     return {
-        cell: [Cluster.of(scores) for scores in found.values()] for cell, found in values.items()
+        cell: [Cluster.of(scores) for scores in by_cluster.values()]
+        for cell, by_cluster in values.items()
     }

@@ -481,6 +481,6 @@ def write_report(asked: Validation, report: ValidationReport) -> Path:
 def validations(workspace: Workspace, config: Config, benchmark: str) -> list[Validation]:
     """The validation runs of a benchmark that have a folder, in alphabetical order."""
     folder = workspace.root / folder_of(benchmark) / VALIDATION
-    found = sorted(path for path in folder.glob("*") if path.is_dir())
-    branches = [Branch.parse(f"{benchmark}@{path.name}") for path in found]
+    folders = sorted(path for path in folder.glob("*") if path.is_dir())
+    branches = [Branch.parse(f"{benchmark}@{path.name}") for path in folders]
     return [Validation(workspace, config, branch) for branch in branches if branch is not None]

@@ -32,7 +32,7 @@ class GivenValues:
 
 
 def written_endpoint(
-    found: Endpoint, spec: ModelSpec, environment: Environment, given: GivenValues
+    endpoint: Endpoint, spec: ModelSpec, environment: Environment, given: GivenValues
 ) -> Endpoint:
     """The endpoint for requests by an agent, with variables left in the key, headers and body.
 
@@ -40,7 +40,7 @@ def written_endpoint(
     """
     url, body = _address_and_body(spec)
     if not VARIABLE.search(url):
-        url = found.base_url
+        url = endpoint.base_url
     sent = {
         name: _header_for_agent(name, secret, spec, given)
         for name, secret in _secrets(spec).items()
@@ -51,8 +51,8 @@ def written_endpoint(
         held = [name for name in names if environment.holds(name)]
         given.values.update({name: environment.resolve(f"${{{name}}}", where="") for name in held})
     return replace(
-        found,
-        key=found.key if key is None else lambda: key,
+        endpoint,
+        key=endpoint.key if key is None else lambda: key,
         headers=lambda: sent,
         extra_body=lambda: ExtraBody(body),
         as_written=AsWritten(url, names),

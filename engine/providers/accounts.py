@@ -330,9 +330,9 @@ class Accounts:
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
         """Do what is slow the first time because of its imports; runs on a thread."""
         self.prices.load()
-        found = address(wire, base_url, key)
+        result = address(wire, base_url, key)
         _tune_garbage_collector()
-        return found
+        return result
 
     def at(self, wire: Wire, base_url: str) -> list[Account]:
         """Return the open accounts at this address."""

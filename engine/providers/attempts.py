@@ -396,8 +396,8 @@ def _bounded_text(value: object) -> str:
 
 
 def _page_title(text: str) -> str:
-    found = _TITLE.search(text)
-    return _bounded_text(f"a web page, {found[1].strip()!r}" if found else _TAG.sub(" ", text))
+    title = _TITLE.search(text)
+    return _bounded_text(f"a web page, {title[1].strip()!r}" if title else _TAG.sub(" ", text))
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:

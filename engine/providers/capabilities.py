@@ -230,12 +230,12 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
             return name
     first: tuple[int, str] | None = None
     for name, spellings in _DROPPABLE.items():
-        found = re.search(
+        match = re.search(
             rf"(?<![\w-])({'|'.join(map(re.escape, spellings))})(?!\w)", failure.message
         )
         # the first one named, as a list of supported parameters often follows
-        if name in sent and found and (first is None or found.start() < first[0]):
-            first = (found.start(), name)
+        if name in sent and match and (first is None or match.start() < first[0]):
+            first = (match.start(), name)
     if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
         return given.split(".")[0]
     return None if first is None else first[1]
@@ -362,5 +362,5 @@ def room_in(message: str) -> TokenLimits | None:
 
 
 def _matched_number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
-    return None if found is None else next(int(group) for group in found.groups() if group)
+    match = pattern.search(text)
+    return None if match is None else next(int(group) for group in match.groups() if group)

@@ -79,9 +79,9 @@ class ReplyBuffer:
         if self._half:
             self._half = ""
             self._emit_text("\ufffd")
-        found = split_unopened_thought("".join(self.spoken))
-        if found is not None:
-            thought, words = found
+        parts = split_unopened_thought("".join(self.spoken))
+        if parts is not None:
+            thought, words = parts
             self.splitter.thoughts.append(thought)
             self.discard()
             self._emit_text(words)

@@ -54,12 +54,12 @@ class Prices:
     def cost_usd(self, model: str, base_url: str, tokens: Tokens) -> float | None:
         """Return the cost in US dollars; None if unknown, which is not zero."""
         price = self.own.get(model)
-        found = (
+        cost = (
             _published(model, base_url, tokens, self.now())
             if price is None
             else price.cost_usd(tokens)
         )
-        return None if found is None else float(found)
+        return None if cost is None else float(cost)
 
 
 def _published(model: str, base_url: str, tokens: Tokens, at: datetime) -> Decimal | None:

@@ -99,16 +99,16 @@ def _partial_match_length(text: str, spelling: str) -> int:
 
 def _spellings(secret: str) -> set[str]:
     raw = secret.encode("utf-8", "replace")
-    found = {secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
-    found.add("".join(f"%{byte:02X}" for byte in raw))
-    found.add(raw.hex())
+    spellings = {secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
+    spellings.add("".join(f"%{byte:02X}" for byte in raw))
+    spellings.add(raw.hex())
     # a gateway names an unknown key by the hash that it keeps
-    found.add(hashlib.sha256(raw).hexdigest())
+    spellings.add(hashlib.sha256(raw).hexdigest())
     for before in (b"", b" ", b"  "):
         # what precedes a key in the encoded text shifts it by up to two bytes; its first and last
         # characters depend on the neighbours, those between do not
         text = base64.b64encode(before + raw).decode("ascii").rstrip("=")
         inner = text[4:-1] if before else text[:-1]
         if len(inner) >= _SHORTEST_SECRET * 2:
-            found |= {inner, inner.replace("+", "-").replace("/", "_")}
-    return {text for text in found if len(text) >= _SHORTEST_SECRET}
+            spellings |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return {text for text in spellings if len(text) >= _SHORTEST_SECRET}

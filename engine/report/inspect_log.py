@@ -113,27 +113,27 @@ class _LogHeader:
         return f"{when}_{self._about.benchmark}_{self._about.target}"
 
     def sample(self, conversation: Conversation) -> dict[str, Any]:
-        found = _sample(conversation, self._about.used.get(str(conversation.take.key), {}))
+        written = _sample(conversation, self._about.used.get(str(conversation.take.key), {}))
         began, ended = conversation.take.at or 0, _end_time(conversation)
         self._first = min(self._first or began, began)
         self._last = max(self._last, ended)
         self._model, self._user_model = conversation.take.model, conversation.take.user_model
         for sums, used in (
-            (self._usage, found["model_usage"]),
-            (self._roles, found["role_usage"]),
+            (self._usage, written["model_usage"]),
+            (self._roles, written["role_usage"]),
         ):
             for name, usage in used.items():
                 for part, amount in usage.items():
                     sums[name][part] = sums[name].get(part, 0) + amount
-        for name, score in found["scores"].items():
+        for name, score in written["scores"].items():
             self._scores[name].append(score["value"])
         kept = "id epoch input target metadata scores model_usage role_usage started_at uuid"
-        summary = {name: found[name] for name in f"{kept} completed_at total_time".split()}
-        summary |= {"completed": "error" not in found, "message_count": len(found["messages"])}
-        if "error" in found:
-            summary["error"] = found["error"]["message"]
+        summary = {name: written[name] for name in f"{kept} completed_at total_time".split()}
+        summary |= {"completed": "error" not in written, "message_count": len(written["messages"])}
+        if "error" in written:
+            summary["error"] = written["error"]["message"]
         self.summaries.append(summary)
-        return found
+        return written
 
     def header(self) -> dict[str, Any]:
         about = self._about
@@ -187,7 +187,7 @@ class _LogHeader:
         values = self._scores[name]
         scored = [value for value in values if value != _VALUES[None]]
         unscored = len(self.summaries) - len(scored)
-        found: dict[str, Any] = {
+        score: dict[str, Any] = {
             "name": name,
             "scorer": name,
             "scored_samples": len(scored),
@@ -196,8 +196,8 @@ class _LogHeader:
         }
         if scored:
             rate = scored.count(_VALUES[True]) / len(scored)
-            found["metrics"] = {"accuracy": {"name": "accuracy", "value": rate}}
-        return found
+            score["metrics"] = {"accuracy": {"name": "accuracy", "value": rate}}
+        return score
 
 
 # A conversation
@@ -214,7 +214,7 @@ def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) 
             for part, amount in _usage(usage).items():
                 of_name[part] = of_name.get(part, 0) + amount
     messages = [_message(conversation, message) for message in conversation.messages]
-    found: dict[str, Any] = {
+    sample: dict[str, Any] = {
         "id": take.key.scenario_id,
         "epoch": take.key.sample + 1,
         "input": conversation.messages[0].text if conversation.messages else "",
@@ -234,8 +234,8 @@ def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) 
     }
     if not take.finished:
         why = take.detail or (take.stop_reason or "interrupted")
-        found["error"] = {"message": str(why), "traceback": "", "traceback_ansi": ""}
-    return found
+        sample["error"] = {"message": str(why), "traceback": "", "traceback_ansi": ""}
+    return sample
 
 
 def _message(conversation: Conversation, message: MessageRow) -> dict[str, Any]:
@@ -363,7 +363,7 @@ def _score(verdict: Verdict) -> dict[str, Any]:
 
 
 def _metadata(conversation: Conversation) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "conversation": str(conversation.take.key),
         "target": conversation.take.key.target_id,
         "take": conversation.take.number,
@@ -375,14 +375,14 @@ def _metadata(conversation: Conversation) -> dict[str, Any]:
         "user_faults": [str(fault) for fault in conversation.take.faults],
     }
     if conversation.metric is not None:
-        found["metric"] = metric_values(conversation.metric)
+        metadata["metric"] = metric_values(conversation.metric)
     if conversation.scenario is not None:
-        found |= {
+        metadata |= {
             **scenario_values(conversation.scenario),
             "demographic": dict(conversation.scenario.demographic),
             "target_system_prompt": conversation.scenario.target_system_prompt,
         }
-    return found
+    return metadata
 
 
 def _usage(used: Usage) -> dict[str, int]:

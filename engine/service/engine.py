@@ -252,8 +252,8 @@ class Engine:
             problem="; ".join(self._troubles.values()) or None,
             waits=tuple(
                 Wait(model, *held)
-                for found in (models.held(), pipeline.budget.held())
-                for model, held in found.items()
+                for held_calls in (models.held(), pipeline.budget.held())
+                for model, held in held_calls.items()
             ),
             parked=parked,
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
@@ -552,13 +552,13 @@ class Engine:
 def failed_rows(planner: Planner) -> dict[WorkRow, str | None]:
     """Every row in the failed state whose target is still configured, with that target."""
     targets = {None, *(target.id for target in planner.config.targets)}
-    found: dict[WorkRow, str | None] = {}
+    failed: dict[WorkRow, str | None] = {}
     for name in planner.workspace.benchmark_names():
         for stage in (Stage.GEN_METRICS, *CHANGEABLE):
             for state in planner.reader.units(name, stage).values():
                 if state.state is State.FAILED and state.target in targets:
-                    found[WorkRow(name, state.unit)] = state.target
-    return found
+                    failed[WorkRow(name, state.unit)] = state.target
+    return failed
 
 
 def _unplayed(pipeline: Pipeline, order: Order) -> list[WorkRow]:

@@ -63,10 +63,10 @@ class _ConfigurationWatch:
 
     def _modification(self) -> tuple[int, int] | None:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size
+        return status.st_mtime_ns, status.st_size
 
 
 def _store_problems(path: Path) -> list[str] | None:

@@ -181,11 +181,11 @@ class LinkState:
     def _hear_board(self, value: object) -> None:
         if self._board_interest is not None:
             self._board_interest.waiting = False
-        found = read(value, NumberedBoard)
-        if found.board is not None:
-            self._number, self.board = found.number, found.board
-        elif found.number != self._number:
-            raise MessageError(f"board {found.number} is said to be known, and is not")
+        news = read(value, NumberedBoard)
+        if news.board is not None:
+            self._number, self.board = news.number, news.board
+        elif news.number != self._number:
+            raise MessageError(f"board {news.number} is said to be known, and is not")
 
     def _hear_text(self, asked: TextAsked, value: object, now: float) -> None:
         mirror = self._mirrors.get((asked.benchmark, asked.key))
@@ -195,11 +195,11 @@ class LinkState:
         if value is None:
             mirror.forget()
             return
-        found = read(value, SomeText)
-        heard = found.heard
-        follows = heard.speech == mirror.speech and found.start == mirror.cursor
+        news = read(value, SomeText)
+        heard = news.heard
+        follows = heard.speech == mirror.speech and news.start == mirror.cursor
         # a part from the middle of a message that is not held here: ask for it from the beginning
-        if not follows and found.start:
+        if not follows and news.start:
             mirror.forget()
             mirror.interest.due = now
             return
@@ -207,7 +207,7 @@ class LinkState:
         mirror.speech, mirror.cursor = heard.speech, heard.cursor
         # at once, without waiting a period: a long message that had begun before anybody looked is
         # loaded as fast as possible
-        if found.more:
+        if news.more:
             mirror.interest.due = now
 
 

@@ -224,8 +224,8 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def read(value: object, kind: type[T]) -> T:
     """Validate a parsed value as `kind`. Raises `MessageError`."""
-    found: T = _convert(_with_changes(value, _FROM_ARRAYS), kind)
-    return found
+    converted: T = _convert(_with_changes(value, _FROM_ARRAYS), kind)
+    return converted
 
 
 def _convert(value: object, kind: Any) -> Any:

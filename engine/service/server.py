@@ -128,10 +128,10 @@ class Server:
 
     def _is_at_path(self) -> bool:
         try:
-            found = self.path.lstat()
+            status = self.path.lstat()
         except OSError:
             return False
-        return self._listening is not None and found.st_ino == self._inode
+        return self._listening is not None and status.st_ino == self._inode
 
     async def close(self) -> None:
         """Finish commands at work, send the last board as goodbye, and remove the socket."""
@@ -227,8 +227,8 @@ class Server:
                     watcher.say(encode_ok_of(number, self._board.if_newer(asked.seen)))
                 case TextAsked():
                     heard = self._text(asked)
-                    found = None if heard is None else SomeText.of(heard)
-                    watcher.say(encode_ok(number, found))
+                    text = None if heard is None else SomeText.of(heard)
+                    watcher.say(encode_ok(number, text))
                 case CommandAsked():
                     task = asyncio.create_task(self._carry_out(number, asked.request, watcher))
                     self._work.add(task)

@@ -74,13 +74,13 @@ def private_folder(folder: Path) -> None:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         # not `stat`: in a shared temporary folder, this name may be somebody else's symbolic link
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise UnsafeFolderError(
             f"{folder} cannot be made ({error.strerror}): the engine's socket lies in it; check "
             "the system's temporary folder, or set TMPDIR to one that you may write"
         ) from error
-    fault = _folder_fault(found)
+    fault = _folder_fault(status)
     if fault is not None:
         raise UnsafeFolderError(
             f"{folder} {fault}, but the engine's socket must lie where only you can reach it: "
@@ -88,17 +88,17 @@ def private_folder(folder: Path) -> None:
         )
 
 
-def _folder_fault(found: os.stat_result) -> str | None:
-    if stat.S_ISLNK(found.st_mode):
+def _folder_fault(status: os.stat_result) -> str | None:
+    if stat.S_ISLNK(status.st_mode):
         return "is a link to another place"
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return "is not a folder"
-    if found.st_uid != os.getuid():
-        return f"belongs to user {found.st_uid}, not to you ({os.getuid()})"
+    if status.st_uid != os.getuid():
+        return f"belongs to user {status.st_uid}, not to you ({os.getuid()})"
     # Linux checks write permission on the socket's file, but some systems do not, so the folder
     # must keep others out
-    if found.st_mode & 0o077:
-        return f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}, expected 0700)"
+    if status.st_mode & 0o077:
+        return f"is open to others (mode {stat.S_IMODE(status.st_mode):04o}, expected 0700)"
     return None
 
 
@@ -117,14 +117,14 @@ def peer_uid(connected: Socket) -> int | None:
     """The user id of the peer's process; None where the system does not tell."""
     try:
         if sys.platform == "linux":
-            found = connected.getsockopt(
+            credentials = connected.getsockopt(
                 socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
             )
             # struct ucred of unix(7): process, user, group
-            _, uid, _ = struct.unpack("3i", found)
+            _, uid, _ = struct.unpack("3i", credentials)
         else:
-            found = connected.getsockopt(_LOCAL_LEVEL, _LOCAL_PEERCRED, 76)
-            _, uid = struct.unpack_from("=II", found)
+            credentials = connected.getsockopt(_LOCAL_LEVEL, _LOCAL_PEERCRED, 76)
+            _, uid = struct.unpack_from("=II", credentials)
     except (OSError, struct.error):
         return None
     return int(uid)

@@ -114,13 +114,13 @@ def _row(analysis: Analysis, result: TargetResult) -> JsonObject:
     }
 
 
-def as_object(found: Overall) -> JsonObject:
+def as_object(overall: Overall) -> JsonObject:
     """Results over several benchmarks: their names, and a row for each target."""
     return {
-        "benchmarks": list(found.benchmarks),
-        "nothing_scored": list(found.skipped),
-        "generalised_to": scope_sentence(found),
-        "targets": [_row_of_all(found, target) for target in found.targets],
+        "benchmarks": list(overall.benchmarks),
+        "nothing_scored": list(overall.skipped),
+        "generalised_to": scope_sentence(overall),
+        "targets": [_row_of_all(overall, target) for target in overall.targets],
     }
 
 
@@ -131,18 +131,18 @@ _OF_ALL: Final = (
 """Fields of a row whose meaning is the same for one benchmark and for all."""
 
 
-def _row_of_all(found: Overall, result: TargetResult) -> JsonObject:
-    row = _row(found, result)
+def _row_of_all(overall: Overall, result: TargetResult) -> JsonObject:
+    row = _row(overall, result)
     stale, comparisons = row["stale"], row["comparisons"]
     return {
         **{name: row[name] for name in _OF_ALL},
         "by_benchmark": {
             name: {
                 str(track): {**_cells({name: cell})[name], "interval": _interval(cell)}
-                for track in found.tracks
+                for track in overall.tracks
                 if (cell := result.metrics.get(part_of(name, track))) is not None and cell.scored
             }
-            for name in found.benchmarks
+            for name in overall.benchmarks
         },
         "intervals": {
             "level": LEVEL,
@@ -167,11 +167,11 @@ def _row_of_all(found: Overall, result: TargetResult) -> JsonObject:
         "comparisons": {
             "family": {
                 **comparisons["family"],
-                "between_targets_for_benchmarks_like_these": found.family.pairs_on_like,
-                "method": METHOD_EXPLORING if found.family.exploratory else METHOD_COMPARING_ALL,
+                "between_targets_for_benchmarks_like_these": overall.family.pairs_on_like,
+                "method": METHOD_EXPLORING if overall.family.exploratory else METHOD_COMPARING_ALL,
             },
             "targets": comparisons["targets"],
-            "targets_for_benchmarks_like_these": _comparisons_with(found.on_like, result.target),
+            "targets_for_benchmarks_like_these": _comparisons_with(overall.on_like, result.target),
         },
         **{name: row[name] for name in row if name in {"notes", "served_by_others", "user_audit"}},
         **{name: row[name] for name in row if name == OURS},
@@ -207,12 +207,12 @@ def _served_by_others(analysis: Analysis, target: str) -> JsonObject:
 
 
 def _provenance(analysis: Analysis, target: str) -> JsonObject:
-    found = analysis.provenances.get(target)
-    if found is None:
+    provenance = analysis.provenances.get(target)
+    if provenance is None:
         return {}
     left_out = analysis.left_out
     counts = {"conversations": left_out.conversations, "targets": list(left_out.targets)}
-    return {OURS: {**asdict(found), "left_out": counts}}
+    return {OURS: {**asdict(provenance), "left_out": counts}}
 
 
 def _user_model(analysis: Analysis, target: str) -> JsonObject:
@@ -275,9 +275,9 @@ def _interval(cell: Estimate) -> JsonObject | None:
 
 def _stale(result: TargetResult) -> JsonObject:
     """How much of what counts is stale, and what has changed."""
-    found = sum(result.staleness.values(), Staleness())
+    staleness = sum(result.staleness.values(), Staleness())
     return {
-        **asdict(found),
+        **asdict(staleness),
         "by_metric": {metric: asdict(part) for metric, part in result.staleness.items()},
     }
 

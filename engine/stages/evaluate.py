@@ -109,8 +109,8 @@ def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tup
     replies = [said.text for said in transcript if said.speaker is Speaker.TARGET]
 
     def turn_of(passage: str) -> int | None:
-        found = (turn for turn, reply in enumerate(replies, 1) if stands_in(reply, passage))
-        return next(found, None)
+        turns = (turn for turn, reply in enumerate(replies, 1) if stands_in(reply, passage))
+        return next(turns, None)
 
     return tuple(FoundQuote(passage, turn_of(passage)) for passage in evidence if passage.strip())
 

@@ -263,7 +263,7 @@ def _chance_corrected(
     share = (1 + value) / 2
     most = limit.most * (whole.worth_of_pairs(value) if limit.by_pairs else 1)
     effective = most * whole.things * (1 - by_chance) * 2 * share / max(0.5, whole.percent())
-    values = [found for sums in left_out if (found := formula(sums)) is not None]
+    values = [coefficient for sums in left_out if (coefficient := formula(sums)) is not None]
     # halved, as the interval is that of (1 + c) / 2
     error = jackknife_error(values) / 2 if len(values) == len(left_out) else 0.0
     if error > _ROUNDING:

@@ -72,12 +72,14 @@ class Accuracy:
 
 def accuracy(labels: Sequence[LabelledConversation]) -> Accuracy:
     """Weighted shares with clustered intervals (`_share`)."""
-    found = [label for label in labels if label.judge]
+    called_present = [label for label in labels if label.judge]
     passed_over = [label for label in labels if not label.judge]
     return Accuracy(
         _share([(label, label.judge) for label in labels if label.person], passed_over),
-        _share([(label, not label.judge) for label in labels if not label.person], found),
-        _share([(conversation, conversation.person) for conversation in found], found),
+        _share([(label, not label.judge) for label in labels if not label.person], called_present),
+        _share(
+            [(conversation, conversation.person) for conversation in called_present], called_present
+        ),
         _share(
             [(conversation, not conversation.person) for conversation in passed_over], passed_over
         ),
@@ -94,7 +96,7 @@ def effective_labels(weights: Iterable[float]) -> float:
 
 
 def _share(
-    found: Sequence[tuple[LabelledConversation, bool]],
+    labelled: Sequence[tuple[LabelledConversation, bool]],
     could_be_wrong: Sequence[LabelledConversation],
 ) -> Share | None:
     """Wilson's interval over the effective number of labels that has the linearised error of a
@@ -109,17 +111,17 @@ def _share(
     reaches at least as far as the exact one, for as many labels as these degrees of freedom leave
     (E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193-201).
     """
-    if not found:
+    if not labelled:
         return None
-    whole = sum(label.weight for label, _ in found)
-    value = sum(label.weight for label, true in found if true) / whole
+    whole = sum(label.weight for label, _ in labelled)
+    value = sum(label.weight for label, true in labelled if true) / whole
     residuals = defaultdict[str, float](float)
     heaviness = defaultdict[str, float](float)
-    for label, true in found:
+    for label, true in labelled:
         # the cluster's part in the linearised error of the share, times the sum of all weights
         residuals[label.cluster] += label.weight * (true - value)
         heaviness[label.cluster] += label.weight
-    independent = effective_labels(label.weight for label, _ in found)
+    independent = effective_labels(label.weight for label, _ in labelled)
     clusters = len(residuals)
     alike = effective_labels(heaviness.values())
     freedom = max(1.0, alike - 1)
@@ -142,14 +144,14 @@ def _share(
         # the variance of that many independent errors, each standing for as many conversations as
         # these labels do on average
         heavy = sum(conversation.weight for conversation in could_be_wrong) / len(could_be_wrong)
-        errors = sum(not true for _, true in found) + _IMAGINED
+        errors = sum(not true for _, true in labelled) + _IMAGINED
         drawn = whole * value / (whole + _IMAGINED * heavy)
         floor = errors * (drawn * heavy / (whole + _IMAGINED * heavy)) ** 2
         if floor:
             effective = min(effective, drawn * (1 - drawn) / floor)
-    trues = sum(true for _, true in found)
-    rarer = min(trues, len(found) - trues)
-    return Share(value, _interval(value, effective, freedom, rarer, alike), len(found))
+    trues = sum(true for _, true in labelled)
+    rarer = min(trues, len(labelled) - trues)
+    return Share(value, _interval(value, effective, freedom, rarer, alike), len(labelled))
 
 
 def _interval(
@@ -346,15 +348,15 @@ class _Sums(NamedTuple):
 
 
 def _sums(labels: Iterable[LabelledConversation]) -> _Sums:
-    present = absent = found = passed_over = 0.0
+    present = absent = both_present = passed_over = 0.0
     for label in labels:
         if label.person:
             present += label.weight
-            found += label.weight * label.judge
+            both_present += label.weight * label.judge
         else:
             absent += label.weight
             passed_over += label.weight * (not label.judge)
-    return _Sums(present, absent, found, passed_over)
+    return _Sums(present, absent, both_present, passed_over)
 
 
 @dataclass(frozen=True, slots=True)

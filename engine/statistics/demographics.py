@@ -98,18 +98,20 @@ class DemographicFit:
         The error is clustered by base scenario within the metric, and moderated as in
         `mean_difference`.
         """
-        found = self.contrast(axis, left, right)
-        if found is None:
+        contrast = self.contrast(axis, left, right)
+        if contrast is None:
             return None
-        ready = list(put_together([list(bases.values()) for bases in found.strata.values()]))
+        ready = list(put_together([list(bases.values()) for bases in contrast.strata.values()]))
         clusters = sum(map(len, ready))
         pairs = sum(cluster.size for stratum in ready for cluster in stratum)
-        spread = drawn_error(ready, found.estimate, pairs)
+        spread = drawn_error(ready, contrast.estimate, pairs)
         if spread is None or self._freedom < 1:
-            return Difference(found.estimate, None, 0, round(pairs), clusters), found.scored
+            return Difference(contrast.estimate, None, 0, round(pairs), clusters), contrast.scored
         # of a difference between two rows, hence twice that of one
         variance = 2 * _dot(self._residuals, self._residuals) / self._freedom
-        expected = expected_variance((variance + found.estimate**2) * pairs, pairs, found.estimate)
+        expected = expected_variance(
+            (variance + contrast.estimate**2) * pairs, pairs, contrast.estimate
+        )
         if variance > _NOTHING:
             # the design effect as observed; only half of what it exceeds 1 by is expected again, as
             # `paired` expects of the intra-class correlation
@@ -119,8 +121,8 @@ class DemographicFit:
             alike = max(1.0, pairs / clusters)
         error = moderated_error(spread, expected, pairs / alike)
         return Difference(
-            found.estimate, error, spread.freedom, round(pairs), clusters
-        ), found.scored
+            contrast.estimate, error, spread.freedom, round(pairs), clusters
+        ), contrast.scored
 
     def contrast(self, axis: str, left: str, right: str) -> Contrast | None:
         """Each base scenario's contribution to one value minus another; None where it cannot be
@@ -145,11 +147,11 @@ class DemographicFit:
         sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
         for row, residual in zip(self._rows, self._residuals, strict=True):
             x = _dot(row.columns, weights) / information
-            found = sums[row.metric, row.base]
-            found[0] += row.scored
+            of_base = sums[row.metric, row.base]
+            of_base[0] += row.scored
             # doubled, so that two rows that differ only in this value are one pair
-            found[1] += 2 * x * x
-            found[2] += 2 * x * residual
+            of_base[1] += 2 * x * x
+            of_base[2] += 2 * x * residual
         strata: dict[str, dict[str, ScenarioContribution]] = defaultdict(dict)
         scored = 0
         for (metric, base), (count, size, score) in sums.items():
@@ -180,7 +182,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
     groups: dict[Hashable, list[VariantScore]] = defaultdict(list)
     for row in rows:
         groups[row.within].append(row)
-    found: list[_CentredRow] = []
+    centred: list[_CentredRow] = []
     for group in groups.values():
         codes = [
             [float(variant.demographic[axis] == value) for axis, value in columns]
@@ -188,7 +190,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
         ]
         means = [sum(column) / len(group) for column in zip(*codes, strict=True)]
         mean = sum(variant.value for variant in group) / len(group)
-        found += [
+        centred += [
             _CentredRow(
                 row.metric,
                 row.base,
@@ -199,7 +201,7 @@ def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -
             )
             for row, coded in zip(group, codes, strict=True)
         ]
-    return found
+    return centred
 
 
 def _generalised_inverse(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
@@ -275,7 +277,11 @@ def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Demograp
     find = _paired_gaps if all(map(_is_crossed, variants.values())) else _fitted_gaps
     return [
         *(find(None, variants) if len(variants) > 1 else []),
-        *(gap for target, found in variants.items() for gap in find(target, {target: found})),
+        *(
+            gap
+            for target, of_target in variants.items()
+            for gap in find(target, {target: of_target})
+        ),
     ]
 
 
@@ -287,8 +293,8 @@ def _is_crossed(variants: Sequence[Variant]) -> bool:
         # also unscored ones: a failed conversation does not make the design uncrossed
         people[variant.metric, variant.base].add(frozenset(variant.demographic.items()))
     return all(
-        len(found) == prod(Counter(axis for axis, _ in frozenset().union(*found)).values())
-        for found in people.values()
+        len(groups) == prod(Counter(axis for axis, _ in frozenset().union(*groups)).values())
+        for groups in people.values()
     )
 
 
@@ -338,7 +344,7 @@ _ByValues = defaultdict[tuple[str, str, str], defaultdict[str, defaultdict[str, 
 
 
 def _add_differences(
-    variants: Sequence[Variant], found: _ByValues, rows: Counter[tuple[str, str, str]]
+    variants: Sequence[Variant], differences: _ByValues, rows: Counter[tuple[str, str, str]]
 ) -> None:
     matched: defaultdict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[str, Variant]]
     matched = defaultdict(dict)
@@ -352,7 +358,7 @@ def _add_differences(
     for (axis, *_), of in matched.items():
         for left, right in combinations(sorted(of), 2):
             stratum, cluster = of[left].cluster
-            found[axis, left, right][stratum][cluster].append(of[left].rate - of[right].rate)
+            differences[axis, left, right][stratum][cluster].append(of[left].rate - of[right].rate)
             rows[axis, left, right] += of[left].scored + of[right].scored
 
 

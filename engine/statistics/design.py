@@ -162,7 +162,7 @@ def detectable(error: float, freedom: int, level: float) -> float | None:
     None without degrees of freedom, or above 1."""
     if freedom < 1:
         return None
-    found = (
+    difference = (
         student_quantile(1 - level / 2, freedom + FAR_OUT) + student_quantile(POWER, freedom)
     ) * error
-    return found if found <= 1 else None
+    return difference if difference <= 1 else None

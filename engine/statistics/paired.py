@@ -256,7 +256,7 @@ def _shifts(run: BeforeAndAfter) -> Answers:
     }
 
 
-def interval_for(found: Difference, bound: float) -> Interval | None:
+def interval_for(difference: Difference, bound: float) -> Interval | None:
     """The 95% interval of a change for an equivalence test: the change is shown to be within
     `bound` where the interval is. None where there is no error.
 
@@ -267,11 +267,11 @@ def interval_for(found: Difference, bound: float) -> Interval | None:
     changes must all be within it, no level needs adjustment: R. L. Berger, Technometrics 24 (1982)
     295-300.
     """
-    if found.error is None:
+    if difference.error is None:
         return None
-    error = max(found.error, sqrt(bound * (1 - bound) / found.clusters))
-    half = found.quantile * error
-    return Interval(max(-2.0, found.estimate - half), min(2.0, found.estimate + half))
+    error = max(difference.error, sqrt(bound * (1 - bound) / difference.clusters))
+    half = difference.quantile * error
+    return Interval(max(-2.0, difference.estimate - half), min(2.0, difference.estimate + half))
 
 
 def is_within(interval: Interval | None, bound: float) -> bool:
@@ -381,5 +381,5 @@ def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:
     ]
 
 
-def _size(found: Sequence[Difference]) -> int:
-    return sum(difference.error is not None for difference in found)
+def _size(differences: Sequence[Difference]) -> int:
+    return sum(difference.error is not None for difference in differences)

@@ -203,9 +203,9 @@ def _fisher(value: float, almost: float, variance: float) -> Interval:
 def _interval_around(value: float, values: Sequence[float]) -> Interval | None:
     if not values or set(values) == {value}:
         return None
-    found = percentile_interval(values)
+    interval = percentile_interval(values)
     # percentiles of a skewed statistic can exclude the value itself
-    return Interval(min(found.low, value), max(found.high, value))
+    return Interval(min(interval.low, value), max(interval.high, value))
 
 
 def _bases(panel: Panel, targets: Sequence[str]) -> int:

@@ -187,7 +187,7 @@ def _sum(clusters: Stratum) -> Cluster:
 def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool]:
     """The metrics whose scored rows all pass (True) or all fail (False), from each metric's
     (passed, scored) by target. A metric without a scored row is not among them."""
-    found: dict[str, bool] = {}
+    passes: dict[str, bool] = {}
     for metric, pairs in counts.items():
         listed = list(pairs)
         passed, scored = (
@@ -195,8 +195,8 @@ def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool
             sum(of for _, of in listed),
         )
         if scored and passed in {0, scored}:
-            found[metric] = passed > 0
-    return found
+            passes[metric] = passed > 0
+    return passes
 
 
 ENOUGH_BENCHMARKS: Final = 5

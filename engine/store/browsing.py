@@ -236,12 +236,12 @@ class Browser:
 
     def groups(self) -> list[dict[str, str]]:
         """Return the demographic groups of all scenarios, each once, at most `MOST_GROUPS`."""
-        found = self._store.all(
+        rows = self._store.all(
             "SELECT DISTINCT demographic FROM scenario WHERE demographic NOT IN ('', '{}') LIMIT ?",
             (MOST_GROUPS,),
         )
         with self._store.reporting_damage():
-            return [json.loads(row["demographic"]) for row in found]
+            return [json.loads(row["demographic"]) for row in rows]
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Return all conversations that match. Raises `StoreError`."""
@@ -276,10 +276,10 @@ class Browser:
         """Return the newest verdicts of conversations that match, at most so many, the newest
         first. `judges` are those whose verdicts count. Raises `StoreError`."""
         where, parameters = _where_clause(wanted, self.stale)
-        found = self._store.all(
+        taken = self._store.all(
             f"SELECT t.seq {_COUNTING}{where} ORDER BY v.seq DESC LIMIT ?", [*parameters, most]
         )
-        takes = [row[0] for row in found]
+        takes = [row[0] for row in taken]
         rows = self.rows(takes, judges)
         return [rows[take].verdict for take in takes if take in rows]
 
@@ -299,45 +299,45 @@ class Browser:
         """Count how many of these takes pass and how many fail now. Raises `StoreError`."""
         newest = "SELECT max(seq) FROM verdict WHERE take = t.seq"
         asked = f"SELECT v.counted FROM take t JOIN verdict v ON v.seq = ({newest})"
-        found = Counter(
+        counts = Counter(
             row[0] for row in self._store.of_each(asked + " WHERE t.seq IN ({})", takes)
         )
-        return found[1], found[0]
+        return counts[1], counts[0]
 
     def rows(self, takes: Sequence[int], judges: Sequence[str] = ()) -> dict[int, BrowsedRow]:
         """Return the rows by take; a take that is gone from the store is left out. `judges` are
         those whose verdicts count."""
-        found: dict[int, BrowsedRow] = {}
+        by_take: dict[int, BrowsedRow] = {}
         landmarks = self._landmarks(takes)
         for row in self._store.of_each(_BROWSED, takes, [json.dumps(judges)]):
             with self._store.reporting_damage():
-                found[row["take_seq"]] = BrowsedRow(
+                by_take[row["take_seq"]] = BrowsedRow(
                     read(VerdictRow, row),
                     json.loads(row["who"] or "{}"),
                     row["judges"],
                     bool(row["counts"]),
                     _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
                 )
-        return found
+        return by_take
 
     def _landmarks(self, takes: Sequence[int]) -> dict[int, dict[int, bool]]:
         """By take and turn: whether there was a landmark."""
-        found: dict[int, dict[int, bool]] = defaultdict(dict)
+        by_take: dict[int, dict[int, bool]] = defaultdict(dict)
         for take, turn, landmark in self._store.of_each(
             "SELECT take, turn, landmark IS NOT NULL FROM message "
             "WHERE take IN ({}) AND speaker = 'user' ORDER BY take, turn",
             takes,
         ):
-            found[take][turn] = bool(landmark)
-        return found
+            by_take[take][turn] = bool(landmark)
+        return by_take
 
     def keys(self, takes: Sequence[int]) -> list[tuple[str, ConversationKey]]:
         """Return benchmark and conversation of each take, in this order, without takes that are
         gone."""
-        found: dict[int, tuple[str, ConversationKey]] = {}
+        by_take: dict[int, tuple[str, ConversationKey]] = {}
         for row in self._store.of_each("SELECT * FROM take WHERE seq IN ({})", takes):
-            found[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
-        return [found[take] for take in takes if take in found]
+            by_take[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
+        return [by_take[take] for take in takes if take in by_take]
 
     def related_takes(self, benchmark: str, scenario_id: str) -> list[RelatedTake]:
         """Return every take of a scenario's base and of all its variants, by all targets, sorted
@@ -374,7 +374,7 @@ class Browser:
         """Return the newest finished take of each of these conversations, without those that have
         none."""
         asked = set(wanted)
-        found: dict[tuple[str, ConversationKey], int] = {}
+        takes: dict[tuple[str, ConversationKey], int] = {}
         for benchmark in sorted({name for name, _ in asked}):
             for row in self._store.all(
                 "SELECT t.* FROM take t JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
@@ -383,8 +383,8 @@ class Browser:
             ):
                 conversation = (benchmark, read(ConversationKey, row))
                 if conversation in asked:
-                    found[conversation] = row["seq"]
-        return found
+                    takes[conversation] = row["seq"]
+        return takes
 
     def takes_of(self, wanted: Iterable[tuple[str, ConversationKey, int]]) -> set[int]:
         """Return the takes with these numbers of these conversations."""

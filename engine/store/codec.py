@@ -135,17 +135,17 @@ def read_all(wanted: type[T], rows: Sequence[sqlite3.Row]) -> list[T]:
 
 
 @_cached
-def _reader(wanted: type, found: tuple[str, ...]) -> Convert:
-    """Compile a reader for rows with the columns `found`. It indexes a row by position, which takes
+def _reader(wanted: type, columns: tuple[str, ...]) -> Convert:
+    """Compile a reader for rows with these `columns`. It indexes a row by position, which takes
     half the time of names: SQLite's rows search for a name from the first column on."""
     names: dict[str, Any] = {}
     lines: list[str] = []
-    made = _emit_constructor(wanted, found, names, lines, inner=False)
+    made = _emit_constructor(wanted, columns, names, lines, inner=False)
     return _compiled_lines([*lines, f"return {made}"], names)
 
 
 def _emit_constructor(
-    wanted: Any, found: Sequence[str], names: dict[str, Any], lines: list[str], *, inner: bool
+    wanted: Any, columns: Sequence[str], names: dict[str, Any], lines: list[str], *, inner: bool
 ) -> str:
     """Append to `lines` the statements that make a value, and return its variable's name. They fill
     its slots directly: calling a frozen dataclass takes twice as long."""
@@ -157,9 +157,9 @@ def _emit_constructor(
         if hint is None or (inner and (wanted, field.name) == (Usage, "calls")):
             value = _name_for(field.default, names)  # a field without a column has a default
         elif is_dataclass(hint):
-            value = _emit_constructor(hint, found, names, lines, inner=True)
+            value = _emit_constructor(hint, columns, names, lines, inner=True)
         else:
-            place = found.index(_column(wanted, field.name))
+            place = columns.index(_column(wanted, field.name))
             value = _call(_decoder(hint), f"row[{place}]", names)
         lines.append(f"{_name_for(_slot(wanted, field.name), names)}({here}, {value})")
     return here
@@ -193,9 +193,9 @@ def _decoder(hint: Any) -> Convert | None:
 
 
 def _named_texts(text: str) -> dict[str, str]:
-    found = json.loads(text)
-    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
-        return found
+    mapping = json.loads(text)
+    if isinstance(mapping, dict) and all(isinstance(value, str) for value in mapping.values()):
+        return mapping
     raise TypeError("expected texts by their names")
 
 

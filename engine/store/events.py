@@ -143,7 +143,7 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
     until = last_seq(connection)
     if until <= after:
         return []
-    found = [
+    facts = [
         read(kind, row)
         for kind, select in _FACTS.items()
         for row in connection.all(
@@ -152,8 +152,8 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
         )
     ]
     # each kind gave its first `limit`, so the first `limit` of all kinds are among them
-    found.sort(key=lambda fact: fact.seq)
-    return found[:limit]
+    facts.sort(key=lambda fact: fact.seq)
+    return facts[:limit]
 
 
 def snapshot(connection: Connection) -> Progress:
@@ -355,14 +355,14 @@ def _by_second(
     """Sum amounts by target and second: (benchmark, target), the first time, the amount. Thousands
     of single rows would be as many points of a rate."""
     begun: dict[tuple[str, str], tuple[int, int]] = {}
-    found: list[tuple[tuple[str, str], int, int]] = []
+    states: list[tuple[tuple[str, str], int, int]] = []
     for at, name, more in rows:
         first, held = begun.get(name, (at, 0))
         if at - first >= _SECOND:
-            found.append((name, first, held))
+            states.append((name, first, held))
             first, held = at, 0
         begun[name] = first, held + more
-    return [*found, *((name, first, held) for name, (first, held) in begun.items())]
+    return [*states, *((name, first, held) for name, (first, held) in begun.items())]
 
 
 def _sum(column: str) -> str:

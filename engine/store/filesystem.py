@@ -34,10 +34,10 @@ def mounts_text() -> str:
 
 def mounts_from_output(output: str) -> str:
     """Convert the output of `mount` on a Mac into the format of `/proc/mounts`."""
-    found = (_MOUNT_LINE.match(line) for line in output.splitlines())
+    matches = (_MOUNT_LINE.match(line) for line in output.splitlines())
     lines = (
         f"{_escape_field(mount[1])} {_escape_field(mount[2])} {mount[3]} - 0 0"
-        for mount in found
+        for mount in matches
         if mount is not None
     )
     return "\n".join(lines)
@@ -113,9 +113,9 @@ def keep_private(database: Path) -> None:
 def keep_file_private(path: Path) -> None:
     """Make a file of this user, if there is one, readable by this user only."""
     with contextlib.suppress(OSError):  # not there, or on a file system without modes
-        found = path.lstat()
-        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        if is_ours and found.st_mode & 0o077:
+        status = path.lstat()
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if is_ours and status.st_mode & 0o077:
             path.chmod(0o600)
 
 

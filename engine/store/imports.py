@@ -42,8 +42,8 @@ def rows_digest(connection: Connection, benchmark: str, through: int = _LAST) ->
         for table in _OF_A_TAKE
     ]
     questions.append(f"SELECT {_USED} FROM attempt r WHERE r.benchmark = ? {until}")
-    found = [tuple(row) for sql in questions for row in connection.all(sql, (benchmark,))]
-    return blake2b(repr(found).encode(), digest_size=16).hexdigest()
+    rows = [tuple(row) for sql in questions for row in connection.all(sql, (benchmark,))]
+    return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
 
 
 _KEEP: Final = "INSERT OR REPLACE INTO mirrored (path, at, digest, seq) VALUES (?, ?, ?, ?)"

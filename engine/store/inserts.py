@@ -163,8 +163,8 @@ class StoredPriorRows:
         return self._is_so("FROM message WHERE take = ? AND speaker = 'assistant'", take)
 
     def _is_so(self, where: str, take: int) -> bool:
-        [found] = self._connection.execute(f"SELECT EXISTS (SELECT 1 {where})", (take,)).fetchone()
-        return bool(found)
+        [is_so] = self._connection.execute(f"SELECT EXISTS (SELECT 1 {where})", (take,)).fetchone()
+        return bool(is_so)
 
     def counted(self, row: Verdict, take: int) -> bool | None:
         before: tuple[bool | None] | None = self._connection.execute(
@@ -196,7 +196,7 @@ class StoredPriorRows:
         return votes
 
     def _conversation(self, take: int) -> tuple[Value, ...]:
-        found: tuple[Value, ...] = self._connection.execute(
+        columns: tuple[Value, ...] = self._connection.execute(
             "SELECT benchmark, scenario_id, target, sample FROM take WHERE seq = ?", (take,)
         ).fetchone()
-        return found
+        return columns

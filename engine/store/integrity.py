@@ -102,12 +102,12 @@ def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:
         for step in STEPS[:version]:
             take_step(new, step)
         expected = _schema_parts(new)
-    found = _schema_parts(connection)
+    parts = _schema_parts(connection)
     for (kind, name), sql in expected.items():
-        if found.get((kind, name)) != sql:
-            what = "is missing" if (kind, name) not in found else "is not as it was made"
+        if parts.get((kind, name)) != sql:
+            what = "is missing" if (kind, name) not in parts else "is not as it was made"
             yield f"the {kind} {name} {what}"
-    if ("table", CHANGES) not in found:
+    if ("table", CHANGES) not in parts:
         yield f"the table {CHANGES} is missing"
     elif connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
         yield f"{CHANGES} does not say which changes were made"
@@ -119,16 +119,16 @@ def _schema_parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
-    for [found] in connection.execute(f"PRAGMA integrity_check({MOST_REPORTED})").fetchall():
-        if found != "ok":
-            yield str(found)
+    for [report] in connection.execute(f"PRAGMA integrity_check({MOST_REPORTED})").fetchall():
+        if report != "ok":
+            yield str(report)
 
 
 def page_fault(connection: sqlite3.Connection) -> str | None:
     """Return the first fault that SQLite finds in the pages, without checking its indexes. Raises
     `sqlite3.Error`."""
-    [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
-    return None if found in {"ok", b"ok"} else str(found)
+    [report] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    return None if report in {"ok", b"ok"} else str(report)
 
 
 def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
@@ -147,9 +147,9 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
             if over():
                 raise TimeIsOverError
             values = dict(zip(columns, row, strict=True))
-            found = fault(table, values)
-            if found is not None:
-                yield found
+            row_fault = fault(table, values)
+            if row_fault is not None:
+                yield row_fault
             elif table == "message" and not _follows_previous(spoken, values):
                 yield f"what was said before message {values['seq']} is missing"
     for table, names in _TABLES_WITHOUT_SEQ.items():
@@ -229,10 +229,10 @@ def quick_check(
     before = _at_rest(path)
     if before is not None:
         # the usual way would leave two files beside the store
-        found = _run_check(path, "immutable=1", longest_s, clock)
+        faults = _run_check(path, "immutable=1", longest_s, clock)
         # if the file changed meanwhile, it is checked once more in the usual way
         if _at_rest(path) == before:
-            return _or_raise(path, found)
+            return _or_raise(path, faults)
     with closing(open_reader(path)):
         return _or_raise(path, _run_check(path, "mode=ro", longest_s, clock))
 
@@ -273,10 +273,10 @@ def _at_rest(path: Path) -> tuple[int, int] | None:
     return (now.st_size, now.st_mtime_ns) if now.st_size else None
 
 
-def _or_raise(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] | None:
-    if isinstance(found, sqlite3.Error):
-        raise unreadable(path, found) from found
-    return found
+def _or_raise(path: Path, faults: list[str] | sqlite3.Error | None) -> list[str] | None:
+    if isinstance(faults, sqlite3.Error):
+        raise unreadable(path, faults) from faults
+    return faults
 
 
 def _run_check(
@@ -329,13 +329,13 @@ def check_newest(connection: sqlite3.Connection, path: Path) -> None:
     deadline = time.monotonic() + _LONGEST_S
     connection.set_progress_handler(lambda: time.monotonic() >= deadline, _INSTRUCTIONS)
     try:
-        found = page_fault(connection)
+        damage = page_fault(connection)
     except sqlite3.Error as error:
         if not _is_interrupted(error):
             raise
     else:
-        if found is not None:
-            raise damaged(path, found)
+        if damage is not None:
+            raise damaged(path, damage)
     finally:
         connection.set_progress_handler(None, 0)
 

@@ -280,11 +280,11 @@ def holder_state(lease: Lease, path: Path) -> ProcessState:
 def place_of(path: Path) -> str | None:
     """Return device and inode of a file; None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
     # not the path: a hard link is the same file, and a copy is another one
-    return f"{found.st_dev}:{found.st_ino}"
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def being_written(path: Path, holder: Holder) -> WorkspaceBusyError:
@@ -325,35 +325,35 @@ class Leaseholder:
         while True:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                found = lease_of(connection)
+                lease = lease_of(connection)
                 # its heartbeat advanced while it was watched, whatever its clock says
-                if first is not None and found != first and found is not None:
-                    raise being_written(self._path, found.holder)
-                fate = ProcessState.GONE if found is None else holder_state(found, self._path)
+                if first is not None and lease != first and lease is not None:
+                    raise being_written(self._path, lease.holder)
+                fate = ProcessState.GONE if lease is None else holder_state(lease, self._path)
                 # on another machine or in another container only a heartbeat shows that it lives,
                 # and two equal leases this far apart show none
                 watched = first is not None and time.monotonic() >= until
                 if fate is ProcessState.GONE or (fate is ProcessState.UNKNOWN and watched):
-                    if found is not None:
+                    if lease is not None:
                         check()
                     self._write(connection)
                     connection.execute("COMMIT")
-                    return found
-                if found is not None and fate is ProcessState.ALIVE:
-                    raise being_written(self._path, found.holder)
+                    return lease
+                if lease is not None and fate is ProcessState.ALIVE:
+                    raise being_written(self._path, lease.holder)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             if first is None:
-                first, until = found, time.monotonic() + watch_s
+                first, until = lease, time.monotonic() + watch_s
             # outside the transaction: the other engine needs the write lock for its heartbeat
             time.sleep(min(_LOOK_S, watch_s))
 
     def _refuse_living(self, connection: sqlite3.Connection) -> None:
         """Refuse before waiting for the write lock, which a living engine may hold for long."""
-        found = lease_of(connection)
-        if found is not None and holder_state(found, self._path) is ProcessState.ALIVE:
-            raise being_written(self._path, found.holder)
+        lease = lease_of(connection)
+        if lease is not None and holder_state(lease, self._path) is ProcessState.ALIVE:
+            raise being_written(self._path, lease.holder)
 
     def _write(self, connection: sqlite3.Connection) -> None:
         process = this_process()
@@ -377,8 +377,8 @@ class Leaseholder:
         Adds a heartbeat if the last one is older than `every_s` seconds. Raises `StoreError` if the
         lease is lost or the file was replaced, and `sqlite3.Error`.
         """
-        found = connection.execute("SELECT engine FROM lease").fetchone()
-        if found is None or found[0] != self._engine:
+        row = connection.execute("SELECT engine FROM lease").fetchone()
+        if row is None or row[0] != self._engine:
             raise StoreError(self._taken_words(lease_of(connection)))
         if place_of(self._path) != self._place:
             raise StoreError(

@@ -189,8 +189,8 @@ class Mirror:
             yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
             yield f"{runs}/cost.json", json_object(content.cost(target)), False
         results = sources.results
-        found = results.work_out() if isinstance(results, LazyResults) else results
-        yield "results.json", [] if found is None else json_value(found), False
+        result = results.work_out() if isinstance(results, LazyResults) else results
+        yield "results.json", [] if result is None else json_value(result), False
 
 
 def _names(targets: Sequence[TargetName]) -> Iterator[str]:

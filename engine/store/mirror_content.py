@@ -72,18 +72,18 @@ class BenchmarkHistory:
 
     def calls(self, target: str | None) -> dict[str, list[JsonObject]]:
         """Return every attempt made for a target, or for none, by its row of work."""
-        found: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        by_unit: defaultdict[str, list[JsonObject]] = defaultdict(list)
         rows = self._store.all(
             "SELECT * FROM attempt WHERE benchmark = ? AND target IS ? ORDER BY seq",
             (self._benchmark, target),
         )
         for row in rows:
-            found[row["unit"]].append(_known_values(row, _CALL))
-        return found
+            by_unit[row["unit"]].append(_known_values(row, _CALL))
+        return by_unit
 
     def work(self, target: str | None) -> dict[str, list[JsonObject]]:
         """Return the last state of each row of work, by its id, if that is a settled one."""
-        found: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        by_unit: defaultdict[str, list[JsonObject]] = defaultdict(list)
         rows = self._store.all(
             "SELECT unit, stage, target, state, reason, at, max(seq) FROM state "
             "WHERE benchmark = ? GROUP BY stage, unit HAVING target IS ? ORDER BY seq",
@@ -91,28 +91,28 @@ class BenchmarkHistory:
         )
         for row in rows:
             if row["state"] in _SETTLED:
-                found[row["unit"]].append(_known_values(row, ("stage", "state", "reason", "at")))
-        return found
+                by_unit[row["unit"]].append(_known_values(row, ("stage", "state", "reason", "at")))
+        return by_unit
 
     def takes(self, target: str) -> dict[int, JsonObject]:
         """Return by take when its messages, end, verdicts and checks were stored, and from what
         inputs."""
-        found: dict[int, JsonObject] = {}
+        by_seq: dict[int, JsonObject] = {}
         rows = self._store.all(
             "SELECT seq, number, at, depends FROM take WHERE benchmark = ? AND target = ?",
             (self._benchmark, target),
         )
         for row in rows:
-            found[row["seq"]] = {"take": row["number"], **_provenance_json(row), "messages": []}
+            by_seq[row["seq"]] = {"take": row["number"], **_provenance_json(row), "messages": []}
         for row in self._of_takes("x.at", "message", "x.turn, x.speaker = 'assistant'", target):
-            found[row["take"]]["messages"].append(row["at"])
+            by_seq[row["take"]]["messages"].append(row["at"])
         for row in self._of_takes("x.at", "take_end", "x.seq", target):
-            found[row["take"]]["ended"] = row["at"]
+            by_seq[row["take"]]["ended"] = row["at"]
         for row in self._of_takes("x.at, x.depends", "verdict", "x.seq", target):
-            found[row["take"]].setdefault("verdicts", []).append(_provenance_json(row))
+            by_seq[row["take"]].setdefault("verdicts", []).append(_provenance_json(row))
         for row in self._of_takes("x.at, x.depends", "take_check", "x.seq", target):
-            found[row["take"]].setdefault("checks", []).append(_provenance_json(row))
-        return found
+            by_seq[row["take"]].setdefault("checks", []).append(_provenance_json(row))
+        return by_seq
 
     def _of_takes(self, columns: str, table: str, order: str, target: str) -> list[Row]:
         return self._store.all(_OF_TAKE.format(columns, table, order), (self._benchmark, target))
@@ -149,10 +149,10 @@ class BenchmarkHistory:
 
 def _known_values(row: Row, names: Sequence[str]) -> JsonObject:
     """These columns without NULLs, and without numbers that JSON cannot hold."""
-    found = {name: row[name] for name in names if row[name] is not None}
+    known = {name: row[name] for name in names if row[name] is not None}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in known.items()
         if not isinstance(value, float) or math.isfinite(value)
     }
 
@@ -310,8 +310,8 @@ class MirrorContent:
         self, target: str, chosen: Callable[[list[StoredTake]], bool]
     ) -> Iterator[tuple[list[StoredTake], dict[int, PlayedTake]]]:
         """Yield all takes of each conversation, reading a few conversations at a time."""
-        found = filter(chosen, self._by_conversation(target))
-        while some := list(islice(found, _AT_ONCE)):
+        chosen_takes = filter(chosen, self._by_conversation(target))
+        while some := list(islice(chosen_takes, _AT_ONCE)):
             seqs = [take.seq for takes in some for take in takes]
             messages = self._reader.messages_of(seqs)
             verdicts = self._reader.verdicts_of(seqs)

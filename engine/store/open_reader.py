@@ -73,15 +73,15 @@ def refuse_unfit(path: Path) -> None:
     except FileNotFoundError:
         if not path.is_symlink():
             return
-        found = f"is a link to {path.readlink()}, and nothing is there"
+        fault = f"is a link to {path.readlink()}, and nothing is there"
     except OSError as error:
-        found = f"cannot be read ({error.strerror})"
+        fault = f"cannot be read ({error.strerror})"
     else:
         if stat.S_ISREG(kind):
             return
-        found = "is a folder" if stat.S_ISDIR(kind) else "is a pipe or a device"
+        fault = "is a folder" if stat.S_ISDIR(kind) else "is a pipe or a device"
     raise StoreError(
-        f"{path} {found}: expected the store; move it away, and `crosswind repair` makes one again "
+        f"{path} {fault}: expected the store; move it away, and `crosswind repair` makes one again "
         "from the files under benchmarks/"
     )
 

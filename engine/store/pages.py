@@ -71,24 +71,24 @@ def _payload(content: bytes, at: int, length: int, page: Callable[[int], bytes])
     # that leaves too much for this page
     if here > _LARGEST:
         here = _LEAST
-    found = [content[at : at + here]]
+    parts = [content[at : at + here]]
     [following] = struct.unpack_from(">I", content, at + here)
     left = length - here
     while left > 0:
         more = page(following)
         [following] = struct.unpack_from(">I", more)
-        found.append(more[4 : 4 + left])
+        parts.append(more[4 : 4 + left])
         left -= PAGE - 4
-    return b"".join(found)
+    return b"".join(parts)
 
 
 def _values(record: bytes) -> Sequence[object]:
     kinds, at = _serial_types(record)
-    found: list[object] = []
+    values: list[object] = []
     for kind in kinds:
         value, at = _value(record, at, kind)
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def _serial_types(record: bytes) -> tuple[Sequence[int], int]:
@@ -132,14 +132,14 @@ def _value(record: bytes, at: int, kind: int) -> tuple[object, int]:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    found = 0
+    value = 0
     for place in range(at, at + 8):
-        found = found << 7 | content[place] & 0x7F
+        value = value << 7 | content[place] & 0x7F
         if content[place] < 0x80:
-            return found, place + 1
+            return value, place + 1
     # the ninth byte of a varint has eight bits of value, and the number is signed
-    found = found << 8 | content[at + 8]
-    return found - (1 << 64) if found >> 63 else found, at + 9
+    value = value << 8 | content[at + 8]
+    return value - (1 << 64) if value >> 63 else value, at + 9
 
 
 LOG_HEADER: Final = 32

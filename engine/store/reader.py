@@ -142,10 +142,10 @@ class Reader:
 
     def benchmarks(self) -> list[str]:
         """Return every benchmark's name, including validation runs, sorted."""
-        found: set[str] = set()
+        names: set[str] = set()
         for table in ("scenario", "take", "state", "metric"):
-            found.update(row[0] for row in self.connection.all(_BENCHMARKS.format(table=table)))
-        return sorted(found)
+            names.update(row[0] for row in self.connection.all(_BENCHMARKS.format(table=table)))
+        return sorted(names)
 
     def last_run(self) -> RunRow | None:
         """Return the newest run; None if there is none, as in a store with imports only."""
@@ -197,22 +197,22 @@ class Reader:
     def find_ids(self, prefix: str, limit: int = 20) -> list[tuple[str, str, str]]:
         """Return (benchmark, id, kind) of ids that begin with `prefix`; kind is `metric`,
         `scenario` or `conversation`, in this order. A negative `limit` is none."""
-        found: list[tuple[str, str, str]] = []
+        matches: list[tuple[str, str, str]] = []
         for kind, sql in IDS.items():
-            left = limit if limit < 0 else limit - len(found)
+            left = limit if limit < 0 else limit - len(matches)
             if left:
                 rows = self.connection.all(sql, (prefix, prefix + _BEYOND, left))
-                found += [(row["benchmark"], row["id"], kind) for row in rows]
-        return found
+                matches += [(row["benchmark"], row["id"], kind) for row in rows]
+        return matches
 
     def find_ids_within(self, part: str, limit: int) -> list[tuple[str, str, str]]:
         """As `find_ids`, for ids that contain `part` but do not begin with it in this case."""
-        found: list[tuple[str, str, str]] = []
+        matches: list[tuple[str, str, str]] = []
         given = (part.lower(), part)
         for kind, sql in _IDS_WITHIN.items():
-            rows = self.connection.all(sql, (*given, limit - len(found), part + _BEYOND))
-            found += [(row["benchmark"], row["id"], kind) for row in rows]
-        return found
+            rows = self.connection.all(sql, (*given, limit - len(matches), part + _BEYOND))
+            matches += [(row["benchmark"], row["id"], kind) for row in rows]
+        return matches
 
     # Metrics and scenarios
 
@@ -321,8 +321,8 @@ class Reader:
     def counting_among(self, take_seqs: Iterable[int]) -> set[int]:
         """Return those of these takes that are the newest finished ones of their conversations."""
         where = f"t.seq IN (SELECT value FROM json_each(?)) AND NOT EXISTS ({NEWER_FINISHED})"
-        found = self._takes(where, [json.dumps(list(take_seqs))])
-        return {take.seq for take in found if take.finished}
+        takes = self._takes(where, [json.dumps(list(take_seqs))])
+        return {take.seq for take in takes if take.finished}
 
     def messages(self, take_seq: int) -> list[MessageRow]:
         """Return a take's messages in order. Raises `StoreError` if any is damaged or missing."""
@@ -331,10 +331,10 @@ class Reader:
     def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[MessageRow]]:
         """As `messages`, for many takes, by take."""
         order = "take, turn, speaker = 'assistant'"
-        found = self._by_take(take_seqs, "message", order, _message)
-        for messages in found.values():
+        by_take = self._by_take(take_seqs, "message", order, _message)
+        for messages in by_take.values():
             self._refuse_gap(messages)
-        return found
+        return by_take
 
     def _refuse_gap(self, messages: Sequence[MessageRow]) -> None:
         """Raise `DamagedError` if a message of one take is missing between others."""
@@ -352,11 +352,11 @@ class Reader:
             "GROUP BY m.take, m.speaker, m.served_by",
             (benchmark,),
         )
-        found: dict[tuple[int, Speaker], dict[str, int]] = {}
+        by_side: dict[tuple[int, Speaker], dict[str, int]] = {}
         for row in rows:
-            side = found.setdefault((row["take"], Speaker(row["speaker"])), {})
+            side = by_side.setdefault((row["take"], Speaker(row["speaker"])), {})
             side[row["served_by"]] = row["messages"]
-        return found
+        return by_side
 
     def messages_said(self, take_seqs: Iterable[int], speaker: Speaker) -> int:
         """Count the messages of one side in these takes."""
@@ -368,28 +368,28 @@ class Reader:
 
     def parts_played(self) -> dict[str, dict[str, bool]]:
         """Return by benchmark and role whether a script played it, even in part."""
-        found: dict[str, dict[str, bool]] = defaultdict(dict)
+        by_benchmark: dict[str, dict[str, bool]] = defaultdict(dict)
         for benchmark, target, user_model, model, scripted in self.connection.all(
             "SELECT DISTINCT benchmark, target, user_model, model, scripted FROM take"
         ):
             parts = played_by(user_model, model, scripted=bool(scripted))
             said = {USER: parts[USER], f"{TARGET} {target}": parts[TARGET]}
             for part, script in said.items():
-                found[benchmark][part] = found[benchmark].get(part, False) or script
+                by_benchmark[benchmark][part] = by_benchmark[benchmark].get(part, False) or script
         for benchmark, judge in self.connection.all(
             "SELECT DISTINCT t.benchmark, v.judge FROM verdict v JOIN take t ON t.seq = v.take "
             "WHERE v.source IS NOT ?",
             (HUMAN,),
         ):
-            found[benchmark][f"{EVALUATOR} {judge}"] = is_script(judge)
-        for benchmark, parts in found.items():
+            by_benchmark[benchmark][f"{EVALUATOR} {judge}"] = is_script(judge)
+        for benchmark, parts in by_benchmark.items():
             writers = self.connection.all(
                 "SELECT DISTINCT model FROM attempt WHERE benchmark = ? AND stage IN (?, ?)",
                 (benchmark, Stage.GEN_METRICS.value, Stage.GEN_SCENARIOS.value),
             )
             if any(is_script(row[0]) for row in writers):
                 parts[GENERATOR] = True
-        return dict(found)
+        return dict(by_benchmark)
 
     def turns_begun(self, benchmark: str) -> dict[int, int]:
         """Return the last turn of each take, from an index and without reading texts."""
@@ -419,11 +419,11 @@ class Reader:
         self, take_seqs: Iterable[int], table: str, order: str, parse: Callable[[Row], _T]
     ) -> dict[int, list[_T]]:
         seqs = list(take_seqs)
-        found: dict[int, list[_T]] = {seq: [] for seq in seqs}
+        by_take: dict[int, list[_T]] = {seq: [] for seq in seqs}
         sql = f"SELECT * FROM {table} WHERE take IN ({{}}) ORDER BY {order}"
         for row in self.connection.of_each(sql, seqs):
-            found[row["take"]].append(parse(row))
-        return found
+            by_take[row["take"]].append(parse(row))
+        return by_take
 
     # Verdicts, checks and labels
 
@@ -440,8 +440,8 @@ class Reader:
     ) -> list[tuple[StoredTake, list[Verdict]]]:
         """Return each counting take with every verdict on it, oldest first, possibly none."""
         takes = self.counting_takes(benchmark, target)
-        found = self.verdicts_of(take.seq for take in takes)
-        return [(take, found[take.seq]) for take in takes]
+        verdicts = self.verdicts_of(take.seq for take in takes)
+        return [(take, verdicts[take.seq]) for take in takes]
 
     def verdict_rows(
         self,
@@ -590,15 +590,15 @@ class Reader:
 
     def served_names(self, benchmark: str) -> dict[tuple[Role, str], set[str]]:
         """Return the names under which servers answered, by role and the model that was asked."""
-        found: dict[tuple[Role, str], set[str]] = {}
+        names: dict[tuple[Role, str], set[str]] = {}
         for row in self.connection.all(
             "SELECT DISTINCT role, model, served FROM attempt "
             "WHERE benchmark = ? AND served IS NOT NULL AND outcome = 'answer'",
             (benchmark,),
         ):
             with self.connection.reporting_damage():
-                found.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
-        return found
+                names.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
+        return names
 
     def attempts_without_usage(self, benchmark: str, stage: Stage, target: str | None) -> int:
         """Count the failed attempts without reported usage, whose cost is in no sum."""
@@ -683,19 +683,19 @@ class Reader:
             "WHERE benchmark = ? AND stage IN (?, ?) GROUP BY unit, role, model",
             (benchmark, Stage.SIMULATE.value, Stage.EVALUATE.value),
         )
-        found: dict[str, dict[tuple[Role, str], Usage]] = {}
+        by_unit: dict[str, dict[tuple[Role, str], Usage]] = {}
         for row in rows:
             with self.connection.reporting_damage():
                 key = Role(row["role"]), row["model"]
-            found.setdefault(row["unit"], {})[key] = read(Usage, row)
-        return found
+            by_unit.setdefault(row["unit"], {})[key] = read(Usage, row)
+        return by_unit
 
     def learned(self) -> dict[str, tuple[str, frozenset[str]]]:
         """Return by model how an answer in a given shape must be asked for, and which parameters
         must be left out."""
         rows = self.connection.all("SELECT *, max(seq) FROM learned GROUP BY model")
-        found = [read(LearnedRow, row) for row in rows]
-        return {row.model: (row.step, frozenset(row.dropped)) for row in found}
+        learned_rows = [read(LearnedRow, row) for row in rows]
+        return {row.model: (row.step, frozenset(row.dropped)) for row in learned_rows}
 
     def callers_of(
         self, benchmark: str, stage: Stage, target: str | None
@@ -747,14 +747,14 @@ class EditedScenariosReader(Reader):
         self._removed = removed
 
     def scenarios(self, benchmark: str) -> list[ScenarioRow]:
-        found = super().scenarios(benchmark)
+        stored = super().scenarios(benchmark)
         if benchmark != self._benchmark:
-            return found
-        rows = {row.scenario.id: row for row in found} | dict(self._edited)
+            return stored
+        rows = {row.scenario.id: row for row in stored} | dict(self._edited)
         return [rows[name] for name in sorted(rows) if name not in self._removed]
 
     def removed_scenarios(self, benchmark: str) -> frozenset[str]:
-        found = super().removed_scenarios(benchmark)
+        removed = super().removed_scenarios(benchmark)
         if benchmark != self._benchmark:
-            return found
-        return (found | self._removed) - self._edited.keys()
+            return removed
+        return (removed | self._removed) - self._edited.keys()

@@ -177,8 +177,8 @@ def _checks(table: str) -> Mapping[str, ColumnCheck]:
 
 
 def _check(column: FieldColumn) -> ColumnCheck:
-    if found := _BY_NAME.get(column.name) or _BY_TYPE.get(column.hint):
-        return found
+    if known := _BY_NAME.get(column.name) or _BY_TYPE.get(column.hint):
+        return known
     kind = without_none(column.hint)
     if get_origin(kind) in {tuple, Mapping}:
         shaped = partial(_json, fits=_shape(kind))
@@ -206,27 +206,27 @@ def mended_row(
     """
     checks = _checks(table)
     remarks = _REMARKS.get(table, ()) if nothing_else else ()
-    found: ColumnValues = {}
+    mended: ColumnValues = {}
     try:
         for name, value in values.items():
             check = _MAYBE_REMARK if name in remarks else checks.get(name, _check_any)
-            found[name] = check(value)
+            mended[name] = check(value)
         if table == "message" and not _is_as_stored(values):
             return None
     except (ValueError, RecursionError):
         return None
-    return found
+    return mended
 
 
 def fault(table: str, values: Mapping[str, object]) -> str | None:
     """Say what is wrong with a row; None if nothing is. In `values` text is bytes."""
-    found = mended_row(table, values)
-    if found is None:
+    mended = mended_row(table, values)
+    if mended is None:
         if table == "message" and is_readable_but_other(values):
             return f"the text of message {values['seq']} is not the one that was stored"
         return f"{table} {values['seq']} cannot be read"
     for name, value in values.items():
-        now = found[name]
+        now = mended[name]
         # a value that was corrected is a fault, although the row is usable
         if (now.encode() if isinstance(now, str) else now) != value:
             return f"{table} {values['seq']} has a {name} that cannot be"

@@ -148,16 +148,18 @@ def salvage(
         new.row_factory = sqlite3.Row
         saving = _RebuiltStore(new, left_out, nothing_else=nothing_else)
         new.execute("BEGIN")
-        with _readable(damaged, into) as found:
-            if found is not None:
-                bounds = _bounds(found, _size(damaged))
+        with _readable(damaged, into) as connection:
+            if connection is not None:
+                bounds = _bounds(connection, _size(damaged))
                 for table in TABLES:
-                    saving.table(found, table, _columns_present(found, table), bounds[table])
+                    saving.table(
+                        connection, table, _columns_present(connection, table), bounds[table]
+                    )
                 for table, columns in _NO_FACTS.items():
-                    saving.copy_small_table(found, table, columns.split())
-            said = _not_all_there(found, damaged)
+                    saving.copy_small_table(connection, table, columns.split())
+            said = _not_all_there(connection, damaged)
             hidden = log_fault(damaged) is not None or said is not None
-            if found is None or saving.has_gaps or hidden or not _has_sound_pages(found):
+            if connection is None or saving.has_gaps or hidden or not _has_sound_pages(connection):
                 # the rest of a log that lost its end may hide newer rows
                 saving.add_stray_rows(rows_in_pages(damaged))
                 with _folded_copy(damaged, into, blindly=hidden) as pages:
@@ -390,15 +392,15 @@ class _DamagedTable:
         """Return the first `seq` from this one on, or `last + 1` if there is none; None if that
         cannot be read."""
         try:
-            found = self.connection.execute(
+            row = self.connection.execute(
                 f"SELECT seq FROM {self.name} NOT INDEXED WHERE seq >= ? ORDER BY seq LIMIT 1",
                 (seq,),
             ).fetchone()
         except sqlite3.Error:
             return None
-        if found is None:
+        if row is None:
             return self.last + 1
-        key: int = found[0]
+        key: int = row[0]
         return key if seq <= key <= self.last else None
 
 
@@ -462,8 +464,8 @@ class _RebuiltStore:
         from which rows are left out, as the rows may have changed."""
         columns = ("path", *columns)
         try:
-            found = old.execute(f"SELECT {', '.join(columns)} FROM {name} NOT INDEXED").fetchall()
-            rows = [tuple(_text(value) for value in row) for row in found]
+            fetched = old.execute(f"SELECT {', '.join(columns)} FROM {name} NOT INDEXED").fetchall()
+            rows = [tuple(_text(value) for value in row) for row in fetched]
         except (sqlite3.Error, UnicodeDecodeError):
             self._tables[name].unreadable = 1
             return

@@ -136,12 +136,12 @@ class _Stored:
 
     @classmethod
     def of(cls, rows: Mapping[int, ScenarioRow], through: int) -> _Stored:
-        found: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
+        by_id: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
         for seq, row in sorted(rows.items()):
             if seq <= through:
-                found[row.scenario.id].clear()
-            found[row.scenario.id].append(row)
-        return cls(found, through)
+                by_id[row.scenario.id].clear()
+            by_id[row.scenario.id].append(row)
+        return cls(by_id, through)
 
     def holds(self, told: Scenario) -> bool:
         rows = self.rows.get(told.id, ())

@@ -155,8 +155,8 @@ def _refuse_a_damaged_one(
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
-    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    return {name for (name,) in found}
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    return {name for (name,) in rows}
 
 
 class OlderStoreError(StoreError):

@@ -333,8 +333,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO said (said, rank) VALUES (?, ?)", (name, value))
         connection.execute("CREATE TABLE progress (made_from TEXT, through INTEGER)")
         connection.execute("INSERT INTO progress VALUES (?, 0)", (made_from,))
-    [found] = connection.execute("SELECT made_from FROM progress").fetchone() or (None,)
-    if found != made_from:
+    [digest] = connection.execute("SELECT made_from FROM progress").fetchone() or (None,)
+    if digest != made_from:
         raise _OtherIndexError
     # an index with inner damage opens without an error: query it once, so that it is rebuilt here
     # and not in the middle of a search
@@ -358,8 +358,8 @@ def _query(text: str) -> str:
     """Quote every word, so that nothing in it is an operator of fts5."""
     cleaned = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
     terms = []
-    for found in _TERM.finditer(storable(cleaned)[:_QUERY_LENGTH]):
-        phrase, word = found.groups()
+    for match in _TERM.finditer(storable(cleaned)[:_QUERY_LENGTH]):
+        phrase, word = match.groups()
         term = (phrase or word or "").replace('"', " ")
         letters = sum(map(_is_token, term))
         if letters:

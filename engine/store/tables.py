@@ -187,8 +187,8 @@ class StoredTake(TakeRow):
     @property
     def faults(self) -> tuple[UserFault, ...]:
         """All known faults of the user model, by turn."""
-        found = (*(self.user_faults or ()), *landmark_faults(self.landmark_check or ()))
-        return tuple(sorted(found, key=lambda fault: fault.turn))
+        all_faults = (*(self.user_faults or ()), *landmark_faults(self.landmark_check or ()))
+        return tuple(sorted(all_faults, key=lambda fault: fault.turn))
 
     @property
     def looked_at(self) -> bool:

@@ -133,7 +133,7 @@ def _rows_in_store(
                     takes_with.setdefault(key, set()).add(take)
         rows = connection.execute("SELECT seq, benchmark, scenario_id, target, sample FROM take")
         conversations = {take: tuple(conversation) for take, *conversation in rows}
-    found: dict[Hashable, AbstractSet[_Key]] = {}
+    stored: dict[Hashable, AbstractSet[_Key]] = {}
     for take, keys in by_take.items():
         # a number that is free after the recovery may be that of another take from the files
         own = conversations.get(take) if isinstance(take, int) and take <= recovered else None
@@ -144,8 +144,8 @@ def _rows_in_store(
             if other == take or (other > recovered and own in {None, conversations[other]})
         )
         for best, _ in candidates.most_common(1):
-            found[take] = {key for key in keys if best in takes_with.get(key, ())}
-    return found
+            stored[take] = {key for key in keys if best in takes_with.get(key, ())}
+    return stored
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

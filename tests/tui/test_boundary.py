@@ -118,7 +118,7 @@ WITHIN = {
     "results/text.py": {"cell"},
     "screens/problems.py": {"passing"},  # a count
     "screens/scenario.py": {"label", "state"},
-    "state/verdicts.py": {"found"},  # counts
+    "state/verdicts.py": {"result"},  # counts
     "state/workers.py": {"room", "host_room"},  # cells
     "widgets/grids.py": {"row"},
     "text/plot.py": {"curve"},

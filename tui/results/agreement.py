@@ -50,13 +50,13 @@ _MEANS: Final = (
 
 def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     """How far samples, judges and passes agree, in `width` cells."""
-    found = [target.agreement for target in analysis.targets if target.agreement is not None]
-    found += analysis.agreement
-    if not found:
+    agreements = [target.agreement for target in analysis.targets if target.agreement is not None]
+    agreements += analysis.agreement
+    if not agreements:
         return list(paragraph(_NONE, width, ink=Ink.MUTED))
     rows: list[SheetRow] = []
     for between, (words, note) in _NOTES.items():
-        of_kind = [agreement for agreement in found if agreement.between == between]
+        of_kind = [agreement for agreement in agreements if agreement.between == between]
         if of_kind:
             rows.append(title(words, width, note))
             rows += _table(of_kind, width)
@@ -146,12 +146,12 @@ def _judge(calibration: Calibration, width: int) -> Iterator[SheetRow]:
     yield SheetRow([])
 
 
-def _accuracy(found: Accuracy, width: int) -> Iterator[SheetRow]:
+def _accuracy(accuracy: Accuracy, width: int) -> Iterator[SheetRow]:
     bar = _bar_width(width)
     if bar >= _LEAST_BAR:
         head = [Piece(" " * (_NAME + 3)), *tick_line(RATES, bar)]
         yield SheetRow(fitted_line(head, width))
-    for name, share, among in shares_of(found):
+    for name, share, among in shares_of(accuracy):
         if share is None:
             none = Piece(f"not known, 0 labels {among}")
             line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT), none]
@@ -175,8 +175,8 @@ def _bar_width(width: int) -> int:
     return width - _NAME - _SHARE - 4
 
 
-def _agreement(found: Agreement | None, width: int) -> Iterator[SheetRow]:
-    if words := beyond_chance(found):
+def _agreement(agreement: Agreement | None, width: int) -> Iterator[SheetRow]:
+    if words := beyond_chance(agreement):
         yield from paragraph(f"{words[0].upper()}{words[1:]}.", width)
 
 

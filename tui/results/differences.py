@@ -103,12 +103,12 @@ def _of_gap(gap: Gap) -> _ForestLine:
 def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
     """Draw all blocks on one scale, so that they can be compared by eye."""
     branches = [branch for block in blocks for branch in block.branches]
-    found = [branch.of for branch in branches]
+    differences = [branch.of for branch in branches]
     scale = scale_of(
-        end for branch in found for end in (branch.low, branch.high, branch.difference)
+        end for branch in differences for end in (branch.low, branch.high, branch.difference)
     )
     wide = width >= _WIDE
-    told = dict(zip(found, _aligned_words(found, wide=wide), strict=True))
+    told = dict(zip(differences, _aligned_words(differences, wide=wide), strict=True))
     right = max(map(cell_len, told.values()))
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(branch)) for branch in branches), most)
@@ -144,9 +144,9 @@ def _names(branch: _ForestLine, width: int | None = None, known: tuple[str, ...]
     return greater + sign + less
 
 
-def _aligned_words(found: Sequence[MarkedDifference], *, wide: bool) -> list[str]:
+def _aligned_words(differences: Sequence[MarkedDifference], *, wide: bool) -> list[str]:
     """What is said beside each bar, its parts in columns."""
-    rows = [_difference_words(difference, wide=wide) for difference in found]
+    rows = [_difference_words(difference, wide=wide) for difference in differences]
     points, interval, p = (max(cell_len(row[part]) for row in rows) for part in range(3))
     gap = "  " if wide else " "
     return [

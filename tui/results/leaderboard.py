@@ -191,10 +191,10 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
     silent = {metric.metric_id: SILENT[metric.passed] for metric in analysis.no_signal}
     rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
-        HeatCell(row, column): Heat(found.rate, percent(found.rate))
+        HeatCell(row, column): Heat(estimate.rate, percent(estimate.rate))
         for row, metric in enumerate(analysis.metrics)
         for column, result in enumerate(analysis.targets)
-        if (found := result.metrics.get(metric.id)) is not None
+        if (estimate := result.metrics.get(metric.id)) is not None
     }
     return rows, [one_line(target.target) for target in analysis.targets], cells
 
@@ -211,13 +211,13 @@ def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
     ]
     if any(silent.metric_id == metric.id for silent in analysis.no_signal):
         left.insert(0, Piece(" ≡ the same for every target ", Ink.WARN))
-    found = target.metrics.get(metric.id)
-    if found is None or found.rate is None:
+    estimate = target.metrics.get(metric.id)
+    if estimate is None or estimate.rate is None:
         return left, [Piece("nothing scored yet ", Ink.MUTED)]
-    rows = f"{found.passed:,} of {plural(found.scored, 'conversation')}, "
-    scenarios = plural(found.base_scenarios, "scenario")
+    rows = f"{estimate.passed:,} of {plural(estimate.scored, 'conversation')}, "
+    scenarios = plural(estimate.base_scenarios, "scenario")
     right = [
-        Piece(f"{percent(found.rate)} {span(found.low, found.high)}  ", Ink.STRONG),
+        Piece(f"{percent(estimate.rate)} {span(estimate.low, estimate.high)}  ", Ink.STRONG),
         Piece(rows + scenarios + " ", Ink.MUTED),
     ]
     return left, right
@@ -277,11 +277,11 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 
 def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    found = findings(analysis)
+    all_findings = findings(analysis)
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
     for kind in Certainty:
-        texts = [finding.text for finding in found if finding.kind is kind]
+        texts = [finding.text for finding in all_findings if finding.kind is kind]
         if texts:
             yield title(_HEADS[kind][0], width, _HEADS[kind][1])
         for text in texts:
@@ -296,12 +296,14 @@ _EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
 
 def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     """How much of their plan each target's conversations covered."""
-    found = [target for target in analysis.targets if target.exposure.conversations]
-    if not found:
+    results = [target for target in analysis.targets if target.exposure.conversations]
+    if not results:
         return
     yield title("exposure", width, "what of their plan the conversations came to")
     name = _name_width(analysis)
-    cells = [(_label(analysis, result, name), exposure_words(result.exposure)) for result in found]
+    cells = [
+        (_label(analysis, result, name), exposure_words(result.exposure)) for result in results
+    ]
     heads = (pad("", name), _EXPOSURE_HEADS)
     sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
     for number, (label, words) in enumerate((heads, *cells)):
@@ -309,16 +311,18 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
             pad(word, size, right=True) for word, size in zip(words, sizes, strict=True)
         )
         ink = Ink.FAINT if number == 0 else Ink.TEXT
-        key = None if number == 0 else found[number - 1].target
+        key = None if number == 0 else results[number - 1].target
         yield SheetRow(fitted_line([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
 
 
 def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     """For each metric, counted takes and verdicts that would be asked for differently today."""
-    found = {name: staleness for name, staleness in analysis.staleness.items() if staleness.stale}
-    if found:
+    by_target = {
+        name: staleness for name, staleness in analysis.staleness.items() if staleness.stale
+    }
+    if by_target:
         yield title("stale", width, "what counts and would be asked otherwise today")
-    for name, staleness in found.items():
+    for name, staleness in by_target.items():
         text = (
             f"{name}: {staleness.stale_takes:,} of {plural(staleness.conversations, 'take')}, "
             f"{staleness.stale_verdicts:,} of {plural(staleness.verdicts, 'verdict')}; "

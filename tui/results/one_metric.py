@@ -77,18 +77,18 @@ def _rates(analysis: Analysis, spot: HeatCell, width: int) -> list[Line]:
     names = [one_line(result.target) for result in analysis.targets]
     low, high = NAME_WIDTH
     name = min(max(low, *map(len, names)), high)
-    found = [result.metrics.get(metric.id) for result in analysis.targets]
+    results = [result.metrics.get(metric.id) for result in analysis.targets]
     counts = [
         ""
         if result is None or result.rate is None
         else f"{result.passed:,} of {result.scored:,}, {plural(result.base_scenarios, 'scenario')}"
-        for result in found
+        for result in results
     ]
     bar = width - name - 2 - _RATE - 2 - max(map(len, counts), default=0) - 1
     if bar < _LEAST_BAR:
         return []
     lines: list[Line] = [[Piece(" " * (name + 2 + _RATE)), *tick_line(RATES, bar)]]
-    for column, (target_name, result, count) in enumerate(zip(names, found, counts, strict=True)):
+    for column, (target_name, result, count) in enumerate(zip(names, results, counts, strict=True)):
         ink = Ink.STRONG if column == spot.column else Ink.TEXT
         line = [Piece(f" {pad_apart(target_name, names, name)} ", ink)]
         if result is None or result.rate is None:

@@ -250,14 +250,14 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     def _failures(self) -> str | None:
         """The filter line of the weakest metric's failures; None if nothing failed."""
         info = self._info
-        found = None if info is None else self._weakest(info)
-        if info is None or found is None or found.passed == found.scored:
+        weakest = None if info is None else self._weakest(info)
+        if info is None or weakest is None or weakest.passed == weakest.scored:
             return None
-        return failures_of(info.name, found.metric.id)
+        return failures_of(info.name, weakest.metric.id)
 
     def _weakest(self, info: BenchmarkInfo) -> MetricPasses | None:
-        found = self._scores.of(info.name)
-        return None if found is None else weakest_metric(found, info)
+        scores = self._scores.of(info.name)
+        return None if scores is None else weakest_metric(scores, info)
 
     def _ask_for_scores(self, seconds: float) -> None:
         """Begin to compute what is due: standings, remaining work and, if anything counts, what is
@@ -270,8 +270,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         for feed in (self._ahead, self._template):
             if feed.due(info.name, seconds):
                 begin(self, partial(self._read, feed, info.name, seconds), "read")
-        found = self._scores.of(info.name)
-        if found is not None and found.rates and self._stale.due(info.name, seconds):
+        scores = self._scores.of(info.name)
+        if scores is not None and scores.rates and self._stale.due(info.name, seconds):
             begin(self, partial(self._read, self._stale, info.name, seconds), "read")
 
     async def _read(self, feed: BenchmarkFeed[Any], name: str, seconds: float) -> None:
@@ -371,8 +371,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _metrics(self, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
         """How each metric stands, in at most so many lines."""
-        found = self._scores.of(info.name)
-        lines = [] if found is None else metric_lines(found, info, width, most - 1)
+        scores = self._scores.of(info.name)
+        lines = [] if scores is None else metric_lines(scores, info, width, most - 1)
         return (
             [_rule("metrics", "passed/judged, the weakest first", width), *lines] if lines else []
         )
@@ -393,7 +393,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         return [_stage(view, status.phase, nothing) for view in views]
 
     def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
-        found, stale = self._weakest(info), self._stale.of(info.name) or {}
+        weakest, stale = self._weakest(info), self._stale.of(info.name) or {}
         current = current_benchmark(self.watched) == info.name
         where = status_of(self.watched.progress, self._board, info.name)
         work = BenchmarkWork(
@@ -401,12 +401,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             at_work=current and not where.phase.over,
             to_come=self._is_to_come(info),
             stale=len(stale),
-            failures=found is not None and found.passed < found.scored,
+            failures=weakest is not None and weakest.passed < weakest.scored,
             ahead=self._ahead.of(info.name),
             is_template=bool(self._template.of(info.name)),
         )
         lines = [
-            None if found is None else weakest_line(found, width),
+            None if weakest is None else weakest_line(weakest, width),
             stale_line(stale),
             next_line(info, work, width) if self.watched.described else None,
         ]
@@ -447,14 +447,14 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         scores: ScoreCounts | None,
         width: int,
     ) -> Line:
-        found = None if scores is None else scores.rates
+        rates = None if scores is None else scores.rates
         progress = self.watched.progress.target(info.name, target.id)
         spent = money(progress.usage.cost_usd, scripted=target.scripted)
         name, bar = self._target_cells(info, width)
         names = (one_line(target.id) for target in info.targets)
         line = [Piece(" " + pad_apart(one_line(target.id), names, name) + "  ", Ink.STRONG)]
         for track in Track:
-            line.append(Piece(pad(_rate(track, found, target.id), _RATE_WIDTH)))
+            line.append(Piece(pad(_rate(track, rates, target.id), _RATE_WIDTH)))
             if bar:
                 line += [*rate_whiskers(scores, target.id, track, bar), Piece("  ")]
         return [*line, Piece(spent, Ink.MUTED)]
@@ -524,8 +524,8 @@ def _stage(view: StageView, phase: RunPhase, nothing: str) -> Line:
     return line
 
 
-def _rate(track: Track, found: Standings | None, target: str) -> str:
-    if found is None:
+def _rate(track: Track, rates: Standings | None, target: str) -> str:
+    if rates is None:
         return f"{TRACK_SIGNS[track]} …"
-    rate = found.get((target, track))
+    rate = rates.get((target, track))
     return f"{TRACK_SIGNS[track]} {UNKNOWN}" if rate is None else interval_rate(rate, track)

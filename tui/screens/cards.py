@@ -118,9 +118,9 @@ def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -
     lines: list[Line] = [[Piece("Signs", Ink.ACCENT)]]
     for sign, ink, meaning in _LEGEND:
         lines += _help_rows(sign, ink, meaning, width)
-    for title, found in places:
+    for title, pane_actions in places:
         lines += [[], [Piece(title, Ink.ACCENT)]]
-        for deed in found:
+        for deed in pane_actions:
             lines += _help_rows("  ".join(deed.keys), Ink.STRONG, deed.meaning, width)
     return lines
 

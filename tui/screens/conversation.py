@@ -331,8 +331,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         messages = list(self._dialogue.messages) if self._dialogue is not None else []
         spans = await matches([message.text for message in messages], typed)
         self._found = {
-            (message.turn, message.speaker): [Styled(*span, Ink.FOUND) for span in found]
-            for message, found in zip(messages, spans, strict=True)
+            (message.turn, message.speaker): [Styled(*span, Ink.FOUND) for span in of_message]
+            for message, of_message in zip(messages, spans, strict=True)
         }
         self._needle = typed
         self._draw_sheets(wide=self._is_wide)

@@ -305,14 +305,14 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         if form is None:
             return []
         marked = ", ".join(map(str, sorted(form.marked)))
-        found = [Piece(f" number {form.item.number}", Ink.MUTED)]
+        line = [Piece(f" number {form.item.number}", Ink.MUTED)]
         if marked:
-            found.append(Piece(f"  marked: reply {marked}", Ink.GOOD))
+            line.append(Piece(f"  marked: reply {marked}", Ink.GOOD))
         if form.confidence is not None:
-            found.append(Piece(f"  sure: {form.confidence} of 3", Ink.ACCENT))
+            line.append(Piece(f"  sure: {form.confidence} of 3", Ink.ACCENT))
         if form.note:
-            found.append(Piece(f"  note: {one_line(form.note)}", Ink.TEXT))
-        return found
+            line.append(Piece(f"  note: {one_line(form.note)}", Ink.TEXT))
+        return line
 
     def _stored_line(self) -> list[Piece]:
         waiting = self._unstored.waiting

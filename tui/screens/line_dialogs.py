@@ -206,34 +206,34 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
 
     async def _answer(self, typed: str) -> None:
         try:
-            found = await asyncio.to_thread(find, self._reader, typed, self._metrics)
+            ids = await asyncio.to_thread(find, self._reader, typed, self._metrics)
         except StoreError as error:
             self._say(one_line(str(error)), Ink.BAD)
             return
-        if found == self._found and found:
+        if ids == self._found and ids:
             return
-        self._found = found
+        self._found = ids
         width = max(min(WIDTH, self.app.size.width) - 6, 1)
-        self._list.show(_lines(found, typed.strip(), width, self._metrics))
-        self._say(_matches_words(typed, len(found)))
+        self._list.show(_lines(ids, typed.strip(), width, self._metrics))
+        self._say(_matches_words(typed, len(ids)))
 
 
 _EXAMPLES: Final = "A part of an id (s002, a target) or of a metric's name"
 
 
-def _matches_words(typed: str, found: int) -> str:
+def _matches_words(typed: str, count: int) -> str:
     if not typed.strip():
         return _EXAMPLES
-    if not found:
+    if not count:
         return "No metric, scenario or conversation is called so."
-    more = f"{found} or more, type on; " if found >= AT_MOST else ""
+    more = f"{count} or more, type on; " if count >= AT_MOST else ""
     return f"{more}Enter opens, Tab completes"
 
 
-def _lines(found: Sequence[FoundId], typed: str, width: int, metrics: MetricNames) -> list[Line]:
-    of = [what_is(found_id, {}, _PLACE_WIDTH) for found_id in found]
+def _lines(ids: Sequence[FoundId], typed: str, width: int, metrics: MetricNames) -> list[Line]:
+    of = [what_is(found_id, {}, _PLACE_WIDTH) for found_id in ids]
     room = max(width - 4 - max(map(cell_len, of), default=0), LEAST)
-    names = told_apart(tuple(one_line(found_id.id) for found_id in found), room)
+    names = told_apart(tuple(one_line(found_id.id) for found_id in ids), room)
     return [
         fitted_line(
             [
@@ -244,7 +244,7 @@ def _lines(found: Sequence[FoundId], typed: str, width: int, metrics: MetricName
             ],
             width,
         )
-        for found_id in found
+        for found_id in ids
     ]
 
 
@@ -317,12 +317,12 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
         if self._shell is None or len(typed) < FEWEST:
             return []
         names = metric_names(self._shell.watch.benchmarks)
-        found = await asyncio.to_thread(find, self._shell.watch.reader, typed, names, MOST_IDS)
-        return of_ids(found, names, self._shell)
+        ids = await asyncio.to_thread(find, self._shell.watch.reader, typed, names, MOST_IDS)
+        return of_ids(ids, names, self._shell)
 
-    def _show(self, found: Sequence[PaletteCommand]) -> None:
-        if found != self._found or self._found_for is None:
-            self._found = found
+    def _show(self, commands: Sequence[PaletteCommand]) -> None:
+        if commands != self._found or self._found_for is None:
+            self._found = commands
             self._draw()
         self.on_cursor_view_moved()
 
@@ -385,13 +385,13 @@ class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
 
     async def _answer(self, typed: str) -> None:
         try:
-            found = await self._find(typed)
+            count = await self._find(typed)
         except PatternFault as fault:
             self._say(str(fault), Ink.BAD)
             return
         if not typed.strip():
             self._say(_HELP)
-        elif found:
-            self._say(plural(found, "place"), Ink.GOOD)
+        elif count:
+            self._say(plural(count, "place"), Ink.GOOD)
         else:
             self._say("It does not occur here.", Ink.WARN)

@@ -189,11 +189,11 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     async def _read_attempts(self, unit: StateRow) -> None:
         try:
-            found = await asyncio.to_thread(self.watched.reader.attempts_before, unit)
+            attempts = await asyncio.to_thread(self.watched.reader.attempts_before, unit)
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return
-        self._attempts = found
+        self._attempts = attempts
         self._draw_detail()
 
     @property

@@ -215,7 +215,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     async def _look(self) -> None:
         try:
-            found = await asyncio.to_thread(self._newly_judged)
+            pairs = await asyncio.to_thread(self._newly_judged)
         except StoreError as error:
             # tried again at the next look, as what was judged meanwhile is still unread
             self._fault, self._stale = str(error), True
@@ -224,9 +224,9 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         finally:
             self._looking = False
         self._fault = None
-        self._pairs.update(found)
-        self._table.renew(found)
-        if self._table.cursor in found:
+        self._pairs.update(pairs)
+        self._table.renew(pairs)
+        if self._table.cursor in pairs:
             self._draw_sides()
         self._draw_lines()
 
@@ -538,7 +538,7 @@ def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeC
     if command is Command.SIMULATE:
         return [JudgeCandidate(None, "play and judge", "what was played before stays")]
     judges = ", ".join(map(one_line, info.jury.judges)) if info and info.jury else ""
-    found = [JudgeCandidate(None, judges or "the configured judges", "counts from now on")]
+    candidates = [JudgeCandidate(None, judges or "the configured judges", "counts from now on")]
     for evaluator in () if info is None else info.evaluators:
         words = f"{one_line(evaluator.name)}  {one_line(evaluator.label)}"
         counts = info is not None and info.jury is not None and evaluator.label in info.jury.judges
@@ -547,8 +547,8 @@ def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[JudgeC
             evaluator.part,
             "a script" * evaluator.scripted,
         ]
-        found.append(JudgeCandidate(evaluator.name, words, ", ".join(filter(None, notes))))
-    return found
+        candidates.append(JudgeCandidate(evaluator.name, words, ", ".join(filter(None, notes))))
+    return candidates
 
 
 def _width(candidates: Sequence[JudgeCandidate]) -> int:

@@ -114,21 +114,21 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def commands(self) -> Sequence[ShellCommand]:
-        found = self._at_cursor
-        if found is None:
+        entry_at_cursor = self._at_cursor
+        if entry_at_cursor is None:
             return []
-        page, entry = found
+        page, entry = entry_at_cursor
         return [ShellCommand("a", ("review", page.benchmark, "--approve", entry.id))]
 
     def hint(self, action: str) -> str | None:
-        found = self._at_cursor
+        at_cursor = self._at_cursor
         match action:
-            case "approve" if found is not None:
-                state = found[1].state
+            case "approve" if at_cursor is not None:
+                state = at_cursor[1].state
                 is_done = state in {ReviewState.APPROVED, ReviewState.BY_HAND}
                 return "" if is_done else "bring back" if state is ReviewState.REJECTED else None
-            case "reject" | "edit_entry" | "generate_again" if found is not None:
-                return "" if found[1].state is ReviewState.REJECTED else None
+            case "reject" | "edit_entry" | "generate_again" if at_cursor is not None:
+                return "" if at_cursor[1].state is ReviewState.REJECTED else None
             case "approve" | "reject" | "edit_entry" | "generate_again":
                 return ""
             case "toggle_all":
@@ -151,20 +151,20 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
         """A scenario, with whatever was played from it; of a metric all is shown."""
-        found = self._review.at(message.key)
-        if found is not None and found[1].kind == ReviewKind.SCENARIO:
-            self.shell.navigator.open_scenario(found[0].benchmark, found[1].id)
+        opened = self._review.at(message.key)
+        if opened is not None and opened[1].kind == ReviewKind.SCENARIO:
+            self.shell.navigator.open_scenario(opened[0].benchmark, opened[1].id)
 
     # What a person does
 
     def action_approve(self) -> None:
-        if (found := self._at_cursor) is not None:
-            self._begin(ReviewAction.APPROVE, *found)
+        if (at_cursor := self._at_cursor) is not None:
+            self._begin(ReviewAction.APPROVE, *at_cursor)
 
     def action_reject(self) -> None:
-        if (found := self._at_cursor) is None:
+        if (at_cursor := self._at_cursor) is None:
             return
-        page, entry = found
+        page, entry = at_cursor
 
         def reasoned(reason: str | None) -> None:
             if reason is not None:
@@ -173,9 +173,9 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self.app.push_screen(LineScreen(_why_rejected(entry.id)), reasoned)
 
     def action_generate_again(self) -> None:
-        if (found := self._at_cursor) is None:
+        if (at_cursor := self._at_cursor) is None:
             return
-        page, entry = found
+        page, entry = at_cursor
 
         def noted(note: str | None) -> None:
             if note is not None:
@@ -196,8 +196,8 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self.shell.engine.ask(Request(Command.RUN, order=order))
 
     def action_edit_entry(self) -> None:
-        if (found := self._at_cursor) is not None:
-            begin(self, partial(self._edit, *found), "edit")
+        if (at_cursor := self._at_cursor) is not None:
+            begin(self, partial(self._edit, *at_cursor), "edit")
 
     def action_undo_review(self) -> None:
         cursor = self._list.cursor
@@ -365,12 +365,12 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self._header.show(*heading(self, "Review", told))
 
     def _draw_detail(self) -> None:
-        found = self._at_cursor
-        blocks = self._other_blocks() if found is None else detail_blocks(*found)
+        at_cursor = self._at_cursor
+        blocks = self._other_blocks() if at_cursor is None else detail_blocks(*at_cursor)
         cursor = self._list.cursor
         shown = None
-        if found is not None and isinstance(cursor, QueueKey):
-            shown = (cursor, found[1].digest)
+        if at_cursor is not None and isinstance(cursor, QueueKey):
+            shown = (cursor, at_cursor[1].digest)
         if shown is not None and shown == self._shown:
             self._detail.show(blocks)
         else:
@@ -407,14 +407,14 @@ def _heading(page: ReviewPage) -> Entry:
 
 
 def _row(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
-    found = len(page.findings.get(entry.id, ()))
+    findings = len(page.findings.get(entry.id, ()))
     left = [
         Piece("   "),
         Piece(pad(one_line(entry.id), 14), Ink.ACCENT),
         Piece(pad(entry.word, 14), Ink.MUTED),
         Piece(entry.in_short),
     ]
-    right = [Piece(f"{found} found  ", Ink.WARN)] if found else []
+    right = [Piece(f"{findings} found  ", Ink.WARN)] if findings else []
     if entry.state is not ReviewState.WAITS:
         right.append(Piece(str(entry.state), STATE_INKS[entry.state]))
     return Entry(place, left, [*right, Piece(" ")])

@@ -78,8 +78,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def subject(self) -> Subject | None:
-        found = self._at(self._grid.cursor)
-        return None if found is None else Subject(self._benchmark, found.key)
+        take = self._at(self._grid.cursor)
+        return None if take is None else Subject(self._benchmark, take.key)
 
     @property
     def scenario(self) -> tuple[str, str]:
@@ -131,23 +131,23 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def on_outcome_grid_opened(self, message: OutcomeGrid.Opened) -> None:
-        found = self._at(message.spot)
-        if found is None:
+        opened = self._at(message.spot)
+        if opened is None:
             self.shell.tell("It has not been played yet.")
             return
         played = [related for spot in self._grid_cells() if (related := self._at(spot)) is not None]
         rows = array("q", [take.take_seq for take in played])
-        among = RowCursor(Browser(self.watched.reader), rows, played.index(found))
-        self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
+        among = RowCursor(Browser(self.watched.reader), rows, played.index(opened))
+        self.shell.navigator.open_conversation(self._benchmark, opened.key, among=among)
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
         self._draw_lines()
 
     def action_compare(self) -> None:
-        found = self._at(self._grid.cursor)
-        if found is not None:
-            shown = TakeRef(self._benchmark, found.key, found.number)
+        take = self._at(self._grid.cursor)
+        if take is not None:
+            shown = TakeRef(self._benchmark, take.key, take.number)
             self.shell.navigator.open_comparison(shown)
 
     def action_judge_again(self) -> None:
@@ -294,15 +294,15 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             return _only(Passage("none", "", told, ink=Ink.WARN))
         spot = self._grid.cursor
         setup = _setup(self._scenarios[min(spot.group, len(self._scenarios) - 1)])
-        found = self._at(spot)
+        take = self._at(spot)
         blocks: list[Block] = []
-        if found is not None:
+        if take is not None:
             # a verdict begins with its outcome
-            state = "" if found.judged else outcome_piece(found).text
-            blocks.append(Rule("which", one_line(str(found.key)), state, ink=Ink.STRONG))
+            state = "" if take.judged else outcome_piece(take).text
+            blocks.append(Rule("which", one_line(str(take.key)), state, ink=Ink.STRONG))
         try:
-            if found is not None:
-                verdicts = self.watched.reader.verdicts(found.take_seq)
+            if take is not None:
+                verdicts = self.watched.reader.verdicts(take.take_seq)
                 blocks += verdict_blocks(verdicts, self.watched.jury)
             return blocks, setup, self._read_others(spot)
         except StoreError as error:

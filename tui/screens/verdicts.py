@@ -112,8 +112,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     @property
     def subject(self) -> Subject | None:
         row = self._table.cursor
-        found = [] if row is None else self._keys([row])
-        return Subject(*found[0]) if found else None
+        subjects = [] if row is None else self._keys([row])
+        return Subject(*subjects[0]) if subjects else None
 
     @property
     def commands(self) -> Sequence[ShellCommand]:
@@ -285,12 +285,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def on_wide_table_opened(self, message: WideTable.Opened) -> None:
         place = self._table.place_of(message.row)
-        found = self._keys([message.row])
-        if place is None or not found:
+        keys = self._keys([message.row])
+        if place is None or not keys:
             self.shell.tell("It is gone from the store: u reads anew what there is.", bad=True)
             return
         self._among = RowCursor(self._browser, self._table.rows, place, self._state.read)
-        benchmark, conversation = found[0]
+        benchmark, conversation = keys[0]
         self.shell.navigator.open_conversation(benchmark, conversation, among=self._among)
 
     def on_cursor_view_moved(self) -> None:
@@ -333,13 +333,13 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._find()
 
     async def _read_stale(self) -> None:
-        found: dict[int, str] = {}
+        by_take: dict[int, str] = {}
         try:
             for info in self.watched.benchmarks:
-                found |= await asyncio.to_thread(self.shell.engine.stale, info.name)
+                by_take |= await asyncio.to_thread(self.shell.engine.stale, info.name)
         except CrosswindError as error:
             self.shell.tell(str(error), bad=True)
-        self._state.mark_stale(found)
+        self._state.mark_stale(by_take)
         if self._state.asks_for_stale:
             self._find()
         # the mark may take up space
@@ -368,12 +368,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         state, back_to = self._state, None
         try:
             browser = self._own_browser()
-            found = await asyncio.to_thread(browser.find, state.wanted, state.sorting)
+            result = await asyncio.to_thread(browser.find, state.wanted, state.sorting)
             begin_at, self._begin_at = self._begin_at, None
             if begin_at is not None:
                 takes = await asyncio.to_thread(browser.takes_that_count, [begin_at])
                 back_to = takes.get(begin_at)
-            must_count = state.must_count(found)
+            must_count = state.must_count(result)
             total = await asyncio.to_thread(browser.count) if must_count else None
             longest = await asyncio.to_thread(browser.longest_id)
             groups = await asyncio.to_thread(browser.groups)
@@ -381,7 +381,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         except StoreError as error:
             state.fail(error)
         else:
-            state.find(found, total, longest, groups, has_judges=judges)
+            state.find(result, total, longest, groups, has_judges=judges)
         self._show_rows()
         if self._from_top:
             self._from_top = False
@@ -421,15 +421,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     async def _recount(self) -> None:
         """Count outcomes again, after rows were judged again."""
-        found = self._state.found
-        if found is None:
+        result = self._state.found
+        if result is None:
             return
         try:
-            outcomes = await asyncio.to_thread(self._own_browser().outcomes, found.takes)
+            outcomes = await asyncio.to_thread(self._own_browser().outcomes, result.takes)
         except StoreError as error:
             self._state.fail(error)
         else:
-            self._state.recount(found, *outcomes)
+            self._state.recount(result, *outcomes)
         self._draw_lines()
 
     def _own_browser(self) -> Browser:
@@ -451,11 +451,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _rows(self, takes: Sequence[int]) -> list[VerdictRow]:
         try:
-            found = self._browser.rows(takes, self.watched.judges)
+            by_take = self._browser.rows(takes, self.watched.judges)
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return []
-        return [found[take].verdict for take in takes if take in found]
+        return [by_take[take].verdict for take in takes if take in by_take]
 
     def _keys(self, rows: Sequence[int]) -> list[Subject]:
         try:
@@ -467,8 +467,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     # What is drawn
 
     def _show_rows(self) -> None:
-        found = self._state.found
-        rows = self._table.rows if found is None else found.takes
+        result = self._state.found
+        rows = self._table.rows if result is None else result.takes
         infos, width = self.watched.benchmarks, self.size.width
         self._columns = self._state.columns(infos, width, self._judge_names)
         self._table.show(rows, self._columns, self._state.empty())
@@ -482,7 +482,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _cells(self, rows: Sequence[int]) -> Mapping[int, Cells]:
         try:
-            found = self._browser.rows(rows, self.watched.judges)
+            browsed = self._browser.rows(rows, self.watched.judges)
         except StoreError as error:
             self._state.fault = str(error)
             return {}
@@ -495,7 +495,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             state.groups,
         )
         marks = RowMarks(set(self.shell.preferences.views.stars), state.stale, state.read)
-        return cells(found, self._columns, names, marks)
+        return cells(browsed, self._columns, names, marks)
 
     def _draw_headings(self) -> None:
         sorting = self._state.sorting
@@ -524,11 +524,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _read_detail(self, row: int) -> list[Block]:
         """Read the verdicts on a row. Raises `StoreError`."""
         verdicts, jury = self.watched.reader.verdicts(row), self.watched.jury
-        found = self._browser.rows([row], self.watched.judges).get(row)
-        if found is not None:
-            given = found.verdict
+        browsed = self._browser.rows([row], self.watched.judges).get(row)
+        if browsed is not None:
+            given = browsed.verdict
             self._metric = metric_in(self.watched, given.benchmark, given.key.scenario_id)
-            self._group = group_parts(found.who)
+            self._group = group_parts(browsed.who)
             self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury)]
         return verdict_blocks(verdicts, jury)
 

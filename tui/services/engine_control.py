@@ -314,14 +314,14 @@ class EngineControl:
             self._show_answer(answer)
 
         try:
-            found = None
+            pilot = None
             if not await asyncio.to_thread(self._backend.is_template, name):
-                found = await asyncio.to_thread(page, name)
+                pilot = await asyncio.to_thread(page, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
-        if found is not None and found.is_played:
-            then(found)
+        if pilot is not None and pilot.is_played:
+            then(pilot)
         else:
             await self._order_described([name], asked)
 
@@ -364,11 +364,11 @@ class EngineControl:
         self, find: Callable[[str], T], name: str, then: Callable[[T], None]
     ) -> None:
         try:
-            found = await asyncio.to_thread(find, name)
+            result = await asyncio.to_thread(find, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
         else:
-            then(found)
+            then(result)
 
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         """Create a benchmark in the workspace, with a file to describe it in; `then` is called
@@ -467,12 +467,12 @@ class EngineControl:
             await show_file(self._app, path, editor(os.environ))
             if self._backend.describe is None:
                 return
-            found = await asyncio.to_thread(self._backend.describe, name)
+            described = await asyncio.to_thread(self._backend.describe, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
         self._watch.benchmarks = [
-            replace(benchmark, title=found.title, description=found.description)
+            replace(benchmark, title=described.title, description=described.description)
             if benchmark.name == name
             else benchmark
             for benchmark in self._watch.benchmarks

@@ -63,11 +63,11 @@ class CopyResult:
 
 def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
     """The clipboard programs available here, by the names users know."""
-    found: list[tuple[str, Sequence[str]]] = []
+    available: list[tuple[str, Sequence[str]]] = []
     if environ.get("TMUX"):
-        found.append(("tmux", ("tmux", "load-buffer", "-w", "-")))
+        available.append(("tmux", ("tmux", "load-buffer", "-w", "-")))
     if environ.get("SSH_CONNECTION"):
-        return found
+        return available
     local = [
         (True, ("pbcopy",)),
         (bool(environ.get("WAYLAND_DISPLAY")), ("wl-copy",)),
@@ -76,9 +76,9 @@ def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
     ]
     for fits, words in local:
         if fits and which(words[0], path=environ.get("PATH")):
-            found.append(("the clipboard", words))
+            available.append(("the clipboard", words))
             break
-    return found
+    return available
 
 
 async def copy(
@@ -145,10 +145,10 @@ def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown
     # imported with the first file, like the tables of other formats: no frame waits these 16 ms
     from engine.report.conversation import copied_take, document, takes
 
-    found = takes(reader, subject.benchmark, subject.key, jury)
+    all_takes = takes(reader, subject.benchmark, subject.key, jury)
     if markdown:
-        return "\n".join(line for take in found for line in (*document(take), ""))
-    return json.dumps([copied_take(conversation) for conversation in found], indent=2) + "\n"
+        return "\n".join(line for take in all_takes for line in (*document(take), ""))
+    return json.dumps([copied_take(conversation) for conversation in all_takes], indent=2) + "\n"
 
 
 def _text(

@@ -84,21 +84,21 @@ _CHOOSE: Final = "for a conversation, which you choose in Verdicts"
 def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
     """All commands available on a screen, each name once, ordered by group."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
-    found: dict[str, PaletteCommand] = {}
+    by_name: dict[str, PaletteCommand] = {}
     taken = {name for deed in key_actions([screen]) for name in deed.keys}
     for deed in key_actions([screen, *panes.values(), app]):
         if deed.node is app:
             deed = deed._replace(keys=[name for name in deed.keys if name not in taken])
         command = _of_deed(app, deed)
         if command is not None:
-            found.setdefault(command.name, command)
+            by_name.setdefault(command.name, command)
     if isinstance(screen, WatchingScreen) and not screen.blind:
         shell = screen.shell
         given = (*_of_subject(app, screen), *_named_commands(shell), *_themes(app, shell))
         for command in (*given, _person(app, shell)):
-            found.setdefault(command.name, command)
+            by_name.setdefault(command.name, command)
     order = list(PaletteGroup)
-    return sorted(found.values(), key=lambda command: order.index(command.group))
+    return sorted(by_name.values(), key=lambda command: order.index(command.group))
 
 
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
@@ -216,7 +216,7 @@ def _themes(app: App[Any], shell: Shell) -> Iterator[PaletteCommand]:
             yield PaletteCommand(PaletteGroup.APP, name, "colours", "", use)
 
 
-def of_ids(found: Iterable[FoundId], metrics: MetricNames, shell: Shell) -> list[PaletteCommand]:
+def of_ids(ids: Iterable[FoundId], metrics: MetricNames, shell: Shell) -> list[PaletteCommand]:
     """Commands that open scenarios and conversations by id."""
     return [
         PaletteCommand(
@@ -226,7 +226,7 @@ def of_ids(found: Iterable[FoundId], metrics: MetricNames, shell: Shell) -> list
             "",
             partial(shell.navigator.open_found, found_id),
         )
-        for found_id in found
+        for found_id in ids
     ]
 
 

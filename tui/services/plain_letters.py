@@ -21,9 +21,9 @@ class _LetterTable(dict[int, str]):
         plain = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
         width = cell_len(char)
         braille = 0x2800 < code < 0x2900  # the lines of a plot
-        found = "*" if braille else plain if len(plain) == width else "?" * width
-        self[code] = found
-        return found
+        letters = "*" if braille else plain if len(plain) == width else "?" * width
+        self[code] = letters
+        return letters
 
 
 _TABLE: Final = _LetterTable({code: chr(code) for code in range(128)})

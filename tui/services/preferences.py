@@ -128,14 +128,14 @@ class _MemoryFile:
     def _read(self, lost: str) -> Mapping[str, Any]:
         """What the file holds; `lost` is said of what a damaged one held."""
         try:
-            found = json.loads(read_regular(self.path))
+            kept = json.loads(read_regular(self.path))
         except FileNotFoundError:
             return {}
         # Python runs out of stack on JSON of a few thousand nested brackets
         except (OSError, ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            return found
+            kept = None
+        if isinstance(kept, dict):
+            return kept
         self.notice = f"{self.path} cannot be read and is left aside: {lost}"
         return {}
 
@@ -172,18 +172,18 @@ class ViewMemory(_MemoryFile):
         self._write(kept)
 
     def _read_views(self) -> Views:
-        found = self._read("filters and stars are gone")
+        kept = self._read("filters and stars are gone")
         names = ("column", "place", "place_at_work")
-        column, place, place_at_work = (_text(found.get(name)) for name in names)
+        column, place, place_at_work = (_text(kept.get(name)) for name in names)
         return Views(
-            tuple(_texts(found.get("lines"))[:MOST_LINES]),
+            tuple(_texts(kept.get("lines"))[:MOST_LINES]),
             column,
-            found.get("backwards") is True,
-            tuple(_subjects(found.get("stars"))[:MOST_STARS]),
-            tuple(_takes(found.get("read"))[:MOST_READ]),
+            kept.get("backwards") is True,
+            tuple(_subjects(kept.get("stars"))[:MOST_STARS]),
+            tuple(_takes(kept.get("read"))[:MOST_READ]),
             place,
             place_at_work,
-            next(iter(_subjects([found.get("row")])), None),
+            next(iter(_subjects([kept.get("row")])), None),
         )
 
 
@@ -202,24 +202,24 @@ def _texts(value: Any) -> list[str]:
 
 
 def _subjects(value: Any) -> list[Subject]:
-    found = []
+    subjects = []
     for entry in value if isinstance(value, list) else ():
         words = _texts(entry)
         if len(words) == 2:
             try:
-                found.append(Subject(words[0], ConversationKey.parse(words[1])))
+                subjects.append(Subject(words[0], ConversationKey.parse(words[1])))
             except ValueError:
                 continue
-    return found
+    return subjects
 
 
 def _takes(value: Any) -> list[TakeRef]:
     """Entries without a take number, from older files, are of the first take."""
-    found = []
+    takes = []
     for entry in value if isinstance(value, list) else ():
         if isinstance(entry, list) and all(isinstance(number, int) for number in entry[2:]):
-            found += [TakeRef(*subject, *(entry[2:3] or [0])) for subject in _subjects([entry[:2]])]
-    return found
+            takes += [TakeRef(*subject, *(entry[2:3] or [0])) for subject in _subjects([entry[:2]])]
+    return takes
 
 
 FILE: Final = "app.json"
@@ -266,13 +266,13 @@ class PreferencesFile(_MemoryFile):
         self._write({name: value for name, value in asdict(choices).items() if value is not None})
 
     def _read_choices(self) -> UserSettings:
-        found = self._read("what was chosen is gone")
+        kept = self._read("what was chosen is gone")
         words = {
             name: value
             for name in ("theme", "place", "benchmark", "section", "person")
-            if isinstance(value := found.get(name), str)
+            if isinstance(value := kept.get(name), str)
         }
-        thoughts, mouse = (_flag(found.get(name)) for name in ("thoughts", "mouse"))
+        thoughts, mouse = (_flag(kept.get(name)) for name in ("thoughts", "mouse"))
         return UserSettings(thoughts=thoughts, mouse=mouse, **words)
 
 

@@ -59,10 +59,10 @@ def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses
     targets = {target.id for target in info.targets}
     passed: Counter[str] = Counter()
     scored: Counter[str] = Counter()
-    for (target, _track, metric_id), found in scores.passes.items():
+    for (target, _track, metric_id), passes in scores.passes.items():
         if target in targets and metric_id in metrics:
-            passed[metric_id] += found.passed
-            scored[metric_id] += found.scored
+            passed[metric_id] += passes.passed
+            scored[metric_id] += passes.scored
     tallies = [
         MetricPasses(metrics[metric_id], passed[metric_id], scored[metric_id])
         for metric_id in scored
@@ -81,8 +81,8 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
     """How often each metric passed, over all targets and with each, the weakest first: a heading
     and at most `most - 1` rows. Where there is room for those of all, they are followed by what
     each metric means and its newest failure."""
-    found = weakest_first(scores, info)
-    if not found or most < _LEAST_TABLE:
+    metrics = weakest_first(scores, info)
+    if not metrics or most < _LEAST_TABLE:
         return []
     ids = [target.id for target in info.targets]
     names = told_apart(tuple(map(one_line, ids)), _TARGET_CELLS)
@@ -92,15 +92,15 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
     room = width - _RATE_CELLS - 4
     if room - sum(cells.values()) < _METRIC_CELLS:
         cells = {}  # too many targets: Results shows them, page by page
-    longest = max(cell_len(one_line(passes.metric.name)) for passes in found)
+    longest = max(cell_len(one_line(passes.metric.name)) for passes in metrics)
     name_width = min(longest, room - sum(cells.values()))
     heads = [Piece(pad(names[one_line(each)], width, right=True)) for each, width in cells.items()]
     lines: list[Line] = [
         [Piece(" " * (name_width + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
     ]
-    whole = len(found) < most
-    details = _details_that_fit(scores, info, found, width, most - len(lines) - len(found))
-    for passes in found if whole else found[: most - 2]:
+    whole = len(metrics) < most
+    details = _details_that_fit(scores, info, metrics, width, most - len(lines) - len(metrics))
+    for passes in metrics if whole else metrics[: most - 2]:
         line = [
             Piece(f" {TRACK_SIGNS[passes.metric.track]} ", Ink.MUTED),
             Piece(pad(one_line(passes.metric.name), name_width)),
@@ -112,18 +112,18 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
             line.append(Piece(pad(words, cell, right=True)))
         lines += [line, *details.get(passes.metric.id, [])]
     if not whole:
-        left = len(found) - (most - 2)
+        left = len(metrics) - (most - 2)
         lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
     return lines
 
 
 def _details_that_fit(
-    scores: ScoreCounts, info: BenchmarkInfo, found: Sequence[MetricPasses], width: int, most: int
+    scores: ScoreCounts, info: BenchmarkInfo, metrics: Sequence[MetricPasses], width: int, most: int
 ) -> Mapping[str, list[Line]]:
     """By metric: the lines below its name, in at most so many lines for all; empty if they do not
     fit."""
-    meanings = {passes.metric.id: _meaning(passes.metric, width) for passes in found}
-    newest = {passes.metric.id: newest_failure(scores, info, passes.metric) for passes in found}
+    meanings = {passes.metric.id: _meaning(passes.metric, width) for passes in metrics}
+    newest = {passes.metric.id: newest_failure(scores, info, passes.metric) for passes in metrics}
     ids = max((cell_len(one_line(str(row.key))) for row in newest.values() if row), default=0)
     failures = {
         metric_id: _failure(row, ids, width) if row else [] for metric_id, row in newest.items()
@@ -135,7 +135,7 @@ def _details_that_fit(
         else [*meaning, *failures[metric_id]]
         for metric_id, meaning in meanings.items()
     }
-    last = found[-1].metric.id
+    last = metrics[-1].metric.id
     apart = {
         metric_id: [*lines, []] if lines and metric_id != last else lines
         for metric_id, lines in both.items()
@@ -197,17 +197,17 @@ def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:
     return [[Piece(" "), Piece(line)] for line in first_rows(words, room, most)]
 
 
-def weakest_line(found: MetricPasses, width: int) -> Line:
+def weakest_line(weakest_metric: MetricPasses, width: int) -> Line:
     """The metric's name and pass rate, or that nothing failed."""
-    if found.passed == found.scored:
-        words = f"none: nothing failed in {plural(found.scored, 'conversation')}"
+    if weakest_metric.passed == weakest_metric.scored:
+        words = f"none: nothing failed in {plural(weakest_metric.scored, 'conversation')}"
         return [*_label("weakest"), Piece(words, Ink.GOOD)]
-    failed = found.scored - found.passed
-    rate = Piece(f"   {percent(found.rate)} of {found.scored:,} judged")
+    failed = weakest_metric.scored - weakest_metric.passed
+    rate = Piece(f"   {percent(weakest_metric.rate)} of {weakest_metric.scored:,} judged")
     read = Piece(f"   W reads the {failed:,} that failed", Ink.ACCENT)
-    sign = Piece(f"{TRACK_SIGNS[found.metric.track]} ", Ink.MUTED)
+    sign = Piece(f"{TRACK_SIGNS[weakest_metric.metric.track]} ", Ink.MUTED)
     head = [*_label("weakest"), sign]
-    name = one_line(found.metric.name)
+    name = one_line(weakest_metric.metric.name)
     # the key is in the footer too, so it gives way to the name
     told = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
     room = max(width - length([*head, *told]), MEANINGFUL)

@@ -172,14 +172,16 @@ def _metric_blocks(
     what the first of them failed at, with `failures` all of them; with `meanings` what they mean.
     """
     blocks: list[Passage] = []
-    for place, found in enumerate(weakest_first(scores, info)[:_SHOWN_METRICS]):
-        blocks += _metric_block(scores, info, found, weakest=not place)
-        if meanings and (words := one_line(found.metric.definition)):
-            meaning = Passage(("meaning", found.metric.id), "", words, ink=Ink.MUTED, close=True)
+    for place, metric_passes in enumerate(weakest_first(scores, info)[:_SHOWN_METRICS]):
+        blocks += _metric_block(scores, info, metric_passes, weakest=not place)
+        if meanings and (words := one_line(metric_passes.metric.definition)):
+            meaning = Passage(
+                ("meaning", metric_passes.metric.id), "", words, ink=Ink.MUTED, close=True
+            )
             blocks.append(meaning)
         # next to the weakest metric, so that a low pane has it too
         if failures or not place:
-            blocks += _failure_blocks(scores, info, found.metric, weakest=not place)
+            blocks += _failure_blocks(scores, info, metric_passes.metric, weakest=not place)
         if meanings or failures:
             blocks[-1] = replace(blocks[-1], close=False)
     apart = Passage("after metrics", "", "", close=True)
@@ -187,10 +189,10 @@ def _metric_blocks(
 
 
 def _metric_block(
-    scores: ScoreCounts, info: BenchmarkInfo, found: MetricPasses, *, weakest: bool
+    scores: ScoreCounts, info: BenchmarkInfo, metric_passes: MetricPasses, *, weakest: bool
 ) -> Iterator[Passage]:
-    metric = found.metric
-    rate = f"{percent(found.rate)} of {found.scored:,} pass"
+    metric = metric_passes.metric
+    rate = f"{percent(metric_passes.rate)} of {metric_passes.scored:,} pass"
     text = f"{rate}  {TRACK_SIGNS[metric.track]} {one_line(metric.name)}"
     label = "weakest" if weakest else ""
     yield Passage(("metric", metric.id), label, text, Ink.STRONG, close=True)

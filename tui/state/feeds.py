@@ -103,9 +103,9 @@ class VerdictFeed:
         # most were judged in sequence, so one query finds nearly all
         first = min(wanted)
         near = self._rows(after=first - 1, limit=count)
-        found = {row.key: row for row in near}
+        by_key = {row.key: row for row in near}
         return [
-            found.get(self._keys[place]) or self._single_row(self._keys[place], seq)
+            by_key.get(self._keys[place]) or self._single_row(self._keys[place], seq)
             for place, seq in enumerate(wanted, start)
         ]
 

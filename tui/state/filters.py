@@ -52,17 +52,17 @@ def parse(typed: str) -> Filter:
     )
 
 
-def _filter_word(found: re.Match[str]) -> _FilterWord:
-    quoted, bare = found["quoted"], found["bare"]
+def _filter_word(match: re.Match[str]) -> _FilterWord:
+    quoted, bare = match["quoted"], match["bare"]
     values: tuple[str, ...]
     if quoted is not None:
         values = (quoted,) if quoted else ()
-    elif found["name"] is None:
+    elif match["name"] is None:
         is_begun = bare.endswith(":") and bare[:-1].isalpha()
         values = () if is_begun else (bare,)
     else:
         values = tuple(value for value in bare.split(",") if value)
-    return _FilterWord(found["no"] == "-", found["name"], values)
+    return _FilterWord(match["no"] == "-", match["name"], values)
 
 
 def _condition(word: _FilterWord) -> FilterTerm:
@@ -130,10 +130,10 @@ def metric_names(benchmarks: Iterable[BenchmarkInfo]) -> MetricNames:
     }
 
 
-def what_is(found: FoundId, metrics: MetricNames, room: int) -> str:
+def what_is(found_id: FoundId, metrics: MetricNames, room: int) -> str:
     """`metric of study: Says what it cannot know`, with a benchmark's name of `room` cells."""
-    name = metrics.get((found.benchmark, found.id)) if found.kind == "metric" else None
-    of = f"{found.kind} of {shorten_middle(one_line(found.benchmark), room)}"
+    name = metrics.get((found_id.benchmark, found_id.id)) if found_id.kind == "metric" else None
+    of = f"{found_id.kind} of {shorten_middle(one_line(found_id.benchmark), room)}"
     return f"{of}: {one_line(name)}" if name else of
 
 
@@ -143,10 +143,10 @@ def find(reader: Reader, typed: str, metrics: MetricNames, limit: int = AT_MOST)
     part = typed.strip()
     if not part:
         return []
-    found = reader.find_ids(part, limit)
-    if len(found) < limit:
-        found += reader.find_ids_within(part, limit - len(found))
-    ids = sorted((FoundId(*row) for row in found), key=lambda found_id: found_id.id != part)
+    rows = reader.find_ids(part, limit)
+    if len(rows) < limit:
+        rows += reader.find_ids_within(part, limit - len(rows))
+    ids = sorted((FoundId(*row) for row in rows), key=lambda found_id: found_id.id != part)
     named = [
         FoundId(*place, "metric")
         for place, name in metrics.items()

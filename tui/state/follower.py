@@ -52,7 +52,7 @@ class FollowMode(Enum):
 def open_conversations(watch: Watch, benchmark: str, most: int) -> list[Speech]:
     """At most `most` conversations that have begun and not ended, each as the message to come, so
     that a `Follower` can choose among them while nobody speaks. Raises `StoreError`."""
-    found: list[Speech] = []
+    speeches: list[Speech] = []
     for progress in watch.progress.targets_of(benchmark).values():
         for conv_id, said in progress.open.items():
             newest = watch.reader.takes(benchmark, ConversationKey.parse(conv_id))[-1:]
@@ -61,10 +61,12 @@ def open_conversations(watch: Watch, benchmark: str, most: int) -> list[Speech]:
                     continue
                 next_up = Speaker.TARGET if said % 2 else Speaker.USER
                 turn, began = said // 2 + 1, float(take.seq)
-                found.append(Speech(benchmark, take.key, take.number, turn, next_up, None, began))
-            if len(found) == most:
-                return found
-    return found
+                speeches.append(
+                    Speech(benchmark, take.key, take.number, turn, next_up, None, began)
+                )
+            if len(speeches) == most:
+                return speeches
+    return speeches
 
 
 class Follower:

@@ -79,17 +79,17 @@ class LabelForm:
 
     def blocks(self, *, with_definition: bool) -> list[Block]:
         """The transcript, preceded by the definition unless that is shown elsewhere."""
-        found: list[Block] = []
+        shown: list[Block] = []
         if with_definition:
             asked = display_text(self.item.definition)
-            found.append(Passage("definition", "asked", asked, Ink.ACCENT, Ink.STRONG))
+            shown.append(Passage("definition", "asked", asked, Ink.ACCENT, Ink.STRONG))
         for row in self.item.messages:
             of_target = row.speaker is Speaker.TARGET
             shows = of_target and row.turn in self.marked
             label = f"{'✓ ' if shows else ''}reply {row.turn}" if of_target else "user"
             ink = Ink.TARGET if of_target else Ink.USER
             ink = Ink.GOOD if shows else ink
-            found.append(
+            shown.append(
                 Passage(
                     (row.speaker, row.turn),
                     label,
@@ -100,7 +100,7 @@ class LabelForm:
                     light_markdown=of_target,
                 )
             )
-        return found
+        return shown
 
 
 class BlindLabelling:
@@ -216,12 +216,12 @@ def answer_of(label: Verdict) -> tuple[str, Ink]:
 
 def marked_by(dispute: Dispute) -> dict[int, list[str]]:
     """The people who marked each reply, by turn."""
-    found: dict[int, list[str]] = {}
+    judges: dict[int, list[str]] = {}
     for label in dispute.labels:
         for quote in label.quotes:
             if quote.turn is not None:
-                found.setdefault(quote.turn, []).append(one_line(label.judge))
-    return found
+                judges.setdefault(quote.turn, []).append(one_line(label.judge))
+    return judges
 
 
 def label_blocks(dispute: Dispute) -> Iterator[Block]:

@@ -70,13 +70,13 @@ def counting_takes(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedT
 
 
 def _one_each(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
-    found: dict[ConversationKey, RelatedTake] = {}
+    newest: dict[ConversationKey, RelatedTake] = {}
     for take in kin:
-        before = found.get(take.key)
+        before = newest.get(take.key)
         # oldest first: each replaces the one before, until one counts
         if before is None or take.counts or not before.counts:
-            found[take.key] = take
-    return list(found.values())
+            newest[take.key] = take
+    return list(newest.values())
 
 
 def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool, bool]:
@@ -150,10 +150,10 @@ class RowCursor:
         """Move to the next row that still exists; None if there is none. Raises `StoreError`."""
         place = self.place + by
         while 0 <= place < len(self._rows):
-            found = self._browser.keys([self._rows[place]])
-            if found:
+            keys = self._browser.keys([self._rows[place]])
+            if keys:
                 self.place = place
-                return Subject(*found[0])
+                return Subject(*keys[0])
             place += by
         return None
 

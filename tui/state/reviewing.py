@@ -252,20 +252,20 @@ def _scenario_parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _findings(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
-    found = page.findings.get(entry.id, ())
-    if found:
+    findings = page.findings.get(entry.id, ())
+    if findings:
         yield Rule("lint", "what rules find", ink=Ink.WARN)
-    for number, finding in enumerate(found):
+    for number, finding in enumerate(findings):
         text = f"{finding.rule}: {finding.says}; {finding.rule.remedy}"
         yield _passage_of(("lint", number), "", text, ink=Ink.WARN)
 
 
 def _neighbours(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
-    found = page.neighbours(entry)
-    if not found:
+    neighbours = page.neighbours(entry)
+    if not neighbours:
         return
     yield Rule("alike", "most alike")
-    for neighbour in found:
+    for neighbour in neighbours:
         other = page.entry(neighbour.id)
         words = f"{neighbour.id}: {neighbour.alike:.0%} of their words"
         if other is not None:

@@ -154,8 +154,8 @@ class Dialogue:
             if message.turn != turn:
                 turn = message.turn
                 blocks += self._opening(turn, message.landmark)
-            found = (marks or {}).get((turn, message.speaker), ())
-            blocks += _message_blocks(message, tuple(found), thoughts)
+            styled = (marks or {}).get((turn, message.speaker), ())
+            blocks += _message_blocks(message, tuple(styled), thoughts)
         if (live := self.live) is not None:
             if live.turn != turn:
                 blocks += self._opening(live.turn, live.landmark)
@@ -291,15 +291,15 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
     replies = {
         message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
     }
-    found: dict[MessageKey, list[Styled]] = {}
+    marks_of: dict[MessageKey, list[Styled]] = {}
     for quote in (quote for judged in verdicts for quote in judged.quotes):
         if quote.turn is None or quote.turn not in replies:
             continue
-        marks = found.setdefault((quote.turn, Speaker.TARGET), [])
+        marks = marks_of.setdefault((quote.turn, Speaker.TARGET), [])
         for span in find_passage(replies[quote.turn], quote.text):
             if not any(_overlaps(mark, span) for mark in marks):
                 marks.append(Styled(*span, Ink.EVIDENCE))
-    return found
+    return marks_of
 
 
 def merged_marks(*several: Marks) -> Marks:
@@ -374,14 +374,14 @@ def _presence_words(given: Verdict) -> str:
 
 def quote_block(key: Hashable, quote: Quote) -> Passage:
     """A quote with its turn, or with the reason why it was not found."""
-    found = quote.turn is not None
-    where = f"turn {quote.turn}" if found else why_not_found(quote.text)
+    is_found = quote.turn is not None
+    where = f"turn {quote.turn}" if is_found else why_not_found(quote.text)
     return Passage(
         key,
         "quote",
         f"“{display_text(quote.text)}” ({where})",
-        Ink.MUTED if found else Ink.WARN,
-        Ink.TEXT if found else Ink.WARN,
+        Ink.MUTED if is_found else Ink.WARN,
+        Ink.TEXT if is_found else Ink.WARN,
     )
 
 
@@ -432,8 +432,8 @@ def _find_words(text: str, typed: str) -> Spans:
     words = typed.split()
     if not words:
         return []
-    found = re.finditer(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE)
-    return [match.span() for match, _ in zip(found, range(MOST_FINDS), strict=False)]
+    matches = re.finditer(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE)
+    return [match.span() for match, _ in zip(matches, range(MOST_FINDS), strict=False)]
 
 
 async def _pattern(texts: Sequence[str], pattern: str, deadline: float) -> list[Spans]:

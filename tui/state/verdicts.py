@@ -142,13 +142,13 @@ class VerdictsState:
         before, self.wanted = self.wanted, wanted
         return wanted != before
 
-    def must_count(self, found: FilterResult) -> bool:
+    def must_count(self, result: FilterResult) -> bool:
         """Whether the total must be counted, since a filtered result does not include it."""
-        return bool(self.wanted) and (self.total is None or found.through > self._through)
+        return bool(self.wanted) and (self.total is None or result.through > self._through)
 
     def find(
         self,
-        found: FilterResult,
+        result: FilterResult,
         total: int | None,
         longest_id: int,
         groups: Iterable[Mapping[str, str]] = (),
@@ -156,9 +156,9 @@ class VerdictsState:
         has_judges: bool = False,
     ) -> None:
         """Take in a query's result; `total` if it was counted, `longest_id` in cells."""
-        self.found, self.fault, self._through = found, None, found.through
+        self.found, self.fault, self._through = result, None, result.through
         if not self.wanted:
-            self.total = len(found.takes)
+            self.total = len(result.takes)
         elif total is not None:
             self.total = total
         self.longest_id, self.groups = longest_id, tuple(map(group_parts, groups))
@@ -177,14 +177,14 @@ class VerdictsState:
 
     def mark_read(self, takes: Collection[int]) -> None:
         """Mark these as read, if they are in the table."""
-        found = () if self.found is None else self.found.takes
-        self.read = {take for take in found if take in takes} if takes else ()
+        takes_found = () if self.found is None else self.found.takes
+        self.read = {take for take in takes_found if take in takes} if takes else ()
 
     @property
     def first_unread(self) -> int | None:
         """The first unread row; None if none or all were read."""
-        found = () if self.found is None or not self.read else self.found.takes
-        return next((take for take in found if take not in self.read), None)
+        takes = () if self.found is None or not self.read else self.found.takes
+        return next((take for take in takes if take not in self.read), None)
 
     @property
     def asks_for_stale(self) -> bool:
@@ -221,10 +221,10 @@ class VerdictsState:
         self._held.update(shown)
         return ()
 
-    def recount(self, found: FilterResult, passed: int, failed: int) -> None:
-        """Update the counts of `found`, unless other rows are shown by now."""
-        if self.found is found:
-            self.found = replace(found, passed=passed, failed=failed)
+    def recount(self, result: FilterResult, passed: int, failed: int) -> None:
+        """Update the counts of `result`, unless other rows are shown by now."""
+        if self.found is result:
+            self.found = replace(result, passed=passed, failed=failed)
 
     def fail(self, error: Exception) -> None:
         """Note that the store could not be read; the rows stay."""
@@ -347,18 +347,18 @@ class VerdictsState:
 
     def count_words(self, marked: int) -> Line:
         """How many rows passed, failed or are unscored, are `marked`, or have come since."""
-        found = self.found
-        if found is None:
+        result = self.found
+        if result is None:
             return ()
         words = [
-            Piece(f"✗ {found.failed:,} ", Ink.BAD),
-            Piece(f"✓ {found.passed:,} ", Ink.GOOD),
-            Piece(f"· {found.unscored:,} ", Ink.WARN),
+            Piece(f"✗ {result.failed:,} ", Ink.BAD),
+            Piece(f"✓ {result.passed:,} ", Ink.GOOD),
+            Piece(f"· {result.unscored:,} ", Ink.WARN),
         ]
         if self._stale_found:
             words.append(Piece(f"~ {self._stale_found:,} stale ", Ink.WARN))
         if self.read:
-            words.insert(0, Piece(f"{len(self.read):,} of {len(found.takes):,} read  ", Ink.MUTED))
+            words.insert(0, Piece(f"{len(self.read):,} of {len(result.takes):,} read  ", Ink.MUTED))
         if marked:
             words.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
         if self.unseen:

@@ -111,18 +111,18 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
     """Map each name to at most `width` cells, cut in the middle like `shorten_middle`. Names that
     would look alike keep the part in which they differ. If they still look alike, they get a
     number. Below `TOLD_APART` cells, names are only cut."""
-    found = {name: shorten_middle(name, width) for name in names}
+    shown = {name: shorten_middle(name, width) for name in names}
     if width < TOLD_APART:
-        return found
-    for alike in _names_shown_alike(found):
+        return shown
+    for alike in _names_shown_alike(shown):
         before = _in_common(alike)
         behind = _in_common([name[before:][::-1] for name in alike])
-        found |= {name: _clip_around(name, before, behind, width) for name in alike}
+        shown |= {name: _clip_around(name, before, behind, width) for name in alike}
     # numbered through: what is cut once more for its number may look like another that is
-    for number, name in enumerate(chain.from_iterable(_names_shown_alike(found)), 1):
+    for number, name in enumerate(chain.from_iterable(_names_shown_alike(shown)), 1):
         mark = f"~{number}"
-        found[name] = shorten(found[name], max(width - len(mark), 0)) + mark
-    return found
+        shown[name] = shorten(shown[name], max(width - len(mark), 0)) + mark
+    return shown
 
 
 @lru_cache(maxsize=1024)
@@ -140,11 +140,11 @@ def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], widt
 @lru_cache(maxsize=16)
 def _cut_groups(groups: tuple[tuple[str, ...], ...], width: int) -> Mapping[tuple[str, ...], str]:
     """Each group as it is shown."""
-    found = {parts: _join_cut(parts, groups, width) for parts in groups}
-    if len(set(found.values())) == len(found):
-        return found
-    whole = told_apart(tuple(BETWEEN_PARTS.join(parts) for parts in found), width)
-    return {parts: whole[BETWEEN_PARTS.join(parts)] for parts in found}
+    cut = {parts: _join_cut(parts, groups, width) for parts in groups}
+    if len(set(cut.values())) == len(cut):
+        return cut
+    whole = told_apart(tuple(BETWEEN_PARTS.join(parts) for parts in cut), width)
+    return {parts: whole[BETWEEN_PARTS.join(parts)] for parts in cut}
 
 
 def _join_cut(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
@@ -183,10 +183,10 @@ def pad_apart(name: str, names: Iterable[str], width: int) -> str:
     return pad(told_apart((*names, name), width)[name], width)
 
 
-def _names_shown_alike(found: Mapping[str, str]) -> list[list[str]]:
+def _names_shown_alike(shown: Mapping[str, str]) -> list[list[str]]:
     """Groups of names that are shown as the same text."""
     by_text: dict[str, list[str]] = {}
-    for name, text in found.items():
+    for name, text in shown.items():
         by_text.setdefault(text, []).append(name)
     return [names for names in by_text.values() if len(names) > 1]
 
@@ -295,7 +295,7 @@ def _opening(text: str, start: int, end: int) -> list[Styled]:
 
 
 def _inline(text: str, start: int, end: int) -> list[Styled]:
-    found: list[Styled] = []
+    spans: list[Styled] = []
     for span in _INLINE.finditer(text, start, end):
         first, last = span.span()
         match span.lastgroup:
@@ -305,9 +305,9 @@ def _inline(text: str, start: int, end: int) -> list[Styled]:
                 mark, ink = 2, Ink.STRONG
             case _:
                 mark, ink = 1, Ink.THOUGHT
-        found += [
+        spans += [
             Styled(first, first + mark, Ink.FAINT),
             Styled(first + mark, last - mark, ink),
             Styled(last - mark, last, Ink.FAINT),
         ]
-    return found
+    return spans

@@ -89,9 +89,9 @@ def _ink_line(line: str, curves: Sequence[Curve]) -> Iterator[Piece]:
     # split at a pattern with one group gives text and codes in turn
     for number, part in enumerate(_CODES.split(line)):
         if number % 2:
-            found = _COLOUR.search(part)
-            if found is not None:
-                ink = _ink(int(found[1]), curves)
+            colour = _COLOUR.search(part)
+            if colour is not None:
+                ink = _ink(int(colour[1]), curves)
             elif part in {"", "0"}:
                 ink = Ink.FAINT
         elif part:

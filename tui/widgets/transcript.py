@@ -291,9 +291,9 @@ class BlindTranscript(TranscriptView):
 
     def on_click(self, event: events.Click) -> None:
         row = self.top + event.y
-        found = [n for n in range(len(self._replies)) if row in self._rows(n)]
-        if found:
-            self._move_to(found[0])
+        replies = [n for n in range(len(self._replies)) if row in self._rows(n)]
+        if replies:
+            self._move_to(replies[0])
 
     def _go_to(self, number: int) -> None:
         """Put the cursor on a reply, and scroll to its beginning if it is not wholly visible."""

@@ -144,8 +144,8 @@ class VerdictTable(PagedTable):
         return self._item is None or self._item >= len(self._rows) - self.page_height
 
     def _cells(self, rows: Sequence[int]) -> dict[int, Cells]:
-        found = self._source.page(rows[0], len(rows))
-        return {place: _cells(row) for place, row in zip(rows, found, strict=False) if row}
+        shown = self._source.page(rows[0], len(rows))
+        return {place: _cells(row) for place, row in zip(rows, shown, strict=False) if row}
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)

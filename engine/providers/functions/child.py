@@ -105,21 +105,21 @@ def _read(requests: int, waiting: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 def _load_function(call: str) -> Callable[[list[dict[str, str]], str], object]:
     module, _, name = call.partition(":")
-    found: Any = importlib.import_module(module)
+    function: Any = importlib.import_module(module)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(function, part):
             raise AttributeError(f"{module} has no {name}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise TypeError(f"{call} is {_type_name(found)}, and cannot be called")
+        function = getattr(function, part)
+    if not callable(function):
+        raise TypeError(f"{call} is {_type_name(function)}, and cannot be called")
     try:
         # checked before the first call: with other parameters each of thousands of calls would fail
-        inspect.signature(found).bind([], "")
+        inspect.signature(function).bind([], "")
     except TypeError:
         raise TypeError(f"{call} does not take (messages, session)") from None
     except ValueError:
         pass  # a builtin without a signature
-    return found  # type: ignore[no-any-return]  # (whatever a module has under a name)
+    return function  # type: ignore[no-any-return]  # (whatever a module has under a name)
 
 
 def _answer(returned: object, loop: asyncio.AbstractEventLoop, say: Say) -> None:

@@ -98,11 +98,11 @@ def _names(entry: str, host: str, port: int | None) -> bool:
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        found = ip_address(text)
+        ip = ip_address(text)
     except ValueError:
         return None
     # an IPv4 address may be written as an IPv6 one
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(ip, "ipv4_mapped", None) or ip
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:

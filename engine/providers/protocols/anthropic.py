@@ -139,14 +139,14 @@ def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> li
         else:
             rows.append((turn.role, texts))
     marked = _kept_place(rows, ask, before)
-    found: list[MessageParam] = []
+    params: list[MessageParam] = []
     for n, (role, texts) in enumerate(rows):
         content = _content(texts, marked[1] if n == marked[0] else None)
         if role is MessageRole.ASSISTANT:
-            found.append({"role": "assistant", "content": content})
+            params.append({"role": "assistant", "content": content})
         else:
-            found.append({"role": "user", "content": content})
-    return found
+            params.append({"role": "user", "content": content})
+    return params
 
 
 def _kept_place(

@@ -190,13 +190,13 @@ BREAK: Final = "\n\n"
 def turns(ask: ChatRequest) -> list[MessageGroup]:
     """Return the messages, consecutive ones of a role joined, as many chat templates require it.
     The schema is described in the system message, completely if the server cannot enforce it."""
-    found: list[MessageGroup] = []
+    groups: list[MessageGroup] = []
     for message in _messages(ask):
-        if found and found[-1].role is message.role:
-            found[-1] = MessageGroup(message.role, (*found[-1].texts, message.text))
+        if groups and groups[-1].role is message.role:
+            groups[-1] = MessageGroup(message.role, (*groups[-1].texts, message.text))
         else:
-            found.append(MessageGroup(message.role, (message.text,)))
-    return found
+            groups.append(MessageGroup(message.role, (message.text,)))
+    return groups
 
 
 def _messages(ask: ChatRequest) -> Sequence[Message]:

@@ -26,9 +26,9 @@ def group_guesses(asked: ModelRequest) -> dict[str, Any]:
     guesses = []
     for row in _rows(tagged(asked.task(), "properties") or ""):
         values = [str(value) for value in row.get("values", ())]
-        found = [(_nearest_sentence(value, said), value) for value in values]
+        nearest = [(_nearest_sentence(value, said), value) for value in values]
         (share, quote), value = max(
-            found, key=lambda candidate: candidate[0][0], default=((0.0, ""), "")
+            nearest, key=lambda candidate: candidate[0][0], default=((0.0, ""), "")
         )
         axis = str(row.get("axis", ""))
         guesses.append({"axis": axis, "value": value, "quote": quote if share else ""})
@@ -60,10 +60,10 @@ def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
 def _nearest_sentence(wanted: str, said: Sequence[str]) -> tuple[float, str]:
     """Return the largest share of the words in any sentence, and that sentence."""
     stems = set(content_stems(wanted))
-    found = [
+    candidates = [
         (len(stems.intersection(content_stems(text))) / (len(stems) or 1), text) for text in said
     ]
-    return max(found, key=lambda candidate: candidate[0], default=(0.0, ""))
+    return max(candidates, key=lambda candidate: candidate[0], default=(0.0, ""))
 
 
 def _messages(asked: ModelRequest) -> list[dict[str, Any]]:

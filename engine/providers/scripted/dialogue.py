@@ -238,10 +238,10 @@ def _line_of(node: yaml.Node | None, place: tuple[int | str, ...]) -> int | None
     line = None
     for step in place:
         if isinstance(node, yaml.MappingNode):
-            found = {key.value: (key, value) for key, value in node.value}.get(str(step))
-            if found is None:
+            entry = {key.value: (key, value) for key, value in node.value}.get(str(step))
+            if entry is None:
                 break
-            line, node = found[0].start_mark.line + 1, found[1]
+            line, node = entry[0].start_mark.line + 1, entry[1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
             node = node.value[step]
             line = node.start_mark.line + 1
@@ -268,14 +268,14 @@ def draw_text(text: str, draw: SeededChoices, **slots: str) -> str:
 def cue_and_text(text: str) -> tuple[str, str]:
     """Split off a cue: a reply to something that is not always said begins with a word of that in
     brackets, or several alternatives: `[treasurer|accounts]`."""
-    found = _CUE.match(text)
-    return (found[1], text[found.end() :]) if found else ("", text)
+    match = _CUE.match(text)
+    return (match[1], text[match.end() :]) if match else ("", text)
 
 
 def thought_and_message(text: str) -> tuple[str, str]:
     """Split off the thought in parentheses with which a person's line begins."""
-    found = _THOUGHT.match(text)
-    return (found[1], text[found.end() :]) if found else ("", text)
+    match = _THOUGHT.match(text)
+    return (match[1], text[match.end() :]) if match else ("", text)
 
 
 @cache

@@ -154,10 +154,10 @@ def _add_weights(
 
 
 def _split_at(text: str, at: re.Pattern[str]) -> tuple[str, str, str]:
-    found = at.search(text)
-    if found is None:
+    match = at.search(text)
+    if match is None:
         return text, "", ""
-    return text[: found.start()], found.group(), text[found.end() :]
+    return text[: match.start()], match.group(), text[match.end() :]
 
 
 def _without_aside(text: str) -> str:
@@ -165,11 +165,11 @@ def _without_aside(text: str) -> str:
 
     They extend to the end, or to a comma after which it continues about the assistant.
     """
-    found = _ASIDE.search(text)
-    if found is None:
+    aside = _ASIDE.search(text)
+    if aside is None:
         return text
-    end = _GOES_ON.search(text, found.end())
-    return text[: found.start()] + (text[end.end() :] if end else "")
+    end = _GOES_ON.search(text, aside.end())
+    return text[: aside.start()] + (text[end.end() :] if end else "")
 
 
 def _families_told(text: str) -> list[WordFamily]:
@@ -384,7 +384,7 @@ def _texts_of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
 def _hits_in_reply(
     behaviour: JudgedBehaviour, reply: str, number: int
 ) -> list[_SupportingSentence]:
-    found = [
+    hits = [
         hit
         for sentence in sentences(reply)
         if (hit := _hit_in_sentence(behaviour, sentence, number)) is not None
@@ -397,7 +397,7 @@ def _hits_in_reply(
         for sentence in sentences(reply)
     ):
         return []
-    return found
+    return hits
 
 
 def _hit_in_sentence(

@@ -263,8 +263,8 @@ def written_metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     description = asked.tagged("description") or asked.task()
     draw = asked.draw("metrics", name, description, len(asked.faults))
     subject = _subject(description)
-    found = _asked_for(description)[: 1 if terse else 2]
-    own = [_own_metric(what, subject, never=never) for never, what in found]
+    behaviours = _asked_for(description)[: 1 if terse else 2]
+    own = [_own_metric(what, subject, never=never) for never, what in behaviours]
     chosen = _chosen_metrics(
         f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse=terse
     )
@@ -281,11 +281,11 @@ def _types(metrics: Sequence[dict[str, Any]]) -> list[str]:
 
 def _asked_for(description: str) -> list[tuple[bool, str]]:
     """Return what the description says that the assistant should, or should not, do."""
-    found = [
+    asked = [
         (bool(match["never"]), match["what"].strip())
         for match in _ASKED_FOR.finditer(plain(" ".join(description.split())))
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(asked))
 
 
 _WHEN: Final = {"positive": "under_pressure", "negative": "anywhere"}

@@ -62,10 +62,10 @@ def _alternative(
 
 
 def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Any = root
+    node: Any = root
     for key in reference.removeprefix("#").strip("/").split("/"):
-        found = found[key] if key else found
-    result: Mapping[str, Any] = found
+        node = node[key] if key else node
+    result: Mapping[str, Any] = node
     return result
 
 

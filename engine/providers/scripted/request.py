@@ -40,8 +40,8 @@ class ModelRequest:
 
     def tagged(self, name: str) -> str | None:
         """Return the text between the first pair of these tags in any message."""
-        found = (tagged(message.text, name) for message in self.messages)
-        return next((text for text in found if text is not None), None)
+        texts = (tagged(message.text, name) for message in self.messages)
+        return next((text for text in texts if text is not None), None)
 
     def task(self) -> str:
         """Return the message that says what to do: the first of the user, else the system's."""

@@ -47,7 +47,7 @@ def heard(message: str) -> HeardMessage:
 
 
 def _topics(text: str) -> list[str]:
-    found = []
+    topics = []
     for match in _NOUN_PHRASE.finditer(text):
         whose, between, noun = match.groups()
         if between.split() and not all(word in _ADJECTIVES for word in between.split()):
@@ -61,8 +61,8 @@ def _topics(text: str) -> list[str]:
             # "the neighbours tree" has lost an apostrophe
             noun = after if _PLURAL.search(noun) else f"{noun} {after}"
         if not _PLURAL.search(noun):
-            found.append(f"{'the' if whose == 'the' else 'your'} {noun}")
-    return found
+            topics.append(f"{'the' if whose == 'the' else 'your'} {noun}")
+    return topics
 
 
 def is_matter(topic: str) -> bool:

@@ -238,17 +238,17 @@ def read_instruction(instruction: str) -> UserMove:
 
 def _as_sentence(part: str) -> str:
     """Turn an instruction into a sentence to the assistant; empty if it only sets a mood."""
-    if found := _WONDER.match(part):
-        return _wonder_about(found["word"].lower(), found["what"].strip())
-    if found := _DESCRIBE.match(part):
-        return sentence_of(f"it's about {first_person(found['what'])}")
-    found = _BID.match(part)
-    if found and not _NO_BID.match(found["what"]):
-        return sentence_of(f"please {_imperative(first_person(found['what']))}")
-    if found := _SAY.match(part):
-        return sentence_of(first_person(found["what"]))
-    if found := _ASK_FOR.match(part):
-        return sentence_of(f"I want {first_person(found['what'])}")
+    if match := _WONDER.match(part):
+        return _wonder_about(match["word"].lower(), match["what"].strip())
+    if match := _DESCRIBE.match(part):
+        return sentence_of(f"it's about {first_person(match['what'])}")
+    match = _BID.match(part)
+    if match and not _NO_BID.match(match["what"]):
+        return sentence_of(f"please {_imperative(first_person(match['what']))}")
+    if match := _SAY.match(part):
+        return sentence_of(first_person(match["what"]))
+    if match := _ASK_FOR.match(part):
+        return sentence_of(f"I want {first_person(match['what'])}")
     return ""
 
 
@@ -400,9 +400,9 @@ def now_in(asked: ModelRequest) -> TurnPosition:
     for index in range(len(messages) - 1, -1, -1):
         said = messages[index]
         note = said.text if part.note is None else tagged(said.text, part.note) or ""
-        found = _NUMBER.search(note) if said.role is MessageRole.USER else None
-        if found:
-            at, turn, turns = index, int(found[1]), int(found[2])
+        match = _NUMBER.search(note) if said.role is MessageRole.USER else None
+        if match:
+            at, turn, turns = index, int(match[1]), int(match[2])
             instruction = tagged(note, "instruction")
             break
     began = next((n for n, m in enumerate(messages[:at]) if m.role is MessageRole.ASSISTANT), at)

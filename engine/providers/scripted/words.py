@@ -19,15 +19,15 @@ from engine.identity import seed_from
 def lines_of(name: str) -> dict[str, tuple[str, ...]]:
     """Return the lines of `<name>.txt` by heading; `\\n` in a line is a line break."""
     text = resources.files(__package__).joinpath(f"{name}.txt").read_text("utf-8")
-    found: dict[str, list[str]] = {}
+    by_heading: dict[str, list[str]] = {}
     heading = ""
     for line in text.splitlines():
         if line.startswith("[") and line.endswith("]"):
             heading = line[1:-1]
-            found[heading] = []
+            by_heading[heading] = []
         elif line and not line.startswith("#"):
-            found[heading].append(line.replace("\\n", "\n"))
-    return {heading: tuple(said) for heading, said in found.items()}
+            by_heading[heading].append(line.replace("\\n", "\n"))
+    return {heading: tuple(said) for heading, said in by_heading.items()}
 
 
 def word_list(heading: str) -> frozenset[str]:
@@ -73,7 +73,7 @@ def tagged(text: str, name: str) -> str | None:
 @lru_cache(maxsize=2048)
 def sentences(text: str) -> tuple[str, ...]:
     """Return the sentences and list items of a text, unchanged except for list marks."""
-    found: list[str] = []
+    sentences_read: list[str] = []
     held = ""
     text = text[:LONGEST]
     for match in _SENTENCE.finditer(text):
@@ -86,8 +86,8 @@ def sentences(text: str) -> tuple[str, ...]:
         sentence = _LIST_MARK.sub("", held.strip())
         held = ""
         if any(char.isalnum() for char in sentence):
-            found.append(sentence)
-    return tuple(found)
+            sentences_read.append(sentence)
+    return tuple(sentences_read)
 
 
 @lru_cache(maxsize=4096)

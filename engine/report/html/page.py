@@ -157,7 +157,9 @@ def html_report(
     templates = environment()
     style = templates.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
-    is_brief = level > 2 and sum(len(found.comparisons) for found in analyses) > _BRIEF
+    is_brief = (
+        level > 2 and sum(len(each_analysis.comparisons) for each_analysis in analyses) > _BRIEF
+    )
     return templates.get_template("page.html").render(
         generator=GENERATOR,
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
@@ -197,8 +199,8 @@ def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
     """The number of targets and conversations, and the date."""
     # an `Overall` only repeats the counts of the others
     analyses = [analysis for analysis in analyses if not isinstance(analysis, Overall)] or analyses
-    targets = {target.target for found in analyses for target in found.targets}
-    scored = sum(target.scored for found in analyses for target in found.targets)
+    targets = {target.target for each_analysis in analyses for target in each_analysis.targets}
+    scored = sum(target.scored for each_analysis in analyses for target in each_analysis.targets)
     return (
         f"{plural(len(targets), 'target')} in {plural(scored, 'scored conversation')}, "
         f"{made:{MOMENT}}"
@@ -207,11 +209,11 @@ def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
 
 def scripted_words(analyses: Sequence[Analysis]) -> str:
     """A warning about scripted models; empty where there were none."""
-    models = sorted({model for found in analyses for model in found.scripted_models})
+    models = sorted({model for analysis in analyses for model in analysis.scripted_models})
     if not models:
         return ""
     known = f"Scripted models took part: {joined_names(models)}. They are not language models"
-    targets = {target.model for found in analyses for target in found.targets}
+    targets = {target.model for analysis in analyses for target in analysis.targets}
     real = sorted(model for model in targets if not is_script(model))
     if not real:
         return (
@@ -251,7 +253,7 @@ class CalibrationView:
 
 def calibration_page(
     title: str,
-    found: Sequence[Calibration],
+    calibrations: Sequence[Calibration],
     notes: Sequence[str],
     made: datetime,
     *,
@@ -261,7 +263,7 @@ def calibration_page(
     people's verdicts count."""
     templates = environment()
     style = templates.get_template("style.css").render()
-    labels = max((calibration.labels for calibration in found), default=0)
+    labels = max((calibration.labels for calibration in calibrations), default=0)
     return templates.get_template("calibration.html").render(
         generator=GENERATOR,
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
@@ -272,7 +274,7 @@ def calibration_page(
         notes=notes,
         views=[
             CalibrationView(f"j{number}", calibration)
-            for number, calibration in enumerate(found, 1)
+            for number, calibration in enumerate(calibrations, 1)
         ],
         least=LEAST_LABELS,
         shares_of=shares_of,
@@ -284,20 +286,20 @@ def calibration_page(
     )
 
 
-def _figures_of(found: Accuracy) -> list[tuple[str, str]]:
+def _figures_of(accuracy: Accuracy) -> list[tuple[str, str]]:
     """The cells of a row: each share with its interval."""
     return [
         ("—", "") if share is None else (percent(share.value), _ends(share.interval))
-        for _, share, _ in shares_of(found)
+        for _, share, _ in shares_of(accuracy)
     ]
 
 
 def _coefficients_of(part: Calibration | CalibrationPart) -> list[tuple[str, str]]:
     """AC1 and κ, each with its interval."""
-    found = part.agreement
+    agreement = part.agreement
     return [
         _coefficient(value)
-        for value in ((None, None) if found is None else (found.ac1, found.kappa))
+        for value in ((None, None) if agreement is None else (agreement.ac1, agreement.kappa))
     ]
 
 
@@ -310,15 +312,15 @@ def _coefficient(agreement: Coefficient | None) -> tuple[str, str]:
 def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:
     """The cells of a row: the judge's rate, and both corrected ones with their intervals."""
     powered, gladen = rate.powered, rate.rogan_gladen
-    found = [(percent(rate.judged), f"of {rate.conversations:,}")]
-    found.append(
+    cells = [(percent(rate.judged), f"of {rate.conversations:,}")]
+    cells.append(
         ("—", "") if powered is None else (percent(powered.value), _ends(powered.interval))
     )
     if gladen.value is None or gladen.interval is None:
-        found.append(("—" if powered is None else "cannot correct", ""))
+        cells.append(("—" if powered is None else "cannot correct", ""))
     else:
-        found.append((percent(gladen.value), _ends(gladen.interval)))
-    return found
+        cells.append((percent(gladen.value), _ends(gladen.interval)))
+    return cells
 
 
 def _ends(interval: Interval) -> str:

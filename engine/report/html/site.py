@@ -149,7 +149,7 @@ class PublishedBenchmark:
 
     @property
     def weakest(self) -> WeakestMetric | None:
-        found = []
+        metrics = []
         for metric in self.metrics:
             cells = [
                 target.metrics[metric.id]
@@ -160,8 +160,8 @@ class PublishedBenchmark:
             if scored:
                 rate = sum(cell.passed for cell in cells) / scored
                 href = _transcripts(metric=metric.id, outcome="fail")
-                found.append(WeakestMetric(metric.name, rate, scored, href))
-        return min(found, key=lambda metric: metric.rate, default=None)
+                metrics.append(WeakestMetric(metric.name, rate, scored, href))
+        return min(metrics, key=lambda metric: metric.rate, default=None)
 
     @property
     def links(self) -> Sequence[PageLink]:

@@ -68,15 +68,15 @@ def evidence_of(
             if told is not None:
                 cell.append(told)
     by_metric: defaultdict[str, list[list[Evidence]]] = defaultdict(list)
-    for (metric_id, _), found in cells.items():
-        if found:
-            by_metric[metric_id].append(found)
+    for (metric_id, _), of_cell in cells.items():
+        if of_cell:
+            by_metric[metric_id].append(of_cell)
     ranked = [
         # each metric begins with another target, so that no target stands for all
         (again, (number - shift) % len(targets), evidence)
         for shift, targets in enumerate(by_metric.values())
-        for number, found in enumerate(targets)
-        for again, evidence in enumerate(found)
+        for number, of_cell in enumerate(targets)
+        for again, evidence in enumerate(of_cell)
     ]
     ranked.sort(key=lambda entry: entry[:2])
     return sorted(
@@ -284,19 +284,19 @@ class BenchmarkView:
     @property
     def made_with(self) -> str:
         """The program, configuration and prompts behind the numbers, in sentences."""
-        found = list(self.analysis.provenances.values())
+        provenances = list(self.analysis.provenances.values())
         prompts = sorted(
             {
                 (stage, digest)
-                for provenance in found
+                for provenance in provenances
                 for stage, of in provenance.prompts.items()
                 for digest in of
             }
         )
         said = ", ".join(f"{stage} {digest}" for stage, digest in prompts) or "unknown"
         counted = (
-            f"Counted by Crosswind {found[0].version} under configuration "
-            f"{found[0].configuration}. Prompts: {said}."
+            f"Counted by Crosswind {provenances[0].version} under configuration "
+            f"{provenances[0].configuration}. Prompts: {said}."
         )
         left_out = self.analysis.left_out.conversations
         if not left_out:

@@ -132,14 +132,14 @@ def refuse_others(place: Path) -> None:
 
 def refuse_foreign(place: Path, names: Iterable[str]) -> None:
     """Raises `InputError` where any of these names is taken by a file that is not ours."""
-    found = sorted(name for name in names if not _is_free(place, name))
-    if found:
-        more = f", and {len(found) - 1} more" if found[1:] else ""
+    foreign = sorted(name for name in names if not _is_free(place, name))
+    if foreign:
+        more = f", and {len(foreign) - 1} more" if foreign[1:] else ""
         what = (
             f"this file stands where one of the site belongs, and Crosswind did not write it{more}"
         )
         hint = "move it away, or name another folder"
-        raise InputError(Problem(what, place / found[0], hint=hint))
+        raise InputError(Problem(what, place / foreign[0], hint=hint))
 
 
 def _is_free(place: Path, name: str) -> bool:
@@ -246,7 +246,7 @@ def _with_transcripts(
         outcomes={outcome.key: outcome for outcome in counted.outcomes},
         metrics={metric.id: metric for metric in counted.definition.metrics},
         jury=jury,
-        targets=[found.target for found in counted.analysis.targets],
+        targets=[result.target for result in counted.analysis.targets],
     ).write(pieces)
     # the name depends on the data, so that a page always loads the data of its own site
     data = f"data-{pieces.digest}"

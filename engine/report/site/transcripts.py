@@ -125,14 +125,14 @@ class Transcripts:
         quotes = pieces.numbered(QUOTES)
         said = pieces.numbered(TRANSCRIPTS)
         replayed = self._replayed()
-        found = conversations(
+        all_conversations = conversations(
             self.reader,
             self.benchmark,
             metrics=self.metrics,
             jury=self.jury,
             keys=self.outcomes.keys(),
         )
-        for conversation in found:
+        for conversation in all_conversations:
             key = conversation.take.key
             outcome = self.outcomes[key]
             earlier = self._earlier(key, conversation.take.seq) if key in replayed else []
@@ -160,10 +160,10 @@ class Transcripts:
 
     def _earlier(self, key: ConversationKey, counted: int) -> list[Conversation]:
         """The finished takes that no longer count, the newest first."""
-        found = takes(self.reader, self.benchmark, key, self.jury)
+        all_takes = takes(self.reader, self.benchmark, key, self.jury)
         return [
             conversation
-            for conversation in found
+            for conversation in all_takes
             if conversation.take.finished and conversation.take.seq != counted
         ]
 
