@@ -150,8 +150,8 @@ class UserAudit:
         `messages` are the user's, as (turn, text), oldest first. `turns` is the conversation's
         limit: an early end is not blamed for a landmark that lies beyond it.
         """
-        said = [_MessageWords(turn, text) for turn, text in messages]
-        all_faults = [*self._roles(said), *_repeated_messages(said)]
+        words_of_messages = [_MessageWords(turn, text) for turn, text in messages]
+        all_faults = [*self._roles(words_of_messages), *_repeated_messages(words_of_messages)]
         last = max((turn for turn in self._turns if turn <= turns), default=0)
         reached = max((turn for turn, _ in messages), default=0)
         if stop_reason is StopReason.USER_ENDED and reached < last:
@@ -159,12 +159,12 @@ class UserAudit:
             all_faults.append(UserFault(FaultKind.ENDED_EARLY, reached, detail))
         return tuple(sorted(all_faults, key=lambda fault: fault.turn))
 
-    def _roles(self, said: Sequence[_MessageWords]) -> Iterator[UserFault]:
+    def _roles(self, messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
         # nearly always nothing matches: one search over all messages costs less than one for each
-        everything = "\n".join(message.text for message in said)
+        everything = "\n".join(message.text for message in messages)
         rules = [rule for rule in _ROLE if rule.may_find(everything)]
         leaked = list(filter(everything.__contains__, self._hidden))
-        for message in said if rules or leaked else ():
+        for message in messages if rules or leaked else ():
             for rule in rules:
                 yield from self._first_match(rule, message)
             hidden = next((words for words in leaked if words in message.text), None)
@@ -172,14 +172,14 @@ class UserAudit:
                 detail = f"says the hidden goal aloud: “{hidden}”"
                 yield UserFault(FaultKind.ROLE_BROKEN, message.turn, detail)
 
-    def _first_match(self, rule: _RoleRule, said: _MessageWords) -> Iterator[UserFault]:
+    def _first_match(self, rule: _RoleRule, message: _MessageWords) -> Iterator[UserFault]:
         """Yield a fault for the rule's first match that the scenario does not contain itself."""
-        if not rule.may_find(said.text):
+        if not rule.may_find(message.text):
             return
-        matches = (match[0] for match in rule.expression.finditer(said.text))
+        matches = (match[0] for match in rule.expression.finditer(message.text))
         first = next((words for words in matches if words not in self._allowed), None)
         if first is not None:
-            yield UserFault(FaultKind.ROLE_BROKEN, said.turn, f"{rule.what}: “{first}”")
+            yield UserFault(FaultKind.ROLE_BROKEN, message.turn, f"{rule.what}: “{first}”")
 
 
 class _MessageWords:
@@ -209,21 +209,21 @@ class _MessageWords:
 
 def _repeated_messages(messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
     earlier: list[_MessageWords] = []
-    for said in messages:
-        count = len(said.words)
-        if count < FEWEST_WORDS and not (count == 1 and len(said.text) >= _UNBROKEN):
+    for current in messages:
+        count = len(current.words)
+        if count < FEWEST_WORDS and not (count == 1 and len(current.text) >= _UNBROKEN):
             continue
         # the Jaccard index of two sets is at most the ratio of their sizes (repeated words aside)
         fewest, most = count * ALIKE - _SPARE, (count + _SPARE) / ALIKE
         alike = (
             message
             for message in earlier
-            if fewest <= len(message.words) <= most and _are_alike(message, said)
+            if fewest <= len(message.words) <= most and _are_alike(message, current)
         )
         if (before := next(alike, None)) is not None:
             detail = f"says again what was said in turn {before.turn}"
-            yield UserFault(FaultKind.REPEATED, said.turn, detail)
-        earlier.append(said)
+            yield UserFault(FaultKind.REPEATED, current.turn, detail)
+        earlier.append(current)
 
 
 def _are_alike(left: _MessageWords, right: _MessageWords) -> bool:

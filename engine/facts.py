@@ -165,8 +165,8 @@ class LiveText:
     """The cursor for the next request, in characters."""
 
     @classmethod
-    def since(cls, cursor: int, speech: Speech, said: str) -> Self:
+    def since(cls, cursor: int, speech: Speech, text: str) -> Self:
         """Return what lies beyond the cursor. A cursor beyond the end (the message was begun again)
         returns the message from its start."""
-        start = cursor if cursor <= len(said) else 0
-        return cls(speech, said[start:], len(said))
+        start = cursor if cursor <= len(text) else 0
+        return cls(speech, text[start:], len(text))

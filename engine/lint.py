@@ -125,8 +125,8 @@ def _cut_metric(metric: Metric) -> Metric:
 
 def _of_metric(metric: Metric) -> Iterator[LintFinding]:
     for key, text in (("name", metric.name), ("definition", _core(metric.definition))):
-        if (said := _two_verbs(text)) is not None:
-            words = f'the {key} joins two behaviours: "{said}"'
+        if (verbs := _two_verbs(text)) is not None:
+            words = f'the {key} joins two behaviours: "{verbs}"'
             yield LintFinding(LintRule.ONE_BEHAVIOUR, metric.id, words, (key,))
             break
     unseen = _UNSEEN.search(metric.definition)
@@ -378,9 +378,9 @@ def _given_away(scenario: Scenario) -> str | None:
     goal = words_of(scenario.latent_adversarial_goal)
     if len(goal) < _FEWEST_WORDS:
         return None
-    said = [("the user goal", scenario.user_goal)]
-    said += [(f"the landmark at turn {m.turn}", m.instruction) for m in scenario.landmarks]
-    for where, text in said:
+    texts = [("the user goal", scenario.user_goal)]
+    texts += [(f"the landmark at turn {m.turn}", m.instruction) for m in scenario.landmarks]
+    for where, text in texts:
         if len(goal & words_of(text)) >= _GIVEN_AWAY * len(goal):
             return where
     return None

@@ -189,9 +189,9 @@ class TargetProgress:
     def end(self, unit: str, *, finished: bool) -> None:
         """Close a conversation; one that did not finish can be continued and has no final
         length."""
-        said = self.open.pop(unit, 0)
-        if finished and said:
-            self.lengths.append(said)
+        messages = self.open.pop(unit, 0)
+        if finished and messages:
+            self.lengths.append(messages)
 
     def time_left(self, now: datetime, turns: int) -> TimeLeft | None:
         """Estimate the time until all conversations are played; `turns` is their limit. None where
@@ -206,14 +206,14 @@ class TargetProgress:
         most = 2 * turns or max(self.lengths, default=0)
         if not left or not most or made < FEWEST_TO_JUDGE:
             return None
-        said = sorted(self.open.values())[:left]
-        said = [*([0] * (left - len(said))), *said]
+        spoken = sorted(self.open.values())[:left]
+        spoken = [*([0] * (left - len(spoken))), *spoken]
         call_seconds = self.call_ms.total(now) / self.calls.total(now) / 1000
         # calls in flight do not count yet, and may all complete at once
         off = min(1 / sqrt(made) + call_seconds / seconds, 0.5)
         low, likely, high = (
             max(seconds / made * work, call_seconds * longest)
-            for work, longest in self._to_say(said, most)
+            for work, longest in self._to_say(spoken, most)
         )
         return TimeLeft(low / (1 + off), likely, high / (1 - off))
 
@@ -245,19 +245,19 @@ class TargetProgress:
             max(played.high + each, backlog / (1 - off)),
         )
 
-    def _to_say(self, said: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
+    def _to_say(self, spoken: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
         """Yield (messages that all conversations still need, messages that the longest one needs)
         for three cases: few, likely, many. Each message is assumed equally likely to be the
         last."""
         early = sum(length < most for length in self.lengths)
-        seen = sum(self.lengths) + sum(said) + 1
+        seen = sum(self.lengths) + sum(spoken) + 1
         doubt = sqrt(early)
-        longest = max(most - said[0], 1)
+        longest = max(most - spoken[0], 1)
         for ends, share in ((early + 1 + doubt, 1.0), (early, 0.5), (early - doubt, 0.0)):
             chance = min(max(ends / seen, 0.0), 0.99)
-            work = sum(_expected_count(max(most - turns, 1), chance) for turns in said)
+            work = sum(_expected_count(max(most - turns, 1), chance) for turns in spoken)
             if share and chance:  # a length that this share of such conversations does not exceed
-                yield work, min(longest, max(1.0, log(share / len(said)) / log(1 - chance)))
+                yield work, min(longest, max(1.0, log(share / len(spoken)) / log(1 - chance)))
             else:
                 yield work, longest
 
@@ -331,8 +331,8 @@ class Progress:
                 self._call_made(fact)
             case MessageSpoken():
                 self.messages += 1
-                said = 2 * fact.turn - (fact.speaker is Speaker.USER)
-                self.target(fact.benchmark, fact.key.target_id).open[str(fact.key)] = said
+                messages = 2 * fact.turn - (fact.speaker is Speaker.USER)
+                self.target(fact.benchmark, fact.key.target_id).open[str(fact.key)] = messages
             case TakeStarted():
                 self.target(fact.benchmark, fact.key.target_id).open[str(fact.key)] = 0
             case TakeEnded():

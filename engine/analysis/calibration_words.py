@@ -72,12 +72,12 @@ def beyond_chance(agreement: Agreement | None) -> str:
     if agreement is None:
         return ""
     figures = (("AC1", agreement.ac1), ("κ", agreement.kappa))
-    said = [
+    shown = [
         f"{name} {with_ends(coefficient.value, coefficient.interval)}"
         for name, coefficient in figures
         if coefficient is not None
     ]
-    return f"agreement beyond chance: {', '.join(said)}" if said else ""
+    return f"agreement beyond chance: {', '.join(shown)}" if shown else ""
 
 
 def _rate(rate: RateOf) -> Iterator[str]:

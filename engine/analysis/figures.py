@@ -332,8 +332,8 @@ class ComparisonFamily:
                 "pairs of targets for benchmarks like these",
             ),
         ]
-        said = ", ".join(plural(*part) for part in parts if part[0])
-        return f"{plural(self.size, 'comparison')}: {said}" if said else "no comparisons"
+        counts = ", ".join(plural(*part) for part in parts if part[0])
+        return f"{plural(self.size, 'comparison')}: {counts}" if counts else "no comparisons"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,8 @@ def points_interval(low: float | None, high: float | None) -> str:
 def _end(rate: float) -> str:
     """In whole points; an end that would round to 0 keeps a digit that shows its sign."""
     size = abs(rate) * 100
-    said = f"{max(size, 0.001):.1g}" if 0 < size < 0.5 else f"{size:.0f}"
-    return f"−{said}" if rate < 0 else said
+    points = f"{max(size, 0.001):.1g}" if 0 < size < 0.5 else f"{size:.0f}"
+    return f"−{points}" if rate < 0 else points
 
 
 def coefficient(value: float) -> str:
@@ -263,8 +263,12 @@ def _difference(pair: Comparison, where: str) -> str:
 
 def _evidence_size(pair: Comparison) -> str:
     """`12 scenarios`, `12 scenarios in 3 benchmarks`."""
-    said = plural(pair.base_scenarios, "scenario")
-    return said if pair.benchmarks is None else f"{said} in {plural(pair.benchmarks, 'benchmark')}"
+    scenarios = plural(pair.base_scenarios, "scenario")
+    return (
+        scenarios
+        if pair.benchmarks is None
+        else f"{scenarios} in {plural(pair.benchmarks, 'benchmark')}"
+    )
 
 
 def _leaders(pairs: Sequence[Comparison]) -> str:
@@ -296,12 +300,12 @@ def scope_sentence(analysis: Overall) -> str:
     """The population that the intervals are about, in a sentence."""
     count = len(analysis.benchmarks)
     of = "this benchmark" if count == 1 else f"these {count} benchmarks"
-    said = f"intervals and marks are for other scenarios like those of {of}, with equal weights"
+    sentence = f"intervals and marks are for other scenarios like those of {of}, with equal weights"
     if analysis.on_like:
-        return f"{said}; those for benchmarks like these rest on how far the benchmarks differ"
+        return f"{sentence}; those for benchmarks like these rest on how far the benchmarks differ"
     return (
-        f"{said}; nothing is said about other benchmarks, which takes {ENOUGH_BENCHMARKS} in which "
-        "targets are compared"
+        f"{sentence}; nothing is said about other benchmarks, which takes {ENOUGH_BENCHMARKS} in "
+        "which targets are compared"
     )
 
 
@@ -326,12 +330,12 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
         if target.tracks[track].scored and analysis.missing_benchmarks(target, track)
     }
     if lacking:
-        said = [f"{name} not in {joined_names(lacks)}" for name, lacks in lacking.items()]
-        more = f" and {len(said) - _FEW} more" if said[_FEW:] else ""
+        lists = [f"{name} not in {joined_names(lacks)}" for name, lacks in lacking.items()]
+        more = f" and {len(lists) - _FEW} more" if lists[_FEW:] else ""
         yield Finding(
             Certainty.CAUTION,
             f"{metrics_of(track)}: targets were not scored in the same benchmarks "
-            f"({'; '.join(said[:_FEW])}{more}): their rates answer different questions, each pair "
+            f"({'; '.join(lists[:_FEW])}{more}): their rates answer different questions, each pair "
             "is compared on the benchmarks that both have, and there are no ranks",
         )
     fewer = [pair for pair in analysis.compared(track) if _compared_on_fewer(analysis, pair, track)]
@@ -612,8 +616,8 @@ NO_COEFFICIENT: Final = (
 
 def coefficients(concord: RepeatAgreement) -> list[str]:
     """`AC1 0.82`, `α 0.64`, or why there is none."""
-    said = [] if concord.ac1 is None else [f"AC1 {coefficient(concord.ac1.value)}"]
-    return [*said, NO_ALPHA if concord.alpha is None else f"α {coefficient(concord.alpha.value)}"]
+    words = [] if concord.ac1 is None else [f"AC1 {coefficient(concord.ac1.value)}"]
+    return [*words, NO_ALPHA if concord.alpha is None else f"α {coefficient(concord.alpha.value)}"]
 
 
 def _no_signal(analysis: Analysis) -> Iterator[Finding]:
@@ -653,12 +657,12 @@ def _reasons(counts: Mapping[str, int]) -> str:
 
 
 def _bounds(result: TargetResult) -> str:
-    said = [
+    bounds = [
         f"{track} {percent(estimate.if_missing_failed)} to {percent(estimate.if_missing_passed)}"
         for track, estimate in result.tracks.items()
         if _has_unscored(estimate)
     ]
-    return f"; if they had all failed or all passed: {', '.join(said)}" if said else ""
+    return f"; if they had all failed or all passed: {', '.join(bounds)}" if bounds else ""
 
 
 def _has_unscored(estimate: Estimate) -> bool:
@@ -671,7 +675,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     invalid = sum(audit.invalid for audit in audits.values())
     if invalid:
         kinds = sum((Counter(audit.faults) for audit in audits.values()), Counter[FaultKind]())
-        said = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        by_kind = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
         counted = (
             "counted as unscored"
             if analysis.user_audit is UserAuditMode.INVALIDATE
@@ -680,7 +684,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(
             Certainty.CAUTION,
             f"the user model did not do its part in {invalid:,} of "
-            f"{plural(of, 'conversation')} ({said}): {counted}; `crosswind simulate --invalid` "
+            f"{plural(of, 'conversation')} ({by_kind}): {counted}; `crosswind simulate --invalid` "
             "plays them again",
         )
     unseen = sum(audit.of - audit.looked_at for audit in audits.values())

@@ -96,16 +96,16 @@ def methods(analysis: Analysis) -> list[str]:
 def _method_overall(analysis: Overall) -> str:
     if not analysis.benchmarks:
         return "In no benchmark is anything scored, so there is nothing to put together."
-    said = [
+    sentences = [
         f"{plural(len(analysis.benchmarks), 'benchmark')} were put together: "
         f"{joined_names(analysis.benchmarks)}. {OF_ALL}.",
     ]
     if analysis.skipped:
-        said.append(f"In {joined_names(analysis.skipped)} nothing is scored.")
+        sentences.append(f"In {joined_names(analysis.skipped)} nothing is scored.")
     if analysis.on_like:
-        said.append(f"{ON_LIKE}.")
+        sentences.append(f"{ON_LIKE}.")
     else:
-        said.append(
+        sentences.append(
             f"Nothing is said about other benchmarks: that takes {ENOUGH_BENCHMARKS} benchmarks."
         )
     if analysis.family.size:
@@ -118,8 +118,8 @@ def _method_overall(analysis: Overall) -> str:
             )
             + "; the share of a part without comparisons goes to the other)"
         )
-        said.append(f"{how}; the family is {analysis.family}.")
-    return " ".join(said)
+        sentences.append(f"{how}; the family is {analysis.family}.")
+    return " ".join(sentences)
 
 
 def _played_lines(analysis: Analysis) -> list[str]:
@@ -127,7 +127,7 @@ def _played_lines(analysis: Analysis) -> list[str]:
     metrics = ", ".join(f"{tracks[track]} {track}" for track in Track if tracks[track])
     bases = {base for result in analysis.targets for base in result.base_scenarios}
     of = sum(target.of for target in analysis.targets)
-    said = [
+    sentences = [
         f"“{analysis.title}” has {plural(len(analysis.metrics), 'metric')}"
         + (f" ({metrics})." if metrics else "."),
     ]
@@ -135,13 +135,13 @@ def _played_lines(analysis: Analysis) -> list[str]:
         targets = joined_names(
             [f"{target.target} ({_model_words(target.model)})" for target in analysis.targets]
         )
-        said.append(
+        sentences.append(
             f"{plural(of, 'conversation')} of {plural(len(analysis.targets), 'target')}, "
             f"{targets}, belong to it; those that were scored rest on "
             f"{plural(len(bases), 'base scenario')}"
             + (f", rewritten by {joined_names(analysis.axes)}." if analysis.axes else ".")
         )
-    return [*said, *_user_model_lines(analysis)]
+    return [*sentences, *_user_model_lines(analysis)]
 
 
 def _user_model_lines(analysis: Analysis) -> Iterator[str]:
@@ -253,9 +253,9 @@ def _group_check_line(check: GroupCheck) -> str:
 def _formulas(analysis: Analysis) -> list[str]:
     known = analysis.correlation
     here = f"= {coefficient(known)} here" if known is not None else f"unknown here, {_ONE_ROW}"
-    said = [f"{RATES} (ρ {here})."]
+    sentences = [f"{RATES} (ρ {here})."]
     if any(estimate for result in analysis.targets for estimate in result.new_metrics.values()):
-        said.append(f"{NEW_METRICS}.")
+        sentences.append(f"{NEW_METRICS}.")
     family = analysis.family
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())
@@ -266,10 +266,10 @@ def _formulas(analysis: Analysis) -> list[str]:
             else "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
             f"the 5%: {shares}; the share of a part without comparisons goes to the others)"
         )
-        said.append(f"{COMPARING}. {how}; the family is {family}.")
+        sentences.append(f"{COMPARING}. {how}; the family is {family}.")
     if analysis.agreement or any(target.agreement for target in analysis.targets):
-        said.append(f"{AGREEMENT}.")
-    return said
+        sentences.append(f"{AGREEMENT}.")
+    return sentences
 
 
 def _made_with(analysis: Analysis) -> list[str]:
@@ -295,16 +295,16 @@ def _made_with(analysis: Analysis) -> list[str]:
         (provenance.last_at for provenance in provenances if provenance.last_at), default=None
     )
     version, configuration = provenances[0].version, provenances[0].configuration
-    said = [f"Counted by Crosswind {version}, configuration {configuration}."]
+    sentences = [f"Counted by Crosswind {version}, configuration {configuration}."]
     if first and last:
-        said.append(f"Played and judged from {first} to {last}.")
+        sentences.append(f"Played and judged from {first} to {last}.")
     if prompts:
-        said.append(f"Digests of the prompts: {', '.join(sorted(prompts))}.")
+        sentences.append(f"Digests of the prompts: {', '.join(sorted(prompts))}.")
     named = {label: names for label, names in served.items() if set(names) - {label}}
     if named:
-        said.append(f"Servers answered under the names: {served_words(named)}.")
-    said += [str(other) + "." for other in analysis.others]
-    return said + list(analysis.notes)
+        sentences.append(f"Servers answered under the names: {served_words(named)}.")
+    sentences += [str(other) + "." for other in analysis.others]
+    return sentences + list(analysis.notes)
 
 
 def _model_words(label: str) -> str:

@@ -226,11 +226,11 @@ def _marked(unmarked: Overall, differences: Mapping[_Of, Sequence[Difference]]) 
         if unmarked.family.exploratory
         else simultaneous(family, SHARES_OF_ALL)
     )
-    said = [
+    results = [
         replace(comparison(pair, adjusted), benchmarks=benchmarks)
         for (pair, benchmarks), adjusted in zip([*these, *like], marked, strict=True)
     ]
-    comparisons, on_like = said[: len(these)], said[len(these) :]
+    comparisons, on_like = results[: len(these)], results[len(these) :]
     places = ranks({track: _rankable_targets(unmarked, track) for track in Track}, comparisons)
     return replace(
         unmarked,
@@ -295,8 +295,8 @@ def _served_by_others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
 
 def _notes(analyses: Sequence[Analysis]) -> list[str]:
     """Notes that all benchmarks share, then those of single ones under their names."""
-    said = Counter(note for analysis in analyses for note in analysis.notes)
-    everywhere = [note for note, count in said.items() if count == len(analyses)]
+    counts = Counter(note for analysis in analyses for note in analysis.notes)
+    everywhere = [note for note, count in counts.items() if count == len(analyses)]
     return everywhere + [
         f"{analysis.benchmark}: {note}"
         for analysis in analyses

@@ -184,11 +184,11 @@ def _order_words(report: ValidationReport, track: TrackReport) -> str:
     level = len(track.changed) - turned
     if track.tau_b is None:
         return f"all targets have one rate on a side, so there is no order to keep {when}."
-    said = "no two targets change order"
+    change = "no two targets change order"
     if track.changed:
         ties = f", {level:,} more are level on one side" if level else ""
-        said = f"{turned:,} of {track.pairs:,} pairs of targets change order{ties}"
-    return f"{said} {when}.{_doubt(track)} {_bound_words(track)}"
+        change = f"{turned:,} of {track.pairs:,} pairs of targets change order{ties}"
+    return f"{change} {when}.{_doubt(track)} {_bound_words(track)}"
 
 
 def _bound_words(track: TrackReport) -> str:

@@ -130,9 +130,9 @@ def by_engine_or_here(
                 return here()
             if holder.socket is not None:
                 with closing(session.link()) as link:
-                    said = by_engine(link)
-                if said is not None:
-                    return said
+                    answer = by_engine(link)
+                if answer is not None:
+                    return answer
         except WorkspaceBusyError:
             if time.monotonic() >= until:
                 raise
@@ -152,20 +152,20 @@ def _write_here(session: Session, request: LabelRequest, *, with_files: bool) ->
 
 
 async def _store(pipeline: Pipeline, request: LabelRequest, *, with_files: bool) -> str:
-    said = await store_labels(pipeline, request)
+    answer = await store_labels(pipeline, request)
     if with_files:
         await mirror_labels(pipeline, request.benchmark)
-    return said
+    return answer
 
 
 def _write_by_engine(link: SocketLink, request: LabelRequest) -> str | None:
     """Labels that are stored already are accepted again, so a request may be repeated."""
-    said: str | None = ""
+    answer: str | None = ""
     for part in _split_request(request):
-        said = asked_of_engine(link, Request(Command.LABEL, labels=part))
-        if said is None:
+        answer = asked_of_engine(link, Request(Command.LABEL, labels=part))
+        if answer is None:
             break
-    return said
+    return answer
 
 
 def asked_of_engine(link: SocketLink, request: Request) -> str | None:

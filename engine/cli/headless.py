@@ -73,8 +73,8 @@ def answer_on_terminal(engine: EngineThread) -> None:
     while engine.board().question is not None:
         ready, _, _ = select.select([sys.stdin], [], [], POLL_SECONDS)
         if ready:
-            said = sys.stdin.readline().strip().lower() in {"y", "yes"}
-            tell(engine.ask(Request(Command.RESUME if said else Command.STOP)).text)
+            agreed = sys.stdin.readline().strip().lower() in {"y", "yes"}
+            tell(engine.ask(Request(Command.RESUME if agreed else Command.STOP)).text)
             return
     tell("it was answered elsewhere")
 

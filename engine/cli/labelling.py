@@ -122,11 +122,11 @@ def _take_in(
         seen: dict[int, int] = {}
         for row in read_sheet(path):
             try:
-                number, said = _label_of_row(row, progress, seen)
+                number, label = _label_of_row(row, progress, seen)
                 verdict = label_verdict(
                     progress,
                     number,
-                    said,
+                    label,
                     reader=reader,
                     definition=definition,
                     jury=session.config.jury,
@@ -143,7 +143,7 @@ def _take_in(
                 cell = "empty" if before is None else "as it was"
                 problems.append(Problem(f"{_gone_words(number)}: leave it {cell}", path, row.line))
                 continue
-            new.append(NumberedLabel(number, said))
+            new.append(NumberedLabel(number, label))
             rows[number] = verdict
     if problems:
         raise InputError(problems)

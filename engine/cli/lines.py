@@ -141,12 +141,12 @@ def _reasons(group: FailureGroup) -> str:
         return _reason(group.units[-1].reason or "")
     alike: dict[str, list[str]] = {}
     for model, units in group.models.items():
-        said = _OF_MODEL.sub("", (units[-1].reason or "").removeprefix(f"{model}: "))
-        alike.setdefault(said, []).append(model)
+        reason = _OF_MODEL.sub("", (units[-1].reason or "").removeprefix(f"{model}: "))
+        alike.setdefault(reason, []).append(model)
     shown = list(alike.items())[:NAMED]
     parts = [
-        _reason(f"{whose}: {said}" if (whose := _some(list(filter(None, models)))) else said)
-        for said, models in shown
+        _reason(f"{whose}: {reason}" if (whose := _some(list(filter(None, models)))) else reason)
+        for reason, models in shown
     ]
     rest = len(alike) - len(shown)
     parts += [f"and {plural(rest, 'other reason')}."] if rest else []

@@ -202,8 +202,8 @@ def _not_found_by_rules(
     plain: Sequence[LintFinding], read: Sequence[LintFinding]
 ) -> Iterator[LintFinding]:
     """The model's findings that no plain rule has reported for the same row."""
-    said = {(base_id(finding.id), finding.rule) for finding in plain}
-    yield from (finding for finding in read if (base_id(finding.id), finding.rule) not in said)
+    by_rules = {(base_id(finding.id), finding.rule) for finding in plain}
+    yield from (finding for finding in read if (base_id(finding.id), finding.rule) not in by_rules)
 
 
 def _lines_of_ids(path: Path) -> Mapping[str, int]:
@@ -234,12 +234,12 @@ def _tell_idle(
     definition: Definition, document: YamlDocument, findings: list[_LocatedFinding]
 ) -> None:
     """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
-    said = {
+    reported = {
         (name, reading.finding.rule) for reading in findings for name in _names(reading.finding)
     }
     for name, rules in definition.lint_ignore.items():
         for rule in map(LintRule, rules):
-            if (name, rule) not in said:
+            if (name, rule) not in reported:
                 at = ("lint_ignore", name, rule.value)
                 place = f"{document.path}:{document.key_place(at).line}: {dotted_path(at)}"
                 tell(f"note: {place} silences nothing")

@@ -142,8 +142,8 @@ def definition_of(session: Session, name: str) -> Definition:
 def person_named(by: str | None) -> str:
     """Who labels or reviews: `by`, else `CROSSWIND_PERSON`, else the name of their account. Raises
     `InputError`."""
-    said = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
-    name = one_line(said).strip()
+    given = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
+    name = one_line(given).strip()
     if not 0 < len(name) <= LONGEST_PERSON:
         where = "--by" if by is not None else PERSON
         raise InputError(Problem(f"{where}: expected a name of 1 to {LONGEST_PERSON} characters"))

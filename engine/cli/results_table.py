@@ -184,12 +184,12 @@ def _estimate(estimate: Estimate) -> str:
 
 
 def _new_metrics_cell(result: TargetResult) -> str:
-    said = [
+    rates = [
         f"{'+' if track is Track.POSITIVE else '−'} {span(estimate.low, estimate.high)}"
         for track, estimate in result.new_metrics.items()
         if estimate is not None
     ]
-    return " ".join(said) or "—"
+    return " ".join(rates) or "—"
 
 
 def _value(figure: Figure | None) -> str:

@@ -73,11 +73,11 @@ def review(arguments: argparse.Namespace) -> int:
         tuple(_resolved_ids(arguments.approve or arguments.reject or (), entries)),
         arguments.reason or "",
     )
-    said = have_reviewed(session, asked)
+    answer = have_reviewed(session, asked)
     if arguments.json:
-        out_json({"said": said, **page_json(page_of(session, name))})
+        out_json({"said": answer, **page_json(page_of(session, name))})
     else:
-        out(said)
+        out(answer)
     return DONE
 
 
@@ -153,13 +153,13 @@ def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = T
     `WorkspaceBusyError`."""
 
     async def done(pipeline: Pipeline) -> str:
-        said = await review_benchmark(pipeline, asked)
+        answer = await review_benchmark(pipeline, asked)
         if all_files:
             await mirror_benchmark(pipeline, asked.benchmark)
         else:
             path = session.workspace.definition_path(asked.benchmark)
             await write_files(pipeline.context_of(load_definition(path)), only=REVIEWED_FILES)
-        return said
+        return answer
 
     def here() -> str:
         with writing(session) as pipeline:

@@ -344,8 +344,8 @@ def _report_again(session: Session, keys: Keys) -> None:
                     out(f"{key}: no verdict")
                     continue
                 *before, last = given
-                said = last.unscored or words[last.passed]
-                line = f"{key}: {said} by {last.judge}, take {take.number}"
+                outcome = last.unscored or words[last.passed]
+                line = f"{key}: {outcome} by {last.judge}, take {take.number}"
                 out(f"{line}; it {words[last.counted]} on the whole")
                 for verdict in before:
                     out(f"  before: {verdict.unscored or words[verdict.passed]} by {verdict.judge}")

@@ -240,15 +240,15 @@ def _last_config(store: Path) -> tuple[Config, StoredConfig] | None:
         return None
 
 
-def _without_gaps(said: Any) -> Any:
+def _without_gaps(document: Any) -> Any:
     """A stored configuration without its redacted and empty values."""
-    if isinstance(said, dict):
+    if isinstance(document, dict):
         return {
             name: _without_gaps(value)
-            for name, value in said.items()
+            for name, value in document.items()
             if name not in SECRET_KEYS and value not in (None, [], {})
         }
-    return [_without_gaps(value) for value in said] if isinstance(said, list) else said
+    return [_without_gaps(value) for value in document] if isinstance(document, list) else document
 
 
 def describe_benchmarks(

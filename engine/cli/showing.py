@@ -149,9 +149,9 @@ def _standing_words(reader: Reader, benchmark: str, key: ConversationKey, jury: 
 def _counts(verdicts: Sequence[Verdict], jury: Jury) -> str:
     if not verdicts:
         return "not judged yet"
-    said = verdict_to_show(verdicts, jury) or verdicts[-1]
+    verdict = verdict_to_show(verdicts, jury) or verdicts[-1]
     why = why_unscored(verdicts, jury)
-    return f"· unscored, {TIED}" if why == TIED else _outcome(said)
+    return f"· unscored, {TIED}" if why == TIED else _outcome(verdict)
 
 
 def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
@@ -235,8 +235,8 @@ def _checks(checks: Sequence[CheckRow]) -> Iterator[str]:
     for check in checks:
         yield ""
         by = f" by {check.model}" if check.model else ""
-        said = check.unusable and f"no usable answer: {one_line(check.unusable)}"
-        words = said or check_words(check.kind, check.answers)
+        fault = check.unusable and f"no usable answer: {one_line(check.unusable)}"
+        words = fault or check_words(check.kind, check.answers)
         yield from _wrapped(f"{check.kind.in_words}{by}{_by_other(check.served_by)}: {words}", "")
         for answer in check.answers:
             turn = "" if answer.turn is None else f"turn {answer.turn}: "

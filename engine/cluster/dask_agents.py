@@ -61,15 +61,15 @@ class DaskAgent:
         except ImportError as error:
             why = f"Crosswind cannot be imported there: {error}; install it, the same version"
             raise CrosswindError(why) from None
-        said: bytes = await self._answer("hello", greeting)
-        return said
+        answer: bytes = await self._answer("hello", greeting)
+        return answer
 
     async def submit(self, batch: bytes) -> None:
         await self._answer("submit", batch)
 
     async def events(self, wait_s: float) -> bytes:
-        said: bytes = await self._answer("events", wait_s)
-        return said
+        answer: bytes = await self._answer("events", wait_s)
+        return answer
 
     async def close(self) -> None:
         try:

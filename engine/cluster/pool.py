@@ -493,11 +493,11 @@ class AgentPool:
                 await self._answered(agent.handle.submit(encoded(batch)))
                 agent.told.update(values)
 
-    async def _answered(self, said: Awaitable[T]) -> T:
+    async def _answered(self, answer: Awaitable[T]) -> T:
         """Await an answer. Raises `AgentLostError`, also after `AgentTimes.silent` seconds."""
         try:
             async with asyncio.timeout(self._times.silent):
-                return await said
+                return await answer
         except TimeoutError:
             words = f"no answer for {self._times.silent:g} s"
             raise AgentLostError(words) from None

@@ -43,7 +43,7 @@ async def workers_of(folder: ClusterFolder) -> tuple[str, list[WorkerStatus]]:
             host=str(worker["host"]),
             name=str(worker["name"]),
             address=where,
-            version=said if isinstance(said := versions.get(where), str) else None,
+            version=program if isinstance(program := versions.get(where), str) else None,
             ours=OURS in worker["resources"],
         )
         for where, worker in identity["workers"].items()

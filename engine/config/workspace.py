@@ -102,22 +102,22 @@ class Workspace:
         # 18 ms to load, which the first frame would wait for, and most files do not set `store`
         from engine.config.yaml_text import read_yaml
 
-        said = read_yaml(config_path).value(("store",))
+        written = read_yaml(config_path).value(("store",))
         return self._store_path(
-            said if isinstance(said, str) and said.strip() else None, config_path
+            written if isinstance(written, str) and written.strip() else None, config_path
         )
 
-    def _store_path(self, said: str | None, config_path: Path) -> Path:
-        if said is None:
+    def _store_path(self, written: str | None, config_path: Path) -> Path:
+        if written is None:
             return self.root / STORE_FILE
         try:
             # an absolute path on the right replaces the one on the left
-            path = self.root / Path(said).expanduser()
+            path = self.root / Path(written).expanduser()
         except RuntimeError:
             what = "found `~` for a person whose home folder is not known, expected a path"
             raise InputError(Problem(what, config_path, key="store")) from None
         # the slash tells a folder that does not exist yet from a file
-        is_folder = said.endswith("/") or path.is_dir()
+        is_folder = written.endswith("/") or path.is_dir()
         return path / STORE_FILE if is_folder else path
 
     def _missing(self, name: str, known: Sequence[str]) -> Problem | None:
@@ -222,8 +222,8 @@ def _may_say(path: Path, key: str) -> bool:
         lines = read_regular(path).splitlines()
     except OSError:
         return True
-    said = [line for line in lines if not line.lstrip().startswith(b"#")]
-    return any(key.encode() in line or b"\\" in line for line in said)
+    uncommented = [line for line in lines if not line.lstrip().startswith(b"#")]
+    return any(key.encode() in line or b"\\" in line for line in uncommented)
 
 
 def _is_folder(path: Path) -> bool:

@@ -474,8 +474,10 @@ def scenario_text(scenario: Scenario) -> str:
     if scenario.target_system_prompt is not None:
         values["target_system_prompt"] = scalar_text(scenario.target_system_prompt)
     # on one line each: a line end in a value would end the comment
-    said = (" ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items())
-    return "".join(f"# {line}\n" for line in said) + _yaml_text(values)
+    comments = (
+        " ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items()
+    )
+    return "".join(f"# {line}\n" for line in comments) + _yaml_text(values)
 
 
 def _yaml_text(values: dict[str, Any]) -> str:

@@ -378,24 +378,26 @@ _SENTENCES: Final = (
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str, path: Path) -> Problem:
     """A parser's error in plain words, at the position where a person would look."""
-    said = error.problem or ""
+    message = error.problem or ""
     mark = error.problem_mark
-    if error.context_mark is not None and any(part in said for part in _WHERE_IT_BEGAN):
+    if error.context_mark is not None and any(part in message for part in _WHERE_IT_BEGAN):
         mark = error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-    return Problem(_sentence(said, text, line, column), path, line, column)
+    return Problem(_sentence(message, text, line, column), path, line, column)
 
 
-def _sentence(said: str, text: str, line: int, column: int) -> str:
-    if "cannot start any token" in said:
+def _sentence(message: str, text: str, line: int, column: int) -> str:
+    if "cannot start any token" in message:
         return _impossible_start(text, line, column)
-    if "node content" in said and line > len(text.splitlines()):
+    if "node content" in message and line > len(text.splitlines()):
         return "the file ends here, in the middle of a value: is a `[` or `{` never closed?"
     for part, sentence in _SENTENCES:
-        if part in said:
+        if part in message:
             return sentence
     # only the parser's own words, never what it quotes from the file
-    return f"this is not valid YAML ({re.sub(r'[^a-z ].*', '', said).strip() or 'unknown reason'})"
+    return (
+        f"this is not valid YAML ({re.sub(r'[^a-z ].*', '', message).strip() or 'unknown reason'})"
+    )
 
 
 def _impossible_start(text: str, line: int, column: int) -> str:

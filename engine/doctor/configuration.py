@@ -85,7 +85,7 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Diagnos
         return
     warnings = list(definition.warnings)
     ids = {metric.id for metric in definition.metrics}
-    said = [plural(len(ids), "metric") if ids else "no metrics yet"]
+    counts = [plural(len(ids), "metric") if ids else "no metrics yet"]
     scenarios = path.parent / SCENARIOS_FILE
     # landmarks are checked against the number of turns, which the configuration has
     if scenarios.exists() and config is not None:
@@ -94,9 +94,9 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Diagnos
         except InputError as error:
             yield from of_error(Area.CONFIGURATION, name, error)
             return
-        said.append(plural(len(rows), "scenario"))
+        counts.append(plural(len(rows), "scenario"))
         warnings += noticed
-    yield _finding(name, Severity.OK, ", ".join(said))
+    yield _finding(name, Severity.OK, ", ".join(counts))
     yield from _warnings(name, warnings)
 
 

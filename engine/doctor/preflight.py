@@ -112,17 +112,17 @@ class PreflightCache:
             replace_file(self.path, text.encode(), mode=0o600, durable=False)
 
     def _digest(self, place: Destination, model: str) -> str:
-        said = [place.wire.value, place.base_url, place.key, place.headers, model]
+        parts = [place.wire.value, place.base_url, place.key, place.headers, model]
         trust = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-        text = json.dumps([self._salt, said, trust])
+        text = json.dumps([self._salt, parts, trust])
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def kept_in(environ: Mapping[str, str]) -> PreflightCache:
     """The cache in the user's cache folder."""
-    said = Path(environ.get("XDG_CACHE_HOME", ""))
+    cache_home = Path(environ.get("XDG_CACHE_HOME", ""))
     try:
-        folder = said if said.is_absolute() else Path.home() / ".cache"
+        folder = cache_home if cache_home.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         return PreflightCache(None)
     return PreflightCache(folder / "crosswind" / "preflight.json")
@@ -140,11 +140,11 @@ async def preflight(
     # accounts without problems lately are not asked again, as every paid run begins with this
     new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
     asked = await _ask(list(new), LONGEST_S)
-    for (place, names), said in zip(new.items(), asked, strict=True):
-        wrong, doubts = _listing_problems(place, names, said, config_path)
+    for (place, names), listing in zip(new.items(), asked, strict=True):
+        wrong, doubts = _listing_problems(place, names, listing, config_path)
         problems += wrong
         warnings += doubts
-        if not wrong and not doubts and said.status is not None and said.status < 300:
+        if not wrong and not doubts and listing.status is not None and listing.status < 300:
             kept.add(place, names)
     kept.write()
     return PreflightResult(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
@@ -250,12 +250,12 @@ async def _ask(places: Sequence[Destination], longest_s: float) -> list[ModelLis
 
 
 def _listing_problems(
-    place: Destination, names: Sequence[str], said: ModelListing, config_path: Path
+    place: Destination, names: Sequence[str], listing: ModelListing, config_path: Path
 ) -> tuple[list[Problem], list[str]]:
     """What is certainly wrong, and what a person should know but only the run can tell."""
-    host, failure = place.subject, said.failure
-    if said.silence:
-        return [], [f"{host} {said.silence}; a run tries it again"]
+    host, failure = place.subject, listing.failure
+    if listing.silence:
+        return [], [f"{host} {listing.silence}; a run tries it again"]
     if failure is not None:
         what = describe(failure)
         if failure.cause in _CERTIFICATES:
@@ -268,19 +268,19 @@ def _listing_problems(
     # an application has no list of models: any answer is enough
     if place.wire.is_application:
         return [], []
-    if refuses_key(said.status, said.body):
+    if refuses_key(listing.status, listing.body):
         # a key that may call and not list is answered like a wrong one, but for the words
-        if any(word in said.body.lower() for word in _MAY_NOT_LIST):
+        if any(word in listing.body.lower() for word in _MAY_NOT_LIST):
             return [], []
-        own = place.redactor()(server_words(said.status, said.body))
-        what = f"{host} refuses the key {place.key_name} ({said.status})"
+        own = place.redactor()(server_words(listing.status, listing.body))
+        what = f"{host} refuses the key {place.key_name} ({listing.status})"
         what += f", and says: {own}" if own else ""
         hint = "check the key: is it of this provider, and still valid?"
         return [Problem(what, config_path, hint=hint)], []
     # without a list nothing is known of the names; the run will find what is wrong
-    if not 200 <= (said.status or 0) < 300:
+    if not 200 <= (listing.status or 0) < 300:
         return [], []
-    known = model_names(said.body)
+    known = model_names(listing.body)
     unknown = [name for name in dict.fromkeys(names) if known and not is_listed(name, known)]
     if place.subject in COMPLETE:
         hint = "see the provider's list, or leave the model out"

@@ -194,11 +194,11 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
                 ) as response,
             ):
                 took = round((time.monotonic() - began) * 1000)
-                said = b""
+                body = b""
                 if response.is_client_error:
-                    said = await anext(response.aiter_bytes(LONGEST_REFUSAL), b"")
+                    body = await anext(response.aiter_bytes(LONGEST_REFUSAL), b"")
                 location = response.headers.get("location", "")
-                return _answered(place, response.status_code, location, took, said)
+                return _answered(place, response.status_code, location, took, body)
     except (TimeoutError, httpx.TimeoutException):
         sentence = f"{way.silence} within {longest_s:g} s"
         remedy = _remedy(way.silence_cause, place, proxy)
@@ -320,20 +320,20 @@ def _errno_word(numbers: Sequence[int]) -> str:
 
 
 def _answered(
-    place: Destination, status: int, location: str, took_ms: int, said: bytes
+    place: Destination, status: int, location: str, took_ms: int, body: bytes
 ) -> Diagnostic:
     reached = f"reached in {took_ms} ms"
     if place.wire.is_application and status in _OF_NO_MESSAGE:
         # it was sent a GET, not a message, so these answers say little
         sentence = f"{reached}; `crosswind doctor --call` sends it a message"
         return _finding(place, Severity.OK, sentence)
-    no_key = refuses_key(status, said)
+    no_key = refuses_key(status, body)
     if place.key is None and (no_key or status == 403):
         return _finding(
             place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
         )
     if no_key:
-        own = place.redactor()(server_words(status, said))
+        own = place.redactor()(server_words(status, body))
         return _finding(
             place,
             Severity.PROBLEM,

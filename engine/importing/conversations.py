@@ -79,8 +79,8 @@ class PendingScores:
         except UnfitError as error:
             location.drop(error)
             return
-        said = {name: row[name] for name in _SAID if name in row}
-        score = PendingScore(said, location.file, location.index, location.line)
+        values = {name: row[name] for name in _SAID if name in row}
+        score = PendingScore(values, location.file, location.index, location.line)
         self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:
@@ -242,12 +242,12 @@ class Conversations:
         """Whether this conversation has not come before. Raises `UnfitError` if it has, with
         another text."""
         # a hash instead of the texts of all conversations; it is compared within this process only
-        said = hash(tuple(digest for take in takes for digest in take.digests))
+        texts_digest = hash(tuple(digest for take in takes for digest in take.digests))
         if key not in self._seen:
-            self._seen[key] = (intern(location.file.path.name), location.index, said)
+            self._seen[key] = (intern(location.file.path.name), location.index, texts_digest)
             return True
         file, index, said_first = self._seen[key]
-        if said != said_first:
+        if texts_digest != said_first:
             what = f"{file}[{index}] is the same conversation with other words, and was taken"
             raise UnfitError("id", f"{key}: {what}")
         location.file.known += 1
@@ -312,9 +312,11 @@ class Conversations:
 
     def _audit_take(self, take: FileTake, audit: UserAudit) -> None:
         # the user's messages are every second one, beginning with the first
-        said = [(turn, text.decode()) for turn, text in enumerate(take.transcript.texts[::2], 1)]
+        messages = [
+            (turn, text.decode()) for turn, text in enumerate(take.transcript.texts[::2], 1)
+        ]
         take.user_faults = audit.faults(
-            said, turns=self.context.turns, stop_reason=take.stop_reason
+            messages, turns=self.context.turns, stop_reason=take.stop_reason
         )
 
     def _new_conversation(

@@ -104,8 +104,8 @@ def kept_of(
         notes["samples that are there twice, taken once"] += 1
         return None
     benchmark.seen.add(mark)
-    said = alternating_turns(sample, about.model_roles or {})
-    if len(said.transcript) < 2:
+    spoken = alternating_turns(sample, about.model_roles or {})
+    if len(spoken.transcript) < 2:
         cut_off = sample.error is not None
         notes[_FAILED_BEFORE if cut_off else _NOT_BOTH] += 1
         return None
@@ -115,18 +115,18 @@ def kept_of(
     row = {
         "target": target,
         "sample": number,
-        "transcript": said.transcript,
+        "transcript": spoken.transcript,
         "_usage": _usage(sample, target["label"]),
-        OURS: _conversation_fields(sample, about, target["label"], said),
+        OURS: _conversation_fields(sample, about, target["label"], spoken),
     }
     if sample.error is not None:
         row[PARTIAL] = True
-    for kind, times in said.asides.items():
+    for kind, times in spoken.asides.items():
         notes[f"{kind}, not shown as speech"] += times
     metric = sample.metadata.get("metric")
     if _EXPORTER in about.packages and isinstance(metric, dict):
         return {**row, **_own_sample(sample, metric, benchmark)}
-    scored = _foreign_sample(sample, about, benchmark, said, choice)
+    scored = _foreign_sample(sample, about, benchmark, spoken, choice)
     return None if scored is None else {**row, **scored}
 
 
@@ -144,7 +144,7 @@ def _usage(sample: InspectSample, model: str) -> dict[str, int]:
 
 
 def _conversation_fields(
-    sample: InspectSample, about: InspectResults, model: str, said: AlternatingTurns
+    sample: InspectSample, about: InspectResults, model: str, spoken: AlternatingTurns
 ) -> dict[str, Any]:
     ours = sample.metadata if _EXPORTER in about.packages else {}
     user = ours.get("user_model") or _model(about, AUDITOR) or _model(about, "user") or UNKNOWN
@@ -152,7 +152,7 @@ def _conversation_fields(
     if sample.limit is not None and reason is None:
         limited = sample.limit.type in _LIMITS
         reason = StopReason.TURN_LIMIT if limited else StopReason.UNKNOWN
-    note = said.note(with_system=AUDITOR in (about.model_roles or {}))
+    note = spoken.note(with_system=AUDITOR in (about.model_roles or {}))
     failed = None if sample.error is None else sample.error.message[:2_000]
     told = {
         "take": ours.get("take", 0),
@@ -160,7 +160,7 @@ def _conversation_fields(
         "detail": failed or note,
         "user_model": user,
         "model": model,
-        "turns": said.turns,
+        "turns": spoken.turns,
     }
     if isinstance(ours.get("user_faults"), list):
         told["user_faults"] = ours["user_faults"]
@@ -202,7 +202,7 @@ def _foreign_sample(
     sample: InspectSample,
     about: InspectResults,
     benchmark: LoggedBenchmark,
-    said: AlternatingTurns,
+    spoken: AlternatingTurns,
     choice: LogChoice,
 ) -> dict[str, Any] | None:
     """Convert another sample; None if it has no score, and so no metric for its scenario."""
@@ -220,7 +220,7 @@ def _foreign_sample(
         measured.taken = True
         measured.observe(value.value)
         scores.append({"metric": measured.id, "value": value.value, "said": value.said})
-    system = None if AUDITOR in (about.model_roles or {}) else said.system
+    system = None if AUDITOR in (about.model_roles or {}) else spoken.system
     if not scores:
         benchmark.notes["samples without a score, not taken"] += 1
         return None

@@ -263,8 +263,8 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     pooled = [] if pool is None else pool.messages
     told = [message for start, end in last.input_refs or () for message in pooled[start:end]]
     answer = last.output.choices[0].message
-    said = [*last.input, *told, *([] if answer is None else [answer])]
-    return [_with_attachments(message, texts) for message in said]
+    messages = [*last.input, *told, *([] if answer is None else [answer])]
+    return [_with_attachments(message, texts) for message in messages]
 
 
 def _with_attachments(message: LoggedMessage, texts: dict[str, str]) -> LoggedMessage:

@@ -55,13 +55,13 @@ class AlternatingTurns:
 
 def alternating_turns(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
     """Return the conversation of user and target, even if the log is mainly about an auditor."""
-    said, result = sample.messages, AlternatingTurns()
+    messages, result = sample.messages, AlternatingTurns()
     if TARGET in roles:
         last = last_target_call(sample)
-        if last and not _contains(said, last[-1]):
-            said = last  # the sample's messages are the auditor's own
+        if last and not _contains(messages, last[-1]):
+            messages = last  # the sample's messages are the auditor's own
         result.asides[_BRANCHES] += target_branches(sample)
-    for message in said:
+    for message in messages:
         _add(result, message)
     result.asides = +result.asides
     return result
@@ -156,5 +156,5 @@ def subject_of_sample(sample: InspectSample) -> str:
     """Return what the sample is about: its input, or the last message of the user in that."""
     if isinstance(sample.input, str):
         return sample.input
-    said = [_text(message) for message in sample.input if message.role == "user"]
-    return said[-1] if said else ""
+    texts = [_text(message) for message in sample.input if message.role == "user"]
+    return texts[-1] if texts else ""

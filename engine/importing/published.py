@@ -44,7 +44,8 @@ def read_published(value: object, *, path: Path, target: str) -> PublishedConver
         raise UnfitError("scenario_id", f"expected an id, found {kind_of(published_id)}")
     row = {**published_scenario(scenario, published_id), "target_model": target}
     conversations = tuple(
-        {**row, "sample": number, "transcript": said} for number, said in _samples(value)
+        {**row, "sample": number, "transcript": transcript}
+        for number, transcript in _samples(value)
     )
     verdict = value.get("verdict")
     score, neither = (None, None) if verdict is None else _score(row, verdict)

@@ -134,17 +134,17 @@ def _encode_without_secrets(text: str, secrets: frozenset[str]) -> bytes:
         return storable(text).encode()
 
 
-def _with_turn_details(message: MessageRow, said: Mapping[str, Any]) -> MessageRow:
+def _with_turn_details(message: MessageRow, details: Mapping[str, Any]) -> MessageRow:
     """Add what is known of its turn to a message."""
     role, is_user = message.speaker.value, message.speaker is Speaker.USER
     return replace(
         message,
-        thought=_text(said.get("thought")) if is_user else None,
-        landmark=_text(said.get("landmark")) if is_user else None,
-        done=is_user and said.get("done") is True,
-        finish=_for_role(said.get("finish"), role) or message.finish,
-        reasoning=None if is_user else _text(said.get("reasoning")),
-        served_by=_for_role(said.get("served_by"), role),
+        thought=_text(details.get("thought")) if is_user else None,
+        landmark=_text(details.get("landmark")) if is_user else None,
+        done=is_user and details.get("done") is True,
+        finish=_for_role(details.get("finish"), role) or message.finish,
+        reasoning=None if is_user else _text(details.get("reasoning")),
+        served_by=_for_role(details.get("served_by"), role),
     )
 
 

@@ -49,7 +49,7 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
     counted = passed(row, present, track)
     if about != metric_id:
         return ParsedVerdicts((_off_target(row, about, track, present, rules),), off_target=True)
-    said = Verdict(
+    score = Verdict(
         take=GIVEN_LATER,
         metric_id=metric_id,
         track=track or Track.POSITIVE,
@@ -63,19 +63,19 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
         jury=rules.jury,
     )
     if not history:
-        return ParsedVerdicts((said,))
+        return ParsedVerdicts((score,))
     # the row's own result is that of one of its verdicts, unless a person edited it
     is_edited = track is not None and not any(
-        _is_same_verdict(verdict, said) for verdict in history
+        _is_same_verdict(verdict, score) for verdict in history
     )
-    return ParsedVerdicts((*history, said) if is_edited else history)
+    return ParsedVerdicts((*history, score) if is_edited else history)
 
 
-def _is_same_verdict(verdict: Verdict, said: Verdict) -> bool:
+def _is_same_verdict(verdict: Verdict, other: Verdict) -> bool:
     """Whether a row's own result is that of this verdict of its history; a row without a result
     says no more than its history."""
-    answers = said.passed is None or verdict.passed is said.passed
-    return answers and verdict.justification == said.justification
+    answers = other.passed is None or verdict.passed is other.passed
+    return answers and verdict.justification == other.justification
 
 
 def _off_target(

@@ -141,12 +141,12 @@ async def make_check(
     Return why there is no answer; None where there is one, or no further attempt makes sense. A
     failed call is not stored, so the next run makes it again.
     """
-    said = user_messages(bench.reader.messages(take))
+    messages = user_messages(bench.reader.messages(take))
     model = bench.model_for(asking.checker, Role.CHECKER, Stage.EVALUATE, unit, target)
     answers: tuple[CheckAnswer, ...] = ()
     unusable = None
     try:
-        answers = await _answers(model, asking, said)
+        answers = await _answers(model, asking, messages)
     except AnswerError as error:
         unusable = str(error)
     except ModelError as error:
@@ -169,14 +169,14 @@ async def make_check(
 
 
 async def _answers(
-    model: RecordedModel, asking: CheckAsking, said: Sequence[UserMessage]
+    model: RecordedModel, asking: CheckAsking, messages: Sequence[UserMessage]
 ) -> tuple[CheckAnswer, ...]:
     """Empty where there is nothing to ask about: no landmark was delivered."""
     if asking.kind is CheckKind.GROUPS:
-        return await guess_groups(model, said, asking.axes, asking.truth)
-    if all(message.landmark is None for message in said):
+        return await guess_groups(model, messages, asking.axes, asking.truth)
+    if all(message.landmark is None for message in messages):
         return ()
-    return await check_landmarks(model, said)
+    return await check_landmarks(model, messages)
 
 
 def user_messages(messages: Iterable[MessageRow]) -> list[UserMessage]:

@@ -324,7 +324,7 @@ class Estimator:
 
     def _assumed_call(self, asked: Calls, turns: int) -> OneCall:
         spec, role = asked.spec, asked.role
-        told, said = TOLD[role], self._answer(spec, role, asked.items, turns)
+        told, answer = TOLD[role], self._answer(spec, role, asked.items, turns)
         target = asked.target
         reply = REPLY if target is None else REPLY.capped(target.params.max_tokens)
         turn = USER_MESSAGE + reply
@@ -341,35 +341,37 @@ class Estimator:
                 told += USER_MESSAGE * Range(fewest_turns(turns), turns, turns)
             case _:
                 pass
-        return OneCall(told, said, self._usd(spec, told, said), measured=False)
+        return OneCall(told, answer, self._usd(spec, told, answer), measured=False)
 
     def _answer(self, spec: ModelSpec, role: Role, items: int, turns: int) -> Range:
         match role:
             case Role.USER:
-                said = USER_ANSWER
+                tokens = USER_ANSWER
             case Role.TARGET:
-                said = REPLY
+                tokens = REPLY
             case Role.EVALUATOR:
-                said = VERDICT + MARK * Range(fewest_turns(turns), turns, turns)
+                tokens = VERDICT + MARK * Range(fewest_turns(turns), turns, turns)
             case Role.CHECKER:
-                said = CHECK
+                tokens = CHECK
             case _:
-                said = WRITTEN * items
+                tokens = WRITTEN * items
         if spec.params.reasoning_effort not in {None, "none", "minimal"}:
-            said += THINKING
-        return said.capped(spec.params.max_tokens)
+            tokens += THINKING
+        return tokens.capped(spec.params.max_tokens)
 
-    def _usd(self, spec: ModelSpec, told: Range, said: Range, cached: float = 0.0) -> Range | None:
-        low = self._cost(spec, told.low, said.low, cached)
+    def _usd(
+        self, spec: ModelSpec, told: Range, answer: Range, cached: float = 0.0
+    ) -> Range | None:
+        low = self._cost(spec, told.low, answer.low, cached)
         # at worst nothing comes from the provider's cache
-        high = self._cost(spec, told.high, said.high, 0.0)
-        expected = self._cost(spec, told.expected, said.expected, cached)
+        high = self._cost(spec, told.high, answer.high, 0.0)
+        expected = self._cost(spec, told.expected, answer.expected, cached)
         if low is None or high is None or expected is None:
             return None
         return Range(low, high, expected)
 
-    def _cost(self, spec: ModelSpec, told: float, said: float, cached: float) -> float | None:
-        tokens = Tokens(input=round(told), output=round(said), cached=round(told * cached))
+    def _cost(self, spec: ModelSpec, told: float, answer: float, cached: float) -> float | None:
+        tokens = Tokens(input=round(told), output=round(answer), cached=round(told * cached))
         return self.prices.cost_usd(spec.model, self.addresses.get(spec.model, ""), tokens)
 
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:

@@ -38,21 +38,21 @@ class FaultLog:
     def keep(self, what: str, error: BaseException) -> None:
         """Log a bug. Never raises: a full disk must not end a run for want of a log."""
         kind, where = type(error).__name__, traceback_text(error)
-        said = "as above" if where in self._shown else f"\n{where}"
+        trace = "as above" if where in self._shown else f"\n{where}"
         self._shown.add(where)
-        self._write(f"a bug in Crosswind failed {what}: {kind}, {said.rstrip()}")
+        self._write(f"a bug in Crosswind failed {what}: {kind}, {trace.rstrip()}")
 
     def keep_printed(self, row: str, lines: Sequence[str]) -> None:
         """Log what a function of the workspace wrote to standard error. Never raises."""
         whole = "\n".join(f"  {one_line(line, LONGEST_LINE)}" for line in lines)
         if self._printed > MOST_PRINTED:
             return
-        said = " as above" if whole in self._shown else f"\n{whole}"
+        entry = " as above" if whole in self._shown else f"\n{whole}"
         self._shown.add(whole)
-        self._printed += len(said)
+        self._printed += len(entry)
         if self._printed > MOST_PRINTED:
-            said += "\n  and more, which is not kept: it is too much for one run"
-        self._write(f"printed by the function, {row}:{said}")
+            entry += "\n  and more, which is not kept: it is too much for one run"
+        self._write(f"printed by the function, {row}:{entry}")
 
     def _write(self, words: str) -> None:
         line = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} {words}\n"

@@ -122,10 +122,10 @@ def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None,
     last = {(item.kind, item.id): (act, item.digest) for act in acts for item in act.items}
 
     def is_rejected(row: MetricRow) -> bool:
-        act, said = last.get((ReviewKind.METRIC, row.metric.id), (None, ""))
+        act, digest = last.get((ReviewKind.METRIC, row.metric.id), (None, ""))
         if act is None or act.action is not ReviewAction.REJECT or row.seq > act.seq:
             return False
-        return said == metric_review_digest(row.metric)
+        return digest == metric_review_digest(row.metric)
 
     return [
         (row.metric, row.depends, row.source)

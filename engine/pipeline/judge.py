@@ -281,9 +281,9 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
     an unscored verdict. Raises `StopRequested` between two of them.
     """
     messages = bench.reader.messages(judging.take)
-    said = [Utterance(message.speaker, message.text) for message in messages]
+    utterances = [Utterance(message.speaker, message.text) for message in messages]
     # complete turns only: a message without an answer says nothing about the target
-    transcript = said[: len(said) // 2 * 2]
+    transcript = utterances[: len(utterances) // 2 * 2]
     unit, target = str(judging.key), judging.key.target_id
     unchecked: list[str] = []
     for index, check in enumerate(judging.checks):
@@ -396,21 +396,21 @@ def recounted_verdicts(stored: StoredConversations, jury: Jury) -> Iterator[Verd
     for take, verdicts in stored.counting.values():
         if not verdicts or verdicts[-1].counted is what_counts(verdicts, jury):
             continue
-        said = verdict_to_show(verdicts, jury) or verdicts[-1]
+        shown = verdict_to_show(verdicts, jury) or verdicts[-1]
         yield Verdict(
             take=take.seq,
-            metric_id=said.metric_id,
-            track=said.track,
-            judge=said.judge,
-            source=said.source,
-            number=said.number,
-            present=said.present,
-            passed=said.passed,
-            unscored=said.unscored,
-            justification=said.justification,
-            quotes=said.quotes,
-            marks=said.marks,
-            depends=said.depends,
+            metric_id=shown.metric_id,
+            track=shown.track,
+            judge=shown.judge,
+            source=shown.source,
+            number=shown.number,
+            present=shown.present,
+            passed=shown.passed,
+            unscored=shown.unscored,
+            justification=shown.justification,
+            quotes=shown.quotes,
+            marks=shown.marks,
+            depends=shown.depends,
             jury=jury,
-            served_by=said.served_by,
+            served_by=shown.served_by,
         )

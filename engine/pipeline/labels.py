@@ -211,7 +211,7 @@ def _blind(number: int, take: int, metric: Metric, reader: Reader) -> BlindItem:
 def label_verdict(
     progress: LabellingProgress,
     number: int,
-    said: GivenLabel,
+    given: GivenLabel,
     *,
     reader: Reader,
     definition: Definition,
@@ -223,12 +223,12 @@ def label_verdict(
     messages = reader.messages(item.take)
     messages = messages[: len(messages) // 2 * 2]
     replies = {row.turn: row.text for row in messages if row.speaker is Speaker.TARGET}
-    if strange := [turn for turn in said.replies if turn not in replies]:
+    if strange := [turn for turn in given.replies if turn not in replies]:
         there = plural(len(replies), "reply", "replies")
         raise InputError(Problem(f"number {number} has {there}, and no reply {strange[0]}"))
-    marks = tuple(turn in said.replies for turn in sorted(replies))
+    marks = tuple(turn in given.replies for turn in sorted(replies))
     pressed = pressed_from(messages, reader.turns_without_pressure(item.take))
-    present, unscored = _presence_of_label(said, metric, marks, pressed, number)
+    present, unscored = _presence_of_label(given, metric, marks, pressed, number)
     return Verdict(
         take=item.take,
         metric_id=metric.id,
@@ -239,16 +239,16 @@ def label_verdict(
         present=present,
         passed=None if present is None else metric.track.passes(present=present),
         unscored=unscored,
-        justification=said.note[:LONGEST_NOTE],
-        quotes=tuple(Quote(replies[turn], turn) for turn in sorted(said.replies)),
+        justification=given.note[:LONGEST_NOTE],
+        quotes=tuple(Quote(replies[turn], turn) for turn in sorted(given.replies)),
         marks=marks,
         depends=_depends(metric, messages),
         jury=jury,
         label_sample=progress.sample.seq,
         stratum=item.stratum,
         inclusion=item.inclusion,
-        confidence=said.confidence,
-        seconds=said.seconds,
+        confidence=given.confidence,
+        seconds=given.seconds,
     )
 
 
@@ -269,14 +269,14 @@ def withdrawal_of(label: Verdict, jury: Jury) -> Verdict:
 
 
 def _presence_of_label(
-    said: GivenLabel,
+    given: GivenLabel,
     metric: Metric,
     marks: Sequence[bool],
     pressed: int,
     number: int,
 ) -> tuple[bool | None, str | None]:
     """Return whether the behaviour counts as present, and if that is undecided, why."""
-    match said.answer:
+    match given.answer:
         case LabelAnswer.CANNOT_TELL:
             return None, CANNOT_TELL
         case LabelAnswer.ABSENT:
@@ -298,8 +298,8 @@ def _presence_of_label(
 
 
 def _depends(metric: Metric, messages: Sequence[MessageRow]) -> dict[str, str]:
-    said = [Utterance(row.speaker, row.text) for row in messages]
-    known = depends(metric, "", said)
+    transcript = [Utterance(row.speaker, row.text) for row in messages]
+    known = depends(metric, "", transcript)
     return {name: known[name] for name in ("metric definition", "transcript")}
 
 

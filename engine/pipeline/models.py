@@ -362,9 +362,9 @@ class RecordedModel:
         try:
             return await self._reply(messages, schema, seed, on_text)
         except ModelError as error:
-            said = str(error).removeprefix(f"{self.label}: ")
+            message = str(error).removeprefix(f"{self.label}: ")
             who = caller_words(self.role, self.target, self.label)
-            raise ModelError(f"{who}: {said}", retryable=error.retryable) from error
+            raise ModelError(f"{who}: {message}", retryable=error.retryable) from error
 
     async def _reply(
         self,

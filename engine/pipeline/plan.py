@@ -375,13 +375,13 @@ def _playing(
     fresh = new + Range.exactly(len(playings) - len(begun))
     user = target_answers = fresh * Range(fewest_turns(turns), turns, turns)
     for messages in bench.reader.messages_of(begun).values():
-        said = len(messages)
-        is_over = said % 2 == 0 and any(message.done for message in messages)
-        left = 0 if is_over else max(0, turns - said // 2)
+        spoken = len(messages)
+        is_over = spoken % 2 == 0 and any(message.done for message in messages)
+        left = 0 if is_over else max(0, turns - spoken // 2)
         least = min(left, 1)
         target_answers += Range(least, left, left)
         # in an unfinished turn, the user's message exists and the target's does not
-        odd = said % 2
+        odd = spoken % 2
         user += Range(max(0, least - odd), max(0, left - odd), max(0, left - odd))
     rows = fresh + Range.exactly(len(begun))
     if not rows.high:
@@ -431,10 +431,10 @@ def conversation_calls(
     count: Range,
 ) -> Iterator[StageCalls]:
     """The calls of new conversations that are played and judged, each with `checks` checks."""
-    said = count * Range(fewest_turns(turns), turns, turns)
+    messages = count * Range(fewest_turns(turns), turns, turns)
     parts = (
-        Calls(Role.USER, user, said, count, target),
-        Calls(Role.TARGET, target, said, count, target),
+        Calls(Role.USER, user, messages, count, target),
+        Calls(Role.TARGET, target, messages, count, target),
     )
     yield StageCalls(Stage.SIMULATE, target.id, count, parts)
     judges = {asking.judge.label: asking.judge for asking in askings}

@@ -400,10 +400,10 @@ class _ConversationPlayer:
         """Audit the user model's messages; None where audits are off."""
         if self._bench.config.user_audit is UserAuditMode.OFF:
             return None
-        said = [utterance.text for utterance in self._said if utterance.speaker is Speaker.USER]
+        texts = [utterance.text for utterance in self._said if utterance.speaker is Speaker.USER]
         audit = UserAudit(self._setup.scenario)
         return audit.faults(
-            list(enumerate(said, start=1)), turns=self._setup.turns, stop_reason=reason
+            list(enumerate(texts, start=1)), turns=self._setup.turns, stop_reason=reason
         )
 
     async def play(self) -> StopReason:
@@ -439,12 +439,12 @@ class _ConversationPlayer:
         with self._speaking(turn, Speaker.USER, instruction) as hear:
             listen = roughened(rough_seed, hear) if self._setup.perfunctory else hear
             try:
-                said = await user_turn(
+                answer = await user_turn(
                     self._user, self._setup, self._said, turn, seed=self._seed, on_text=listen
                 )
             except ModelError as error:
                 raise TurnFailedError(StopReason.USER_FAILED, error) from error
-            text = said.message
+            text = answer.message
             if self._setup.perfunctory:
                 # with the same seed as the streamed text, so that both are the same words
                 text = roughen(text, rough_seed)
@@ -453,11 +453,11 @@ class _ConversationPlayer:
                 Utterance(Speaker.USER, text),
                 Finish.STOP,
                 served_by=self._user.served_by,
-                thought=said.thought,
+                thought=answer.thought,
                 landmark=instruction,
-                done=said.done,
+                done=answer.done,
             )
-        self._user_is_done = said.done
+        self._user_is_done = answer.done
 
     async def _target_speaks(self, turn: int) -> bool:
         """Make the target's turn; return whether the conversation can go on."""
@@ -476,16 +476,16 @@ class _ConversationPlayer:
                     full = AnswerError("the first message is longer than the target's context")
                     raise TurnFailedError(StopReason.CONTEXT_FULL, full)
                 return False
-            said = Utterance(Speaker.TARGET, reply.text)
+            utterance = Utterance(Speaker.TARGET, reply.text)
             await self._keep_message(
-                turn, said, reply.finish, served_by=reply.served_by, reasoning=reply.reasoning
+                turn, utterance, reply.finish, served_by=reply.served_by, reasoning=reply.reasoning
             )
         return True
 
     async def _keep_message(
         self,
         turn: int,
-        said: Utterance,
+        utterance: Utterance,
         finish: Finish,
         *,
         served_by: str | None,
@@ -498,8 +498,8 @@ class _ConversationPlayer:
             MessageRow(
                 take=self._take,
                 turn=turn,
-                speaker=said.speaker,
-                text=said.text,
+                speaker=utterance.speaker,
+                text=utterance.text,
                 thought=thought,
                 landmark=landmark,
                 done=done,
@@ -509,7 +509,7 @@ class _ConversationPlayer:
             )
         )
         # after the write: no model is shown a message that is not on disk
-        self._said.append(said)
+        self._said.append(utterance)
 
     def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _LiveMessage:
         speech = Speech(

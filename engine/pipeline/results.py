@@ -209,8 +209,8 @@ def _unscored(
     """Why nothing counts; None where something does."""
     if verdicts:
         why, shown = why_unscored(verdicts, jury), verdict_to_show(verdicts, jury)
-        said = None if shown is None else shown.unscored
-        return said if why is not None and said in ANSWERED else why
+        shown_reason = None if shown is None else shown.unscored
+        return shown_reason if why is not None and shown_reason in ANSWERED else why
     take = stored.newest.get(key)
     reason = None if take is None else take.stop_reason
     if reason in _WORDS:

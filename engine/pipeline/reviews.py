@@ -84,8 +84,8 @@ class ReviewEntry:
 
 def metric_review_digest(metric: Metric) -> str:
     """A digest of everything about a metric that a person reviews."""
-    said = (metric.name.strip(), metric.track, metric.definition.strip(), metric.when)
-    return digest([*map(str, said), list(metric.examples)])
+    parts = (metric.name.strip(), metric.track, metric.definition.strip(), metric.when)
+    return digest([*map(str, parts), list(metric.examples)])
 
 
 def scenario_review_digest(scenario: Scenario) -> str:
@@ -254,36 +254,36 @@ class Reviews:
         self, name: str, reviewed_metric: ReviewedMetric, newest: Mapping[ItemKey, ReviewRow]
     ) -> ReviewEntry | None:
         key = ReviewKind.METRIC, name
-        act, said = newest.get(key), metric_review_digest(reviewed_metric.metric)
+        act, digest = newest.get(key), metric_review_digest(reviewed_metric.metric)
         if all(metric.id != name for metric in self.definition.metrics):
             if act is None or act.action is not ReviewAction.REJECT:
                 return None
             state = ReviewState.REJECTED
-        elif act is not None and act.action is ReviewAction.REJECT and said in _digests(act, key):
+        elif act is not None and act.action is ReviewAction.REJECT and digest in _digests(act, key):
             # a model wrote the same again, or a person restored it in the file
             state = ReviewState.WAITS if reviewed_metric.seq > act.seq else ReviewState.BY_HAND
         else:
-            state = self._state(key, said, reviewed_metric.source)
-        return ReviewEntry(ReviewKind.METRIC, name, state, said, reviewed_metric, act)
+            state = self._state(key, digest, reviewed_metric.source)
+        return ReviewEntry(ReviewKind.METRIC, name, state, digest, reviewed_metric, act)
 
     def _scenario(
         self, row: ScenarioRow, newest: Mapping[ItemKey, ReviewRow]
     ) -> ReviewEntry | None:
         key = ReviewKind.SCENARIO, row.scenario.id
-        act, said = newest.get(key), scenario_review_digest(row.scenario)
+        act, digest = newest.get(key), scenario_review_digest(row.scenario)
         if row.removed:
             is_rejected = act is not None and act.action is ReviewAction.REJECT
             base = self.gone.get(row.scenario.base_id)
             if not is_rejected or (base is not None and _repeats(row, base)):
                 return None
-            return ReviewEntry(*key, ReviewState.REJECTED, said, row, act)
+            return ReviewEntry(*key, ReviewState.REJECTED, digest, row, act)
         if self._is_copy(row) or self._is_idle(row):
             return None
-        return ReviewEntry(*key, self._state(key, said, row.source), said, row, act)
+        return ReviewEntry(*key, self._state(key, digest, row.source), digest, row, act)
 
-    def _state(self, key: ItemKey, said: str, source: str) -> ReviewState:
+    def _state(self, key: ItemKey, digest: str, source: str) -> ReviewState:
         for act in self.acts:
-            if act.action in _APPROVING and said in _digests(act, key):
+            if act.action in _APPROVING and digest in _digests(act, key):
                 return ReviewState.APPROVED
         return ReviewState.WAITS if source == "model" else ReviewState.BY_HAND
 

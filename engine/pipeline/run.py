@@ -391,17 +391,17 @@ class Pipeline:
 
     def resume(self) -> str:
         """Go on, and say so in words; if the run waits for an answer, agree to the higher cost."""
-        said = "running"
+        answer = "running"
         if self.question is not None:
             more, self.question = self.question.more_usd, None
             self._stop_waiting()
             self.budget.agree(more)
-            said = f"running, for up to ${more:.2f}"
+            answer = f"running, for up to ${more:.2f}"
             self._note(NoteKind.WARNING, f"it was agreed that this run costs up to ${more:.2f}")
         if self.control.paused:
             self.control.resume()
             self._note(NoteKind.RESUMED, "resumed")
-        return said
+        return answer
 
     def drain(self) -> None:
         """Finish the messages being spoken, then end."""

@@ -370,9 +370,11 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
 def _message(inner: Mapping[str, Any]) -> str:
     for name in ("message", "detail", "error", "msg"):
         value = inner.get(name)
-        said = _first_fault(value[0]) if isinstance(value, list) and value else _bounded_text(value)
-        if said:
-            return said
+        message = (
+            _first_fault(value[0]) if isinstance(value, list) and value else _bounded_text(value)
+        )
+        if message:
+            return message
     return ""
 
 
@@ -502,8 +504,8 @@ def describe(failure: Failure) -> str:
     else:
         plain = _model_refusal(failure) or _cause_words(failure.cause, failure.status)
     status = "" if failure.status is None else f"{failure.status}: "
-    said = failure.message or failure.type or failure.code
-    return f"{status}{plain}" + (f" ({said})" if said else "")
+    message = failure.message or failure.type or failure.code
+    return f"{status}{plain}" + (f" ({message})" if message else "")
 
 
 def _cause_words(cause: Cause | Fault, status: int | None) -> str:

@@ -408,10 +408,10 @@ class _Call:
     def _reported(self, result: CallResult) -> float | None:
         """Return the cost that the provider reports. A gateway that knows no price reports 0, so 0
         is only believed of one that has free models."""
-        said = result.parser.tokens.cost_usd
-        if said is None:
-            said = result.route.cost_usd
-        return said if said or (said is not None and self.sender.gives_away) else None
+        cost_usd = result.parser.tokens.cost_usd
+        if cost_usd is None:
+            cost_usd = result.route.cost_usd
+        return cost_usd if cost_usd or (cost_usd is not None and self.sender.gives_away) else None
 
     def _reply(self, result: CallResult, finish: Finish | None = None) -> Reply:
         usage = self._usage(result)

@@ -120,9 +120,9 @@ class GatewayRoute:
 
     def words(self, provider: str | None) -> str | None:
         """Return everything on one line; None if there is nothing."""
-        said = [f"fallbacks {self.fallbacks}"] if self.fallbacks else []
-        said += [] if provider is None else [f"provider {provider}"]
-        return ", ".join([*said, *self.told]) or None
+        parts = [f"fallbacks {self.fallbacks}"] if self.fallbacks else []
+        parts += [] if provider is None else [f"provider {provider}"]
+        return ", ".join([*parts, *self.told]) or None
 
 
 NO_ROUTE: Final = GatewayRoute()

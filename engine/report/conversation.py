@@ -85,7 +85,7 @@ def conversations(
     takes = (take for take in reader.counting_takes(benchmark) if keys is None or take.key in keys)
     # a hundred at a time: few queries, and never all transcripts in memory
     while some := list(islice(takes, _AT_ONCE)):
-        said = reader.messages_of(take.seq for take in some)
+        by_take = reader.messages_of(take.seq for take in some)
         judged = reader.verdicts_of(take.seq for take in some)
         checked = reader.checks_of(take.seq for take in some)
         for take in some:
@@ -97,7 +97,7 @@ def conversations(
                 take=take,
                 scenario=scenario,
                 metric=metrics.get(_metric_id(scenario, verdicts)),
-                messages=said[take.seq],
+                messages=by_take[take.seq],
                 verdicts=verdicts,
                 passed=what_counts(verdicts, jury),
                 unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
@@ -199,7 +199,7 @@ _JUDGED: Final = (
 
 def shown_take(conversation: Conversation) -> dict[str, Any]:
     """The object that `crosswind show --json` prints for a take."""
-    said = "turn role content thought landmark finish reasoning served_by"
+    fields = "turn role content thought landmark finish reasoning served_by"
     return {
         **take_values(
             conversation.take,
@@ -207,7 +207,7 @@ def shown_take(conversation: Conversation) -> dict[str, Any]:
         ),
         "scenario": None if conversation.scenario is None else asdict(conversation.scenario),
         "landmarks_never_delivered": [mark.turn for mark in conversation.never_delivered],
-        "transcript": [message_values(message, said) for message in conversation.messages],
+        "transcript": [message_values(message, fields) for message in conversation.messages],
         "verdicts": [
             without_unknown(verdict_values(verdict, _JUDGED), "label")
             for verdict in conversation.verdicts

@@ -319,7 +319,7 @@ def _scores(conversation: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
     """What counts, then the newest verdict of each judge and pass."""
     if not conversation.verdicts:
         return
-    said = next(
+    shown = next(
         (
             verdict
             for verdict in reversed(conversation.verdicts)
@@ -332,8 +332,8 @@ def _scores(conversation: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
         COUNTS,
         {
             "value": _VALUES[conversation.passed],
-            "answer": None if said is None else _ANSWERS[said.present],
-            "explanation": None if said is None else said.justification,
+            "answer": None if shown is None else _ANSWERS[shown.present],
+            "explanation": None if shown is None else shown.justification,
             "metadata": why,
         },
     )

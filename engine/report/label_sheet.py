@@ -46,11 +46,13 @@ def sheet_lines(
     """The header, and a row for each number with its definition and messages."""
     yield csv_line(COLUMNS)
     for number, definition, messages in items:
-        said = "\n\n".join(
+        transcript = "\n\n".join(
             f"[{row.turn}] {'ASSISTANT' if row.speaker is Speaker.TARGET else 'USER'}: {row.text}"
             for row in messages
         )
-        yield csv_line([str(sample), str(number), cell(definition), cell(said), "", "", "", ""])
+        yield csv_line(
+            [str(sample), str(number), cell(definition), cell(transcript), "", "", "", ""]
+        )
 
 
 def read_sheet(path: Path) -> list[LabelSheetRow]:

@@ -222,9 +222,9 @@ class SocketLink:
         if event & select.POLLOUT:
             line.send()
         if event & ~select.POLLOUT:
-            for said in map(read_said, line.hear()):
+            for answer in map(read_said, line.hear()):
                 with self._lock:
-                    self._take_in(said, time.monotonic())
+                    self._take_in(answer, time.monotonic())
 
     def _talk(self, line: LineSocket, now: float) -> float | None:
         """Send what is due; return the time of the next request, None where nothing is awaited."""
@@ -246,19 +246,19 @@ class SocketLink:
         self._pending[number] = pending
         line.say(encoded)
 
-    def _take_in(self, said: EngineLine, now: float) -> None:
-        if said.goodbye is not None:
-            self._link_state.hear_goodbye(said.goodbye)
+    def _take_in(self, answer: EngineLine, now: float) -> None:
+        if answer.goodbye is not None:
+            self._link_state.hear_goodbye(answer.goodbye)
             self._connection.say_goodbye()
             return
-        pending = self._pending.pop(said.id, None)
+        pending = self._pending.pop(answer.id, None)
         if pending is not None and pending.command is not None:
-            _deliver(said, pending.command)
-        elif said.error is not None:
-            raise BrokenLineError(said.error)
+            _deliver(answer, pending.command)
+        elif answer.error is not None:
+            raise BrokenLineError(answer.error)
         if pending is None:
             return
-        self._link_state.hear(pending.asked, said, now)
+        self._link_state.hear(pending.asked, answer, now)
         if self._link_state.board is not None and not isinstance(pending.asked, HelloAsked):
             self._connection.silent_since = None
             self._pause = self._timeouts.first_look
@@ -350,12 +350,12 @@ def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> LineS
     return LineSocket.to(path, uid_of)
 
 
-def _deliver(said: EngineLine, command: _SentCommand) -> None:
-    if said.error is not None:
-        command.refuse(said.error)
+def _deliver(answer: EngineLine, command: _SentCommand) -> None:
+    if answer.error is not None:
+        command.refuse(answer.error)
         return
     try:
-        command.settle(read(said.ok, Response))
+        command.settle(read(answer.ok, Response))
     except MessageError as error:
         command.refuse(f"what the engine answered is not understood: {error}")
         raise

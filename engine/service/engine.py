@@ -510,10 +510,10 @@ class Engine:
         if (labels := request.labels) is None:
             raise _RequestRefused("there is no label in the request")
         pipeline = self._pipeline()
-        said = await store_labels(pipeline, labels)
+        answer = await store_labels(pipeline, labels)
         # the label is stored; writing the files of a large benchmark takes seconds
         self._mirror_soon(pipeline, labels.benchmark)
-        return said
+        return answer
 
     def _mirror_soon(self, pipeline: Pipeline, benchmark: str) -> None:
         """Write the files in a task, without keeping the requester waiting."""
@@ -530,9 +530,9 @@ class Engine:
         if (asked := request.review) is None:
             raise _RequestRefused("there is no review in the request")
         pipeline = self._pipeline()
-        said = await review_benchmark(pipeline, asked)
+        answer = await review_benchmark(pipeline, asked)
         self._mirror_soon(pipeline, asked.benchmark)
-        return said
+        return answer
 
     def _is_underway(self, order: Order) -> bool:
         """Whether this very order is at work or queued."""

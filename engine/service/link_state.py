@@ -137,15 +137,15 @@ class LinkState:
                 asks.append(TextAsked(*conversation, mirror.cursor, mirror.speech))
         return asks
 
-    def hear(self, asked: WatcherMessage, said: EngineLine, now: float) -> None:
+    def hear(self, asked: WatcherMessage, answer: EngineLine, now: float) -> None:
         """Process an answer. Raises `MessageError`."""
         match asked:
             case HelloAsked():
-                self.engine = read(said.ok, Hello).engine
+                self.engine = read(answer.ok, Hello).engine
             case BoardAsked():
-                self._hear_board(said.ok)
+                self._hear_board(answer.ok)
             case TextAsked():
-                self._hear_text(asked, said.ok, now)
+                self._hear_text(asked, answer.ok, now)
             case CommandAsked():
                 self.refresh_board(now)
 

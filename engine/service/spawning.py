@@ -116,8 +116,8 @@ def spawn(job: EngineJob) -> int:
             os.close(speak)
         child.communicate(encode_value(job).decode("ascii"))  # it forks the engine and exits
         # until the end of the pipe: one message, or nothing if the engine ended before it had one
-        said = heard.read()
-    word = _understood(said)
+        output = heard.read()
+    word = _understood(output)
     if word is None:
         log_path = job.settings.root / LOG_FILE
         raise EngineStartError(f"the engine ended before it was ready: see {log_path}", 2)
@@ -150,8 +150,8 @@ def _open_log(root: Path) -> BinaryIO:
     return os.fdopen(descriptor, "ab")
 
 
-def _understood(said: bytes) -> StartMessage | None:
+def _understood(output: bytes) -> StartMessage | None:
     try:
-        return StartMessage(**json.loads(said))
+        return StartMessage(**json.loads(output))
     except (ValueError, TypeError):
         return None

@@ -209,7 +209,7 @@ class StringField:
             self._begin()
             self._on_text(None)
             return
-        said: list[str] = []
+        texts: list[str] = []
         at = 0
         while at < len(piece) and self._looked_at < LOOKED_AT:
             if not self._in_string:
@@ -217,16 +217,16 @@ class StringField:
                 self._looked_at += 1
                 at += 1
             elif self._escape:
-                self._take_escape(piece[at], said)
+                self._take_escape(piece[at], texts)
                 self._looked_at += 1
                 at += 1
             else:
-                end = self._take_plain_text(piece, at, said)
+                end = self._take_plain_text(piece, at, texts)
                 if end < len(piece):
                     self._end_of_run(piece[end])
                 at = end + 1
-        if said:
-            self._on_text("".join(said))
+        if texts:
+            self._on_text("".join(texts))
 
     def _outside_string(self, char: str) -> None:
         match char:
@@ -246,11 +246,11 @@ class StringField:
             case _:
                 pass
 
-    def _take_plain_text(self, piece: str, at: int, said: list[str]) -> int:
+    def _take_plain_text(self, piece: str, at: int, texts: list[str]) -> int:
         """Pass on a string up to its next quotation mark or escape; return the position of that."""
         mark = _MARK.search(piece, at)
         end = len(piece) if mark is None else mark.start()
-        self._emit(piece[at:end], said)
+        self._emit(piece[at:end], texts)
         return end
 
     def _end_of_run(self, char: str) -> None:
@@ -262,31 +262,31 @@ class StringField:
         if self._depth == 1 and not self._is_value:
             self._key = "".join(self._string)
 
-    def _take_escape(self, char: str, said: list[str]) -> None:
+    def _take_escape(self, char: str, texts: list[str]) -> None:
         self._escape += char
         if self._escape[1] != "u":
             self._escape = ""
-            self._emit(_ESCAPES.get(char, char), said)
+            self._emit(_ESCAPES.get(char, char), texts)
         elif len(self._escape) == 6:
             digits, self._escape = self._escape[2:], ""
             try:
-                self._emit_unit(int(digits, 16), said)
+                self._emit_unit(int(digits, 16), texts)
             except ValueError:
-                self._emit("\ufffd", said)
+                self._emit("\ufffd", texts)
 
-    def _emit_unit(self, unit: int, said: list[str]) -> None:
+    def _emit_unit(self, unit: int, texts: list[str]) -> None:
         """Emit a UTF-16 code unit; characters beyond 16 bits arrive as two surrogates."""
         high, self._high_surrogate = self._high_surrogate, None
         if 0xD800 <= unit < 0xDC00:
             # held back until its low surrogate, which is the next escape
             self._high_surrogate = unit
         elif high is not None and 0xDC00 <= unit < 0xE000:
-            self._emit(chr(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00)), said)
+            self._emit(chr(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00)), texts)
         else:
-            self._emit(chr(unit), said)
+            self._emit(chr(unit), texts)
 
-    def _emit(self, text: str, said: list[str]) -> None:
+    def _emit(self, text: str, texts: list[str]) -> None:
         if self._depth == 1 and self._is_value and self._key == self._field:
-            said.append(text)
+            texts.append(text)
         elif not self._is_value:
             self._string.append(text)

@@ -70,17 +70,17 @@ def depends(kind: CheckKind, checker: str, axes: Axes) -> dict[str, str]:
     return made_from
 
 
-def groups_request(said: Iterable[UserMessage], axes: Axes) -> list[Message]:
-    rows = [{"number": message.turn, "text": message.text} for message in said]
+def groups_request(messages: Iterable[UserMessage], axes: Axes) -> list[Message]:
+    rows = [{"number": message.turn, "text": message.text} for message in messages]
     told = [{"axis": axis, "values": list(values)} for axis, values in axes.items()]
     return _request("check_groups", rows, axes=without_marks(_json(told)))
 
 
-def landmarks_request(said: Iterable[UserMessage]) -> list[Message]:
+def landmarks_request(user_messages: Iterable[UserMessage]) -> list[Message]:
     rows = [
         {"number": message.turn, "text": message.text}
         | ({} if message.landmark is None else {"instruction": message.landmark})
-        for message in said
+        for message in user_messages
     ]
     return _request("check_landmarks", rows)
 
@@ -95,7 +95,7 @@ def _json(value: object) -> str:
 
 
 async def guess_groups(
-    model: Model, said: Sequence[UserMessage], axes: Axes, truth: Mapping[str, str]
+    model: Model, messages: Sequence[UserMessage], axes: Axes, truth: Mapping[str, str]
 ) -> tuple[CheckAnswer, ...]:
     """Guess one value for each axis, in order. `truth` is what the user model played; the model is
     not told.
@@ -103,9 +103,12 @@ async def guess_groups(
     Raises `ModelError`.
     """
     answer = await ask(
-        model, groups_request(said, axes), Guesses, check=lambda given: _guesses_fault(given, axes)
+        model,
+        groups_request(messages, axes),
+        Guesses,
+        check=lambda given: _guesses_fault(given, axes),
     )
-    texts = [message.text for message in said]
+    texts = [message.text for message in messages]
     return tuple(
         CheckAnswer(
             about=guess.axis,
@@ -130,7 +133,9 @@ def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
     return None
 
 
-async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[CheckAnswer, ...]:
+async def check_landmarks(
+    model: Model, user_messages: Sequence[UserMessage]
+) -> tuple[CheckAnswer, ...]:
     """Check each delivered landmark, in order.
 
     If the answer supports a landmark as carried out with words that were never said, it is asked
@@ -138,8 +143,10 @@ async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[Ch
 
     Raises `ModelError`.
     """
-    with_landmark = {message.turn: message for message in said if message.landmark is not None}
-    messages = landmarks_request(said)
+    with_landmark = {
+        message.turn: message for message in user_messages if message.landmark is not None
+    }
+    messages = landmarks_request(user_messages)
     answer = await _marks(model, messages, with_landmark)
     unfound = [
         str(landmark.message)

@@ -76,12 +76,12 @@ def transcript_json(transcript: Sequence[Utterance]) -> str:
     """The transcript as a JSON array; `<` and `>` are escaped, so no text can close its tags."""
     rows: list[dict[str, object]] = []
     replies = 0
-    for said in transcript:
+    for utterance in transcript:
         number = {}
-        if said.speaker is Speaker.TARGET:
+        if utterance.speaker is Speaker.TARGET:
             replies += 1
             number = {"number": replies}
-        rows.append({"role": said.speaker.value, **number, "content": said.text})
+        rows.append({"role": utterance.speaker.value, **number, "content": utterance.text})
     return without_marks(json.dumps(rows, ensure_ascii=False, indent=1))
 
 
@@ -100,13 +100,13 @@ def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> 
         "prompt": prompt_digest(*_PROMPTS),
         "evaluator": evaluator,
         "metric definition": defined,
-        "transcript": digest([[said.speaker, said.text] for said in transcript]),
+        "transcript": digest([[utterance.speaker, utterance.text] for utterance in transcript]),
     }
 
 
 def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tuple[FoundQuote, ...]:
     """Look up each passage in the assistant's messages."""
-    replies = [said.text for said in transcript if said.speaker is Speaker.TARGET]
+    replies = [utterance.text for utterance in transcript if utterance.speaker is Speaker.TARGET]
 
     def turn_of(passage: str) -> int | None:
         turns = (turn for turn, reply in enumerate(replies, 1) if stands_in(reply, passage))
@@ -149,7 +149,7 @@ async def judge(
     """
     if when is When.UNDER_PRESSURE and not pressed_from:
         return EvaluatorAnswer(None, "", (), unscored=NO_PRESSURE)
-    replies = sum(said.speaker is Speaker.TARGET for said in transcript)
+    replies = sum(utterance.speaker is Speaker.TARGET for utterance in transcript)
 
     async def answer_to(messages: Sequence[Message]) -> Judgement:
         return await ask(
@@ -199,17 +199,17 @@ def _evaluator_answer(
     answer: Judgement, transcript: Sequence[Utterance], when: When, pressed_from: int
 ) -> EvaluatorAnswer:
     quotes = find_quotes(answer.evidence, transcript)
-    said = EvaluatorAnswer(None, answer.reasoning, quotes)
+    verdict = EvaluatorAnswer(None, answer.reasoning, quotes)
     if answer.present is None:
-        return replace(said, unscored=CANNOT_TELL)
+        return replace(verdict, unscored=CANNOT_TELL)
     marks = tuple(mark.shown for mark in answer.marks)
-    said = replace(said, marks=marks)
+    verdict = replace(verdict, marks=marks)
     if _contradicts_itself(answer):
-        return replace(said, unscored=CONTRADICTION)
+        return replace(verdict, unscored=CONTRADICTION)
     if answer.present and not _any_found(quotes):
-        return replace(said, unscored=NO_QUOTE)
+        return replace(verdict, unscored=NO_QUOTE)
     # for `anywhere`, this equals the evaluator's overall answer
-    return replace(said, present=behaviour_holds(when, marks, pressed_from))
+    return replace(verdict, present=behaviour_holds(when, marks, pressed_from))
 
 
 def _any_found(quotes: Sequence[FoundQuote]) -> bool:

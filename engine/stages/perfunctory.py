@@ -109,8 +109,8 @@ def roughened(seed: int, on_text: OnText) -> OnText:
             rough = Roughener(seed)
             on_text(None)
         else:
-            said = rough.feed(piece)
-            if said:
-                on_text(said)
+            text = rough.feed(piece)
+            if text:
+                on_text(text)
 
     return hear

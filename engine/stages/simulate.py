@@ -125,7 +125,10 @@ def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[M
     return [
         Message(MessageRole.SYSTEM, user_system(setup)),
         Message(MessageRole.USER, render("user_begin", fence=setup.fence)),
-        *(Message(flipped[said.speaker], _NOTE_MARK.sub(r"\\u003c", said.text)) for said in spoken),
+        *(
+            Message(flipped[utterance.speaker], _NOTE_MARK.sub(r"\\u003c", utterance.text))
+            for utterance in spoken
+        ),
         Message(MessageRole.USER, now),
     ]
 
@@ -140,7 +143,7 @@ def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
     told = [Message(MessageRole.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
     return [
         *told,
-        *(Message(same[said.speaker], said.text) for said in spoken),
+        *(Message(same[utterance.speaker], utterance.text) for utterance in spoken),
     ]
 
 
@@ -185,10 +188,10 @@ async def user_turn(
     request = user_request(setup, spoken, turn)
     if setup.may_end_at(turn):
         return await ask(model, request, UserTurn, seed=seed, on_text=listen)
-    said = await ask(
+    answer = await ask(
         model, request, _TurnWithoutEnd, schema=_schema_without_done(), seed=seed, on_text=listen
     )
-    return UserTurn(thought=said.thought, message=said.message, done=False)
+    return UserTurn(thought=answer.thought, message=answer.message, done=False)
 
 
 async def target_turn(

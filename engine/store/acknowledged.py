@@ -119,21 +119,21 @@ def acknowledged(store: Path) -> Acknowledged | None:
 
 def rows_missing(store: Path) -> int | None:
     """Count the acknowledged rows that are missing; None if that is unknown. Changes nothing."""
-    said = acknowledged(store)
+    last = acknowledged(store)
     # SQLite deletes the log of an empty file
-    if said is None or not store.is_file() or not store.stat().st_size:
+    if last is None or not store.is_file() or not store.stat().st_size:
         return None
     try:
         with contextlib.closing(raw_connection(store)) as connection:
-            return said.missing(connection)
+            return last.missing(connection)
     except sqlite3.Error:
         return None
 
 
 def rows_unwritten(store: Path) -> int:
     """Count the rows that the last engine could not write before it ended, for want of room."""
-    said = acknowledged(store)
-    return 0 if said is None else said.unwritten
+    last = acknowledged(store)
+    return 0 if last is None else last.unwritten
 
 
 def missing_words(count: int, store: Path) -> str:

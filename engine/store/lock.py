@@ -191,21 +191,21 @@ def _holder_of(descriptor: int) -> Holder | None:
     # only the first line: behind it the end of a longer one remains until the file is truncated
     line = os.pread(descriptor, 4096, 0).partition(b"\n")[0]
     try:
-        said = json.loads(line)
+        holder = json.loads(line)
         process = Process(
-            int(said["pid"]),
-            str(said["host"]),
-            str(said.get("boot", "")),
-            str(said.get("space", "")),
-            str(said.get("began", "")),
+            int(holder["pid"]),
+            str(holder["host"]),
+            str(holder.get("boot", "")),
+            str(holder.get("space", "")),
+            str(holder.get("began", "")),
         )
-        since = datetime.fromisoformat(str(said["since"]))
+        since = datetime.fromisoformat(str(holder["since"]))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     # a killed holder cannot empty the file: its line remains until the next holder writes
     if state_of_process(process, this_process()) is ProcessState.GONE:
         return None
-    socket, engine = said.get("socket"), said.get("engine")
+    socket, engine = holder.get("socket"), holder.get("engine")
     return Holder(
         process.pid,
         process.host,

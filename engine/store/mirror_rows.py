@@ -183,14 +183,14 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
 
 def _label(verdict: Verdict) -> JsonObject | None:
     """What a person's verdict says beside its result; None for a model's."""
-    said = {
+    fields = {
         name: value
         for name in ("stratum", "inclusion", "confidence", "seconds")
         if (value := getattr(verdict, name)) is not None
     }
     if verdict.adjudicates:
-        said["adjudicates"] = True
-    return said or None
+        fields["adjudicates"] = True
+    return fields or None
 
 
 def take_values(take: StoredTake, names: str) -> JsonObject:
@@ -342,28 +342,28 @@ def score_row(
 ) -> JsonObject:
     """Return a row of `scores.json` from all verdicts on the counting take; at least one."""
     passed = what_counts(verdicts, jury)
-    said = verdict_to_show(verdicts, jury) or verdicts[-1]
-    metric = metrics.get(said.metric_id)
+    shown = verdict_to_show(verdicts, jury) or verdicts[-1]
+    metric = metrics.get(shown.metric_id)
     judges = (verdict.judge for verdict in verdicts)
     unscored = why_unscored(verdicts, jury)
     if unscored is not None and unscored != TIED:
-        unscored = said.unscored
+        unscored = shown.unscored
     return {
         "id": take.key.scenario_id,
-        "metric_id": said.metric_id,
+        "metric_id": shown.metric_id,
         "metric_name": None if metric is None else metric.name,
-        "metric_type": said.track.value,
+        "metric_type": shown.track.value,
         "target_model": take.key.target_id,
         "conv_id": str(take.key),
-        "present": None if passed is None else said.present,
+        "present": None if passed is None else shown.present,
         "passed": passed,
         "score": None if passed is None else int(passed),
-        "justification": said.justification,
+        "justification": shown.justification,
         "sample": take.key.sample,
         OURS: {
             **_provenance_json(parts_of(take, judges, written=scripted)),
             "take": take.number,
-            "judge": said.judge,
+            "judge": shown.judge,
             "unscored": unscored,
             "verdicts": [_verdict(verdict, take.key) for verdict in verdicts],
         },

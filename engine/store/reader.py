@@ -373,8 +373,8 @@ class Reader:
             "SELECT DISTINCT benchmark, target, user_model, model, scripted FROM take"
         ):
             parts = played_by(user_model, model, scripted=bool(scripted))
-            said = {USER: parts[USER], f"{TARGET} {target}": parts[TARGET]}
-            for part, script in said.items():
+            played = {USER: parts[USER], f"{TARGET} {target}": parts[TARGET]}
+            for part, script in played.items():
                 by_benchmark[benchmark][part] = by_benchmark[benchmark].get(part, False) or script
         for benchmark, judge in self.connection.all(
             "SELECT DISTINCT t.benchmark, v.judge FROM verdict v JOIN take t ON t.seq = v.take "

@@ -72,8 +72,8 @@ _SPEAKERS: Final = {
 
 def others_of(messages: Iterable[MessageRow], speaker: Speaker) -> dict[str, int]:
     """Count the messages of one side that were answered by other models, by their names."""
-    said = (message.served_by for message in messages if message.speaker is speaker)
-    return dict(Counter(name for name in said if name is not None))
+    models = (message.served_by for message in messages if message.speaker is speaker)
+    return dict(Counter(name for name in models if name is not None))
 
 
 def others_who_spoke(messages: Sequence[MessageRow], take: StoredTake) -> Iterator[str]:

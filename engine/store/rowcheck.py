@@ -69,17 +69,17 @@ def _check_word(value: object, words: type[StrEnum]) -> str:
 
 
 def _source(value: object) -> str:
-    said = _text(value)
-    if said not in _SOURCES:
+    source = _text(value)
+    if source not in _SOURCES:
         raise ValueError("unknown source")
-    return said
+    return source
 
 
 def _json(value: object, fits: Callable[[object], bool]) -> str:
-    said = _text(value)
-    if not fits(json.loads(said)):
+    text = _text(value)
+    if not fits(json.loads(text)):
         raise ValueError("another shape")
-    return said
+    return text
 
 
 def _shape(hint: Any) -> Callable[[object], bool]:

@@ -157,14 +157,14 @@ def salvage(
                     )
                 for table, columns in _NO_FACTS.items():
                     saving.copy_small_table(connection, table, columns.split())
-            said = _not_all_there(connection, damaged)
-            hidden = log_fault(damaged) is not None or said is not None
+            last = _not_all_there(connection, damaged)
+            hidden = log_fault(damaged) is not None or last is not None
             if connection is None or saving.has_gaps or hidden or not _has_sound_pages(connection):
                 # the rest of a log that lost its end may hide newer rows
                 saving.add_stray_rows(rows_in_pages(damaged))
                 with _folded_copy(damaged, into, blindly=hidden) as pages:
                     saving.add_stray_rows(rows_in_pages(pages))
-        report = saving.finish(said)
+        report = saving.finish(last)
         new.execute("COMMIT")
         if not report.saved:
             nothing = f"{damaged} holds nothing that can be read"
@@ -288,10 +288,10 @@ def _has_sound_pages(connection: sqlite3.Connection) -> bool:
 
 def _not_all_there(connection: sqlite3.Connection | None, damaged: Path) -> Acknowledged | None:
     """Return what was acknowledged if some of it is missing."""
-    said = acknowledged(damaged)
+    last = acknowledged(damaged)
     with contextlib.suppress(sqlite3.Error):
-        if said is not None and connection is not None and said.missing(connection):
-            return said
+        if last is not None and connection is not None and last.missing(connection):
+            return last
     return None
 
 
@@ -523,8 +523,8 @@ class _RebuiltStore:
 
     # Consistency between rows
 
-    def finish(self, said: Acknowledged | None) -> SalvageReport:
-        """Remove what is inconsistent, and report. `said` is what was acknowledged, if some of it
+    def finish(self, acknowledged_rows: Acknowledged | None) -> SalvageReport:
+        """Remove what is inconsistent, and report. `acknowledged_rows` is what was acknowledged, if some of it
         is missing."""
         last = max(self._highest_seq(table) for table in TABLES)
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
@@ -533,8 +533,12 @@ class _RebuiltStore:
         lost = [span for table in self._tables.values() for span in table.lost]
         beyond = (
             []
-            if said is None
-            else list(self._lost_ranges([(said.first + 1, said.last)], said.last))
+            if acknowledged_rows is None
+            else list(
+                self._lost_ranges(
+                    [(acknowledged_rows.first + 1, acknowledged_rows.last)], acknowledged_rows.last
+                )
+            )
         )
         missing = sum(high - low + 1 for low, high in _merge_ranges(iter([*lost, *beyond])))
         # a flipped bit in a token count leaves the row readable and the sum of a run absurd

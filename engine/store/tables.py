@@ -166,8 +166,8 @@ class TakeRow(StoredRow):
     @property
     def stance(self) -> Stance:
         """What its user model was after; adversarial for an imported take that does not say."""
-        said = (self.depends or {}).get(STANCE)
-        return Stance(said) if said in set(Stance) else Stance.ADVERSARIAL
+        name = (self.depends or {}).get(STANCE)
+        return Stance(name) if name in set(Stance) else Stance.ADVERSARIAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

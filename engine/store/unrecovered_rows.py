@@ -42,8 +42,8 @@ class LeftOutRows:
     def add(self, table: str, row: Mapping[str, object], why: str) -> None:
         """Append a row, whose text may be bytes, even bytes that are not UTF-8. Raises
         `StoreError`."""
-        said = {name: _readable(name, value) for name, value in row.items()}
-        line = json.dumps({"table": table, "why": why, "row": said}, ensure_ascii=False)
+        values = {name: _readable(name, value) for name, value in row.items()}
+        line = json.dumps({"table": table, "why": why, "row": values}, ensure_ascii=False)
         with _write_errors(self.path):
             if self._file is None:
                 # O_EXCL: never into a file or link that somebody else created; 0o600: it holds what
@@ -160,8 +160,8 @@ def _key(line: Mapping[str, Any]) -> _Key | None:
         case "message":
             return ("message", row["turn"], row["speaker"], row["digest"])
         case "verdict":
-            said = None if line["why"] == DAMAGED else row["justification"]
-            return ("verdict", row["metric_id"], row["judge"], row["number"], row["at"], said)
+            reason = None if line["why"] == DAMAGED else row["justification"]
+            return ("verdict", row["metric_id"], row["judge"], row["number"], row["at"], reason)
         case "take_check":
             return ("take_check", row["kind"], row["model"], row["at"])
     return None

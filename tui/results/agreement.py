@@ -162,12 +162,14 @@ def _accuracy(accuracy: Accuracy, width: int) -> Iterator[SheetRow]:
 
 def _share(name: str, share: Share, width: int) -> SheetRow:
     low, high = share.interval.low, share.interval.high
-    said = f"  {percent(share.value):>4} {span(low, high):<9} {plural(share.labels, 'label'):>12}"
+    figures = (
+        f"  {percent(share.value):>4} {span(low, high):<9} {plural(share.labels, 'label'):>12}"
+    )
     bar = _bar_width(width)
     line = [Piece(f" {pad(name, _NAME)}  ", Ink.TEXT)]
     if bar >= _LEAST_BAR:
         line += whiskers(Whiskers(share.value, low, high), RATES, bar)
-    return SheetRow(fitted_line([*line, Piece(said, Ink.STRONG)], width))
+    return SheetRow(fitted_line([*line, Piece(figures, Ink.STRONG)], width))
 
 
 def _bar_width(width: int) -> int:

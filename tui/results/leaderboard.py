@@ -51,15 +51,15 @@ def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    said = max(
+    words_width = max(
         cell_len(_rate_words(analysis, result, t)) for result in analysis.targets for t in Track
     )
-    spans = _SPAN if width - name - said > 46 else 0
+    spans = _SPAN if width - name - words_width > 46 else 0
     room = width - name - 5 - _RATE - spans - _RANK - 2
-    if room - said < _LEAST_BAR:
+    if room - words_width < _LEAST_BAR:
         # cut off, `31 of 32 rows` can read as another number
-        said = 0
-    bar = max(room - said, _LEAST_BAR)
+        words_width = 0
+    bar = max(room - words_width, _LEAST_BAR)
     head = [Piece(" " * (name + 5 + _RATE + spans)), *tick_line(RATES, bar)]
     rows = [SheetRow(fitted_line([*head, Piece("  rank", Ink.FAINT)], width))]
     for target in analysis.targets:
@@ -76,7 +76,9 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(target, track), _RANK), Ink.TEXT),
-                Piece(pad(_rate_words(analysis, target, track), said, right=True), Ink.MUTED),
+                Piece(
+                    pad(_rate_words(analysis, target, track), words_width, right=True), Ink.MUTED
+                ),
             ]
             rows.append(SheetRow(line, target.target))
     return rows
@@ -307,12 +309,14 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     heads = (pad("", name), _EXPOSURE_HEADS)
     sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
     for number, (label, words) in enumerate((heads, *cells)):
-        said = "  ".join(
+        counts_words = "  ".join(
             pad(word, size, right=True) for word, size in zip(words, sizes, strict=True)
         )
         ink = Ink.FAINT if number == 0 else Ink.TEXT
         key = None if number == 0 else results[number - 1].target
-        yield SheetRow(fitted_line([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
+        yield SheetRow(
+            fitted_line([Piece(f" {label}  ", Ink.MUTED), Piece(counts_words, ink)], width), key
+        )
 
 
 def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:

@@ -105,5 +105,5 @@ def _failure(row: VerdictRow, width: int) -> list[Line]:
     name = fitted_line([Piece(" ✗ ", Ink.BAD), Piece(one_line(str(row.key)))], width)
     words = row.justification if row.quote is None else f"“{row.quote}”"
     room = max(min(width - 4, READABLE), 8)
-    said = first_rows(one_line(words), room, _WHY_LINES)
-    return [name, *([Piece(f"   {line}", Ink.MUTED)] for line in said)]
+    reason = first_rows(one_line(words), room, _WHY_LINES)
+    return [name, *([Piece(f"   {line}", Ink.MUTED)] for line in reason)]

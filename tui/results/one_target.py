@@ -48,9 +48,9 @@ def _rates(analysis: Analysis, result: TargetResult, width: int) -> Iterator[She
         others = result.new_metrics.get(track)
         if others is not None:
             drawn = Whiskers(others.rate, others.low, others.high, sure=False, ink=Ink.MUTED)
-            said = f"{percent(others.rate):>4} {span(others.low, others.high):<9} "
-            said += plural(others.base_scenarios, analysis.part)
-            yield _row(f"{sign} {analysis.part}s like these", drawn, said, width, None)
+            figures = f"{percent(others.rate):>4} {span(others.low, others.high):<9} "
+            figures += plural(others.base_scenarios, analysis.part)
+            yield _row(f"{sign} {analysis.part}s like these", drawn, figures, width, None)
         rank = result.ranks.get(track)
         if rank is not None:
             place = f"rank {rank} of {rank.of}" if rank.tells else "rank cannot be told"
@@ -79,9 +79,9 @@ def _missing(result: TargetResult, width: int) -> Iterator[SheetRow]:
 
 def _bounds(track: Track, estimate: Estimate, width: int) -> SheetRow:
     low, high = estimate.if_missing_failed or 0.0, estimate.if_missing_passed or 0.0
-    said = f"{percent(low)} to {percent(high)}"
+    bounds = f"{percent(low)} to {percent(high)}"
     if width >= _ROOMY:
-        said = f"{percent(low)} if all failed, {percent(high)} if all passed"
+        bounds = f"{percent(low)} if all failed, {percent(high)} if all passed"
     bar = _bar_width(width)
     drawn = Whiskers(estimate.rate, ink=Ink.MUTED, bounds=(low, high))
     label = f"{TRACK_SIGNS[track]} it could lie"
@@ -89,7 +89,7 @@ def _bounds(track: Track, estimate: Estimate, width: int) -> SheetRow:
         Piece(" " + pad(label, _LABEL), Ink.MUTED),
         Piece("  "),
         *whiskers(drawn, RATES, bar),
-        Piece("  " + said, Ink.MUTED),
+        Piece("  " + bounds, Ink.MUTED),
     ]
     return SheetRow(fitted_line(line, width))
 
@@ -102,8 +102,8 @@ def _samples(result: TargetResult, width: int) -> Iterator[SheetRow]:
     yield title(f"{len(result.samples)} samples of each scenario", width, ", ".join(figures))
     for number, tally in result.samples.items():
         estimate = Whiskers(tally.rate, ink=Ink.MUTED)
-        said = f"{percent(tally.rate):>4} {tally.passed:,} of {tally.scored:,}"
-        yield _row(f"sample {number}", estimate, said, width, None)
+        passes = f"{percent(tally.rate):>4} {tally.passed:,} of {tally.scored:,}"
+        yield _row(f"sample {number}", estimate, passes, width, None)
     if agreement.disagreeing:
         words = f"{agreement.disagreeing:,} of {agreement.things:,} scenarios divide them."
         yield from paragraph(words, width, Piece("!", Ink.WARN))
@@ -122,22 +122,22 @@ def _figure(label: str, estimate: Estimate, width: int, behind: VerdictScope) ->
     over = f"{estimate.passed:,}/{estimate.scored:,} in {estimate.base_scenarios}"
     if isinstance(estimate, MeanEstimate):
         over = plural(estimate.base_scenarios, "scenario")
-    said = f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} {over}"
-    return _row(label, drawn, said, width, behind)
+    figures = f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} {over}"
+    return _row(label, drawn, figures, width, behind)
 
 
 def _row(
-    label: str, drawn: Whiskers, said: str, width: int, behind: VerdictScope | None
+    label: str, drawn: Whiskers, figures: str, width: int, behind: VerdictScope | None
 ) -> SheetRow:
     line = [
         Piece(" " + pad(label, _LABEL), Ink.STRONG if behind is not None else Ink.MUTED),
         Piece("  "),
         *whiskers(drawn, RATES, _bar_width(width)),
-        Piece("  " + said, Ink.TEXT if behind is not None else Ink.MUTED),
+        Piece("  " + figures, Ink.TEXT if behind is not None else Ink.MUTED),
     ]
     return SheetRow(fitted_line(line, width), behind)
 
 
 def _bar_width(width: int) -> int:
-    said = _SAID[width >= _ROOMY]
-    return max(width - _LABEL - said - 5, 10)
+    figures_width = _SAID[width >= _ROOMY]
+    return max(width - _LABEL - figures_width - 5, 10)

@@ -115,15 +115,15 @@ def _shift_row(
     width: int,
 ) -> SheetRow:
     known = shift.interval
-    said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
-    said += f" {points_interval(known.low, known.high):<13}" if known is not None else " " * 14
-    bar = max(width - cell_len(label + said) - 8, _LEAST_BAR)
+    figures = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
+    figures += f" {points_interval(known.low, known.high):<13}" if known is not None else " " * 14
+    bar = max(width - cell_len(label + figures) - 8, _LEAST_BAR)
     ink = Ink.WARN if shift.sure else Ink.MUTED
     line = [
         Piece(" ! " if shift.sure else "   ", ink),
         Piece(label + "  ", Ink.TEXT),
         *change_line(shift.before, shift.after, RATES, bar, ink),
-        Piece("  " + said, ink),
+        Piece("  " + figures, ink),
     ]
     return SheetRow(fitted_line(line, width), _verdict_scope(validated_benchmark, track, shift))
 

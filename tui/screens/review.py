@@ -243,12 +243,12 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             # what others read meanwhile has it already
             before = self._review.standing(benchmark)
             try:
-                said = await asyncio.to_thread(
+                answer = await asyncio.to_thread(
                     source.act, benchmark, action, entries, reason=reason
                 )
                 self._last_in = benchmark
                 self._unwritten.add(benchmark)
-                self.shell.tell(said)
+                self.shell.tell(answer)
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
             finally:
@@ -273,11 +273,11 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             path = self.shell.preferences.draft(page.benchmark, entry.id)
             if await asyncio.to_thread(_is_begun, path, text):
                 self.shell.tell(f"{entry.id}: what you wrote before it was cut off is back")
-            said = await self._edit_in_editor(source, page, entry, path, text)
+            answer = await self._edit_in_editor(source, page, entry, path, text)
             path.unlink(missing_ok=True)
-            if said is not None:
+            if answer is not None:
                 self._last_in = page.benchmark
-                self.shell.tell(said)
+                self.shell.tell(answer)
         except (CrosswindError, OSError) as error:
             self.shell.tell(str(error), bad=True)
         await self._read()

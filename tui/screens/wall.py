@@ -122,8 +122,8 @@ class Pane(Vertical):
         awaited = self._dialogue is not None and awaits_verdict(self._dialogue, watch.progress)
         shown = self.follower.look(speaking, ended, seconds, awaited=awaited)
         if shown is None:
-            said = "   nothing is being said" if first else ""
-            self._title.show([Piece(said, Ink.FAINT)])
+            words = "   nothing is being said" if first else ""
+            self._title.show([Piece(words, Ink.FAINT)])
             return
         if self._dialogue is None or self._dialogue.shown != shown:
             before = self._dialogue if ended else None

@@ -125,8 +125,8 @@ def as_text(reader: Reader, subject: Subject) -> str:
     lines: list[str] = []
     # the newest first
     for take in reversed(reader.takes(subject.benchmark, subject.key)):
-        said, judged = reader.messages(take.seq), reader.verdicts(take.seq)
-        lines += _text(take, reader.scenario_of(take), said, judged)
+        messages, judged = reader.messages(take.seq), reader.verdicts(take.seq)
+        lines += _text(take, reader.scenario_of(take), messages, judged)
     return clean("\n".join(lines) + "\n")
 
 

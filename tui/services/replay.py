@@ -70,7 +70,7 @@ class Replay:
             return None
         message = self._messages[place]
         began, ended = self._ends[place : place + 2]
-        said = message.text[: int(len(message.text) * (self._at - began) / (ended - began))]
+        spoken = message.text[: int(len(message.text) * (self._at - began) / (ended - began))]
         speech = Speech(
             benchmark,
             key,
@@ -80,7 +80,7 @@ class Replay:
             message.landmark,
             began,
         )
-        return LiveText.since(cursor, speech, said)
+        return LiveText.since(cursor, speech, spoken)
 
     def board(self) -> Board:
         return Board(EngineState.RUNNING, ())

@@ -203,8 +203,8 @@ def _metric_block(
         if cell in scores.passes
     ]
     if len(passes) > 1:
-        said = one_line(", ".join(passes))
-        yield Passage(("metric of", metric.id), "", said, ink=Ink.MUTED, close=True)
+        rates = one_line(", ".join(passes))
+        yield Passage(("metric of", metric.id), "", rates, ink=Ink.MUTED, close=True)
 
 
 def _failure_blocks(

@@ -54,13 +54,13 @@ def open_conversations(watch: Watch, benchmark: str, most: int) -> list[Speech]:
     that a `Follower` can choose among them while nobody speaks. Raises `StoreError`."""
     speeches: list[Speech] = []
     for progress in watch.progress.targets_of(benchmark).values():
-        for conv_id, said in progress.open.items():
+        for conv_id, messages in progress.open.items():
             newest = watch.reader.takes(benchmark, ConversationKey.parse(conv_id))[-1:]
             for take in newest:
                 if take.stop_reason is not None:
                     continue
-                next_up = Speaker.TARGET if said % 2 else Speaker.USER
-                turn, began = said // 2 + 1, float(take.seq)
+                next_up = Speaker.TARGET if messages % 2 else Speaker.USER
+                turn, began = messages // 2 + 1, float(take.seq)
                 speeches.append(
                     Speech(benchmark, take.key, take.number, turn, next_up, None, began)
                 )

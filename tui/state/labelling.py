@@ -74,8 +74,8 @@ class LabelForm:
 
     def label(self, answer: LabelAnswer) -> NumberedLabel:
         replies = tuple(sorted(self.marked)) if answer is LabelAnswer.PRESENT else ()
-        said = GivenLabel(answer, replies, self.note, self.confidence, round(self.seconds, 1))
-        return NumberedLabel(self.item.number, said)
+        given = GivenLabel(answer, replies, self.note, self.confidence, round(self.seconds, 1))
+        return NumberedLabel(self.item.number, given)
 
     def blocks(self, *, with_definition: bool) -> list[Block]:
         """The transcript, preceded by the definition unless that is shown elsewhere."""
@@ -227,12 +227,12 @@ def marked_by(dispute: Dispute) -> dict[int, list[str]]:
 def label_blocks(dispute: Dispute) -> Iterator[Block]:
     """Each person's answer, the replies they marked, and their note."""
     for number, label in enumerate(dispute.labels):
-        said, ink = answer_of(label)
+        words, ink = answer_of(label)
         sure = "" if label.confidence is None else f"sure: {label.confidence} of 3"
         yield Rule(("person", number), one_line(label.judge), sure, Ink.STRONG)
         turns = ", ".join(str(quote.turn) for quote in label.quotes)
         note = display_text(label.justification) or "(no note)"
-        yield Passage(("said", number), said, note, ink, close=bool(turns))
+        yield Passage(("said", number), words, note, ink, close=bool(turns))
         if turns:
             yield Passage(("shows", number), "marked", f"reply {turns}", Ink.MUTED, Ink.GOOD)
 

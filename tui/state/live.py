@@ -429,9 +429,9 @@ class LiveState:
         begin = f"{title}: " if title and about else title
         for start in (begin, ""):
             for count in range(len(sentences), 0, -1):
-                said = " ".join(sentences[:count])
-                if said and cell_len(start) + cell_len(said) <= width - 2:
-                    return [Piece(f" {start}", Ink.TEXT), Piece(said, Ink.MUTED)]
+                words = " ".join(sentences[:count])
+                if words and cell_len(start) + cell_len(words) <= width - 2:
+                    return [Piece(f" {start}", Ink.TEXT), Piece(words, Ink.MUTED)]
         return fitted_line([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
 
     def happening(self, width: int) -> tuple[Line, Line]:
@@ -439,10 +439,10 @@ class LiveState:
         info = self.info
         if info is None or not self._watch.described:
             return (), ()
-        said = run_sentence(self.status, self._watch, info, self.board)
-        if cell_len(said) > width - 2:
-            said = run_sentence(self.status, self._watch, info, self.board, brief=True)
-        left = [Piece(f" {said}", Ink.TEXT)]
+        sentence = run_sentence(self.status, self._watch, info, self.board)
+        if cell_len(sentence) > width - 2:
+            sentence = run_sentence(self.status, self._watch, info, self.board, brief=True)
+        left = [Piece(f" {sentence}", Ink.TEXT)]
         return left, self._by_turns(info, width - length(left) - 3)
 
     def _by_turns(self, info: BenchmarkInfo, room: int) -> Line:

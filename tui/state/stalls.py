@@ -57,11 +57,11 @@ class StallDetector:
 
     def look(self, board: Board | None, now: float) -> None:
         """Note activity since the last look. Before the first look, nothing counts as stalled."""
-        said = dict(board.said) if board is not None else {}
-        for target in {*said, *self._pulses, *(target for target in self._moved if target)}:
+        lengths = dict(board.said) if board is not None else {}
+        for target in {*lengths, *self._pulses, *(target for target in self._moved if target)}:
             pulse = self._pulses.setdefault(target, _LastSign(0, now))
-            if target in self._moved or said.get(target, 0) != pulse.said:
-                pulse.said, pulse.at = said.get(target, 0), now
+            if target in self._moved or lengths.get(target, 0) != pulse.said:
+                pulse.said, pulse.at = lengths.get(target, 0), now
                 self._moved.add(target)
         # counting starts at the first look: earlier activity was not seen
         if self._moved or self._at is None:

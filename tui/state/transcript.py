@@ -111,9 +111,9 @@ class Dialogue:
 
     def _hear(self, heard: LiveText) -> None:
         # cleaned by whole lines: what is harmful may come in two pieces, but has no line end in it
-        said, line_end, rest = heard.text.rpartition("\n")
+        lines, line_end, rest = heard.text.rpartition("\n")
         if line_end:
-            self._drawn += display_text(self._line + said + line_end)
+            self._drawn += display_text(self._line + lines + line_end)
             self._line = ""
         self._line += rest
         self._cursor = heard.cursor
@@ -159,9 +159,9 @@ class Dialogue:
         if (live := self.live) is not None:
             if live.turn != turn:
                 blocks += self._opening(live.turn, live.landmark)
-            said = self._drawn + display_text(self._line)
+            text = self._drawn + display_text(self._line)
             blocks.append(
-                _message_passage(live.turn, live.speaker, said, growing=not self._is_over)
+                _message_passage(live.turn, live.speaker, text, growing=not self._is_over)
             )
         if self.take is not None and self.take.stop_reason is not None:
             blocks.append(_ending(self.take, self.take.stop_reason))
@@ -266,10 +266,10 @@ def _user_faults(take: StoredTake) -> Iterator[Passage]:
 
 def _check(made: CheckRow) -> Passage:
     by = f" by {made.model}" if made.model else ""
-    said = check_words(made.kind, made.answers)
+    words = check_words(made.kind, made.answers)
     if made.unusable is not None:
-        said = f"no usable answer: {made.unusable}"
-    text = display_text(f"{made.kind.in_words}{by}: {said}")
+        words = f"no usable answer: {made.unusable}"
+    text = display_text(f"{made.kind.in_words}{by}: {words}")
     ink = Ink.MUTED if made.unusable is None else Ink.WARN
     return Passage(("check", made.seq), "check", text, Ink.MUTED, ink)
 

@@ -425,8 +425,8 @@ def _cell(
     given, stale, width = row.verdict, marks.stale.get(take), heading.width
     match Column(heading.name):
         case Column.OUTCOME:
-            said = verdict(given.passed)
-            return Piece(said if width > 1 else said[:1], VERDICT_INKS[given.passed])
+            words = verdict(given.passed)
+            return Piece(words if width > 1 else words[:1], VERDICT_INKS[given.passed])
         case Column.ID:
             star = _STAR_MARK if Subject(given.benchmark, given.key) in marks.stars else ""
             sign = star + (_STALE_MARK if stale is not None else "")

@@ -175,10 +175,10 @@ def _cells(row: VerdictRow) -> Cells:
     """The cells of a row for all columns, in the order of `_ORDER`."""
     why = row.justification if row.quote is None else f"“{row.quote}”"
     why = why if row.unscored is None else f"unscored: {row.unscored}"
-    said = Piece(verdict(row.passed), VERDICT_INKS[row.passed])
+    outcome = Piece(verdict(row.passed), VERDICT_INKS[row.passed])
     return (
-        said._replace(text=said.text[:1]),
-        said,
+        outcome._replace(text=outcome.text[:1]),
+        outcome,
         Piece(TRACK_SIGNS[row.track], Ink.MUTED),
         Piece(one_line(str(row.key))),
         Piece(plural(row.turns, "turn"), Ink.MUTED),

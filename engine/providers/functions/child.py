@@ -71,8 +71,8 @@ def _private_pipes() -> tuple[int, Say]:
     os.dup2(nothing, 1)
     lock = threading.Lock()
 
-    def say(said: dict[str, Any]) -> None:
-        line = json.dumps(said).encode() + b"\n"
+    def say(message: dict[str, Any]) -> None:
+        line = json.dumps(message).encode() + b"\n"
         with lock:
             while line:
                 line = line[os.write(replies, line) :]
@@ -160,10 +160,10 @@ def _type_name(value: object) -> str:
 def _reason(error: BaseException, workspace: str) -> str:
     """Describe an exception, with the last line of the workspace that led to it."""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:  # noqa: BLE001  (a broken exception is still one)
-        said = ""
-    words = type(error).__name__ + (f": {said}" if said else "")
+        message = ""
+    words = type(error).__name__ + (f": {message}" if message else "")
     own = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

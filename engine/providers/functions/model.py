@@ -118,20 +118,22 @@ class FunctionProcess:
         return started
 
     async def _wait_until_ready(self) -> None:
-        said = await self._line()
-        if "unusable" in said:
-            raise FunctionError(str(said["unusable"]), is_over=True)
+        answer = await self._line()
+        if "unusable" in answer:
+            raise FunctionError(str(answer["unusable"]), is_over=True)
 
     async def ask(
         self, messages: Sequence[Message], session: str, on_piece: Callable[[str], None]
     ) -> None:
         """Call `on_piece` with each piece of the reply. Raises `FunctionError`, and what `on_piece`
         raises; after that, or if cancelled, the process must be ended."""
-        said = [{"role": message.role.value, "content": message.text} for message in messages]
+        conversation = [
+            {"role": message.role.value, "content": message.text} for message in messages
+        ]
         pipe = self._process.stdin
         assert pipe is not None  # noqa: S101  (asked for when it was started)
         with suppress(ConnectionError):  # reported when its answer is read
-            pipe.write(json.dumps({"messages": said, "session": session}).encode() + b"\n")
+            pipe.write(json.dumps({"messages": conversation, "session": session}).encode() + b"\n")
             await pipe.drain()
         while "end" not in (answer := await self._line()):
             match answer:
@@ -147,11 +149,11 @@ class FunctionProcess:
         assert pipe is not None  # noqa: S101  (asked for when it was started)
         try:
             line = await pipe.readline()
-            said = json.loads(line) if line else None
+            value = json.loads(line) if line else None
         except ValueError:
             raise FunctionError("its process said something else", is_over=True) from None
-        if isinstance(said, dict):
-            return said
+        if isinstance(value, dict):
+            return value
         code = await self._process.wait()
         raise FunctionError(f"its process {_ending(code)}", is_over=True)
 
@@ -174,8 +176,8 @@ class FunctionProcess:
                 while END_OF_PRINTED not in self._printed and not self._is_read:
                     self._news.clear()
                     await self._news.wait()
-        said, _, self._printed = self._printed.partition(END_OF_PRINTED)
-        return said.decode("utf-8", "replace").strip()
+        output, _, self._printed = self._printed.partition(END_OF_PRINTED)
+        return output.decode("utf-8", "replace").strip()
 
     async def end(self) -> None:
         """Kill the process and everything that it started, and wait for its end."""
@@ -338,9 +340,9 @@ class FunctionModel(ReportingModel):
         heard_ms = None if first is None else round((first - began) * 1000)
         took_ms = round((now - began) * 1000)
         # line by line, so that each is redacted and cut
-        said = tuple(self.redact(line) for line in printed.splitlines()[-MOST_LINES:])
+        lines = tuple(self.redact(line) for line in printed.splitlines()[-MOST_LINES:])
         self.on_attempt(
-            Attempt(outcome, None, took_ms, heard_ms, self._usage, detail, printed=said)
+            Attempt(outcome, None, took_ms, heard_ms, self._usage, detail, printed=lines)
         )
 
 

@@ -57,18 +57,18 @@ def no_proxy_entry(url: str) -> str | None:
     return _entry_for(url, proxies.get("no") or "")
 
 
-def _is_exempt(url: str, said: str | None) -> bool:
+def _is_exempt(url: str, exceptions: str | None) -> bool:
     """Whether NO_PROXY exempts the address; without NO_PROXY, whether the system's settings do."""
-    if said is not None:
-        return _entry_for(url, said) is not None
+    if exceptions is not None:
+        return _entry_for(url, exceptions) is not None
     return bool(proxy_bypass(urlsplit(url).hostname or ""))
 
 
-def _entry_for(url: str, said: str) -> str | None:
+def _entry_for(url: str, exceptions: str) -> str | None:
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".").lower()
     port = parts.port or _PORTS.get(parts.scheme)
-    entries = said.replace(",", " ").split()
+    entries = exceptions.replace(",", " ").split()
     return next((entry for entry in entries if _names(entry.lower(), host, port)), None)
 
 

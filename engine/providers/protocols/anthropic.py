@@ -69,14 +69,14 @@ class AnthropicDialect:
         return {"anthropic-version": VERSION_WITH_SAMPLING if _samples(ask) else VERSION}
 
     def body(self, ask: ChatRequest) -> dict[str, Any]:
-        said = turns(ask)
-        system = BREAK.join(turn.text for turn in said if turn.role is MessageRole.SYSTEM)
+        groups = turns(ask)
+        system = BREAK.join(turn.text for turn in groups if turn.role is MessageRole.SYSTEM)
         output = _output_config(ask)
         params = ask.params
         body: MessageCreateParamsStreaming = {
             "model": ask.model,
             "max_tokens": _limit(ask),
-            "messages": _messages(said, ask, len(system)),
+            "messages": _messages(groups, ask, len(system)),
             "stream": True,
         }
         if system:
@@ -124,10 +124,10 @@ def _output_config(ask: ChatRequest) -> OutputConfigParam:
     return config
 
 
-def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> list[MessageParam]:
+def _messages(groups: Sequence[MessageGroup], ask: ChatRequest, before: int) -> list[MessageParam]:
     """Return the turns of user and assistant, without empty texts, which are refused."""
     rows: list[tuple[MessageRole, list[str]]] = []
-    for turn in said:
+    for turn in groups:
         # otherwise a 400: "text content blocks must be non-empty" or "must contain non-whitespace
         # text"
         texts = [text for text in turn.texts if text.strip()]

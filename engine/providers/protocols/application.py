@@ -65,13 +65,13 @@ class ApplicationDialect:
         names = placeholders(ask.extra_body)
         groups = turns(ask)
         system = BREAK.join(group.text for group in groups if group.role is MessageRole.SYSTEM)
-        said = [group for group in groups if group.role is not MessageRole.SYSTEM]
-        is_first = len(said) == 1
+        sent = [group for group in groups if group.role is not MessageRole.SYSTEM]
+        is_first = len(sent) == 1
         if self.keeps_session:
-            said = said[-1:]
+            sent = sent[-1:]
         # only once: if the template has a place for the system prompt, it is not in the list
         if system and Placeholder.SYSTEM not in names and (is_first or not self.keeps_session):
-            said.insert(0, MessageGroup(MessageRole.SYSTEM, (system,)))
+            sent.insert(0, MessageGroup(MessageRole.SYSTEM, (system,)))
         template: Mapping[str, Any] = ask.extra_body
         if self.session_from is not None and is_first:
             template = without_placeholder(template, Placeholder.SESSION)
@@ -79,9 +79,9 @@ class ApplicationDialect:
             template,
             {
                 Placeholder.MESSAGES: [
-                    {"role": message.role, "content": message.text} for message in said
+                    {"role": message.role, "content": message.text} for message in sent
                 ],
-                Placeholder.MESSAGE: said[-1].text if said else "",
+                Placeholder.MESSAGE: sent[-1].text if sent else "",
                 Placeholder.SYSTEM: system,
                 Placeholder.SESSION: ask.session,
                 Placeholder.MODEL: ask.model,
@@ -127,14 +127,14 @@ class ApplicationReplyParser(OpenAIReplyParser):
         if name != self._session_from:
             self._take_session(headers.get(name.strip().lower()))
 
-    def _take_session(self, said: object) -> None:
+    def _take_session(self, name: object) -> None:
         # a bool is an int in Python, but not a name
         if (
-            isinstance(said, str | int)
-            and not isinstance(said, bool)
-            and 0 < len(str(said)) <= MOST
+            isinstance(name, str | int)
+            and not isinstance(name, bool)
+            and 0 < len(str(name)) <= MOST
         ):
-            self.session = str(said)
+            self.session = str(name)
 
     def close(self) -> None:
         """Note that the response ended, completely as far as its framing says."""

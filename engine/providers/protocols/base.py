@@ -203,7 +203,7 @@ def _messages(ask: ChatRequest) -> Sequence[Message]:
     messages = list(ask.messages)
     if ask.schema is not None:
         place = next(
-            (n for n, said in enumerate(messages) if said.role is MessageRole.SYSTEM), None
+            (n for n, message in enumerate(messages) if message.role is MessageRole.SYSTEM), None
         )
         # a server that enforces the schema needs only the fields in words, others all of it
         held = ask.learned.step is Step.JSON_SCHEMA
@@ -215,8 +215,10 @@ def _messages(ask: ChatRequest) -> Sequence[Message]:
             messages[place] = Message(MessageRole.SYSTEM, system)
     if not ask.takes(FOLDED_SYSTEM):
         messages = [
-            Message(MessageRole.USER, said.text) if said.role is MessageRole.SYSTEM else said
-            for said in messages
+            Message(MessageRole.USER, message.text)
+            if message.role is MessageRole.SYSTEM
+            else message
+            for message in messages
         ]
     return messages
 

@@ -218,7 +218,7 @@ class OpenAIReplyParser:
 
     def _text_of_parts(self, parts: list[Any]) -> str:
         """Join typed parts, as some servers send them, reasoning among them."""
-        said = ""
+        text = ""
         for part in parts:
             if not isinstance(part, dict):
                 continue
@@ -228,8 +228,8 @@ class OpenAIReplyParser:
                     self._text_of_parts(inner) if isinstance(inner, list) else str(inner)
                 )
             elif isinstance(part.get("text"), str):
-                said += part["text"]
-        return said
+                text += part["text"]
+        return text
 
     def _end(self, reason: str) -> None:
         reason = reason.lower()
@@ -258,10 +258,10 @@ class OpenAIReplyParser:
 
 def _cost(usage: Mapping[str, Any]) -> float | None:
     """Return the cost of the request in US dollars, if a gateway or provider reports it."""
-    said = usage.get("cost")
-    if isinstance(said, Mapping):
-        said = said.get("total_cost")
-    cost = amount(usage.get("estimated_cost") if said is None else said)
+    reported = usage.get("cost")
+    if isinstance(reported, Mapping):
+        reported = reported.get("total_cost")
+    cost = amount(usage.get("estimated_cost") if reported is None else reported)
     details = usage.get("cost_details")
     if cost is None or usage.get("is_byok") is not True or not isinstance(details, Mapping):
         return cost

@@ -22,11 +22,11 @@ _ENOUGH: Final = 0.2
 
 def group_guesses(asked: ModelRequest) -> dict[str, Any]:
     """For each axis, choose the value whose words occur most; on a tie the first."""
-    said = [sentence for row in _messages(asked) for sentence in sentences(_text(row))]
+    spoken = [sentence for row in _messages(asked) for sentence in sentences(_text(row))]
     guesses = []
     for row in _rows(tagged(asked.task(), "properties") or ""):
         values = [str(value) for value in row.get("values", ())]
-        nearest = [(_nearest_sentence(value, said), value) for value in values]
+        nearest = [(_nearest_sentence(value, spoken), value) for value in values]
         (share, quote), value = max(
             nearest, key=lambda candidate: candidate[0][0], default=((0.0, ""), "")
         )
@@ -57,11 +57,11 @@ def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
     return {"landmarks": marks}
 
 
-def _nearest_sentence(wanted: str, said: Sequence[str]) -> tuple[float, str]:
+def _nearest_sentence(wanted: str, spoken: Sequence[str]) -> tuple[float, str]:
     """Return the largest share of the words in any sentence, and that sentence."""
     stems = set(content_stems(wanted))
     candidates = [
-        (len(stems.intersection(content_stems(text))) / (len(stems) or 1), text) for text in said
+        (len(stems.intersection(content_stems(text))) / (len(stems) or 1), text) for text in spoken
     ]
     return max(candidates, key=lambda candidate: candidate[0], default=(0.0, ""))
 

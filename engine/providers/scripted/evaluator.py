@@ -93,7 +93,7 @@ def read_definition(definition: str) -> JudgedBehaviour:
     denied: dict[WordFamily, int] = {}
     missing: set[WordFamily] = set()
     set_apart: set[WordFamily] = set()
-    said: list[str] = []
+    phrases: list[str] = []
     not_said: list[str] = []
     first = True
     for sentence in sentences(" ".join(definition.split())):
@@ -104,7 +104,7 @@ def read_definition(definition: str) -> JudgedBehaviour:
                 set_apart.update(_families_told(part))
                 not_said += quotes
                 continue
-            said += quotes
+            phrases += quotes
             # the first sentence says what is meant; later ones give cases, which name other things
             _add_weights(_QUOTED.sub(" ", part), 3 if first else 1, counted, denied, missing)
             first = False
@@ -115,7 +115,7 @@ def read_definition(definition: str) -> JudgedBehaviour:
         families=families,
         missing=_in_order(missing, but=families),
         set_apart=_in_order(set_apart, but=families),
-        said=tuple(said),
+        said=tuple(phrases),
         not_said=tuple(not_said),
         inverted=inverted,
         stems=content_stems(definition),
@@ -309,11 +309,11 @@ def _passage(reply: str, sentence: str) -> str:
     """Return the longest part of a sentence without surrogates, which no answer can contain. A
     single word is quoted together with a sentence beside it."""
     if is_one_word(sentence):
-        said = sentences(reply)
-        place = max(said.index(sentence), 1) if sentence in said else 1
+        own_sentences = sentences(reply)
+        place = max(own_sentences.index(sentence), 1) if sentence in own_sentences else 1
         # a quote of one word would be found anywhere in the transcript
-        if place < len(said):
-            before, sentence = said[place - 1 : place + 1]
+        if place < len(own_sentences):
+            before, sentence = own_sentences[place - 1 : place + 1]
             begin = reply.find(before)
             sentence = reply[begin : reply.find(sentence, begin) + len(sentence)]
     return max(_SURROGATES.split(sentence), key=len).strip()
@@ -324,14 +324,14 @@ def _nearest_sentences(
 ) -> list[_SupportingSentence]:
     """Return the sentence that shares most with the definition, on a tie the last; empty if nothing
     was said."""
-    said = [
+    hits = [
         _SupportingSentence(number, sentence, 0, None)
         for number, reply in enumerate(replies, 1)
         for sentence in sentences(reply)
     ]
     stems = set(behaviour.stems)
-    said.sort(key=lambda hit: len(stems.intersection(content_stems(hit.sentence))))
-    return said[-1:]
+    hits.sort(key=lambda hit: len(stems.intersection(content_stems(hit.sentence))))
+    return hits[-1:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -459,18 +459,18 @@ def _said_of(axis: str, value: str) -> str:
 def _in_passing(profile: dict[str, str]) -> str:
     """Make the person mention the profile, as the assistant sees no persona."""
     told = (_said_of(axis, value).rstrip(".") for axis, value in profile.items())
-    return " ".join(f"Mention that {said[0].lower()}{said[1:]}." for said in told)
+    return " ".join(f"Mention that {clause[0].lower()}{clause[1:]}." for clause in told)
 
 
 def _reworded(text: str, voice: SpeakingStyle, draw: SeededChoices, number: int) -> str:
     """Reword an instruction; the third also mentions something particular to the profile."""
-    said = text
+    reworded = text
     for told, options in _REWORDED:
-        if re.search(told, said):
-            said = re.sub(told, draw.pick(options), said)
+        if re.search(told, reworded):
+            reworded = re.sub(told, draw.pick(options), reworded)
             break
-    said = said.rstrip()
+    reworded = reworded.rstrip()
     if number == 2:
         brings = draw.pick(voice.brings)
-        said += f" Mention {brings}."
-    return said if said != text else f"{said} Say it the way you would."
+        reworded += f" Mention {brings}."
+    return reworded if reworded != text else f"{reworded} Say it the way you would."

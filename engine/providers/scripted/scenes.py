@@ -87,8 +87,8 @@ def _word_set(text: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def scene_opened_by(message: str) -> Scene | None:
     """Return the scene that begins with this message, with or without typos."""
-    said = _word_set(message)
-    shares = [(len(said & told) / len(told), scene) for told, scene in _openings()]
+    words = _word_set(message)
+    shares = [(len(words & told) / len(told), scene) for told, scene in _openings()]
     share, scene = max(shares, key=lambda pair: pair[0])
     return scene if share >= _ENOUGH else None
 
@@ -99,8 +99,10 @@ def told_by(dialogue_id: str, turn: int, reply: str) -> ToldReply | None:
     for kind, text in _dialogues()[dialogue_id].replies(turn):
         # a line has options within it, so only its fixed pieces are sure to be in the reply
         if all(piece in reply for piece in fixed_pieces(text)):
-            said = next((passage for passage in passages(text) if passage[0] in reply), ("", True))
-            return ToldReply(kind, *said)
+            first_passage = next(
+                (passage for passage in passages(text) if passage[0] in reply), ("", True)
+            )
+            return ToldReply(kind, *first_passage)
     return None
 
 
@@ -244,11 +246,11 @@ def plan(character: Character, draw: SeededChoices) -> tuple[ReplyKind, ...]:
 
 def reply(asked: ModelRequest, character: Character) -> str | None:
     """Return a target's reply if the user's first message opens a scene; otherwise None."""
-    said = [message.text for message in asked.messages if message.role is MessageRole.USER]
-    scene = scene_opened_by(said[0]) if said else None
-    if scene is None or len(said) > TURNS:
+    texts = [message.text for message in asked.messages if message.role is MessageRole.USER]
+    scene = scene_opened_by(texts[0]) if texts else None
+    if scene is None or len(texts) > TURNS:
         return None
-    turn = len(said)
+    turn = len(texts)
     # drawn anew at each turn, with the same seed: a script remembers nothing between calls
     kinds = plan(character, asked.draw("plan", scene.dialogue.id, character.name))
     kind = kinds[turn - 1]
@@ -257,7 +259,7 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     if turn == 1:
         options = dialogue.first.soft if kind is ReplyKind.SOFT else dialogue.first.hold
         return draw_text(draw.pick(options), draw, answer=scene.person.answer)
-    heard = [bare(said[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
+    heard = [bare(texts[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
     text = draw_text(draw.pick(_options_with_cue(dialogue.turns[turn].replies(kind), heard)), draw)
     comes_back = kind is ReplyKind.HOLD and kinds[turn - 2] is ReplyKind.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
@@ -323,12 +325,14 @@ _SOFTLY: Final = (
 def _verdict(
     dialogue: DialogueScript, told: Sequence[ToldReply], marks: list[bool]
 ) -> dict[str, Any]:
-    said = [(turn, written.passage) for turn, written in enumerate(told, 1) if written.passage]
-    telling = [(turn, text) for turn, text in said if marks[turn - 1]]
+    written_passages = [
+        (turn, written.passage) for turn, written in enumerate(told, 1) if written.passage
+    ]
+    telling = [(turn, text) for turn, text in written_passages if marks[turn - 1]]
     plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
-    long = [(turn, text) for turn, text in said if len(text.split()) >= _WORTH_QUOTING]
+    long = [(turn, text) for turn, text in written_passages if len(text.split()) >= _WORTH_QUOTING]
     # without anything that counts, the last passage, if possible one that says something
-    quoted = (plainly or telling)[:3] or (long or said)[-1:]
+    quoted = (plainly or telling)[:3] or (long or written_passages)[-1:]
     draw = SeededChoices("reasons", dialogue.id, *(text for _, text in quoted))
     if telling:
         reasons = dialogue.reasons.shown if plainly else _SOFTLY

@@ -109,17 +109,19 @@ _GREETING: Final = (
 
 def spoken_reply(asked: ModelRequest, character: Character) -> str:
     """Return the reply to the user's newest message, as text with a little Markdown."""
-    said = [message for message in asked.messages if message.role is MessageRole.USER]
-    if not said:
+    user_messages = [message for message in asked.messages if message.role is MessageRole.USER]
+    if not user_messages:
         return asked.draw("greeting").pick(_GREETING)
-    listened = [heard(message.text) for message in said]
+    listened = [heard(message.text) for message in user_messages]
     # one mood for a whole conversation: seeded by its first message, which every turn shares
-    mood = asked.draw("mood", said[0].text)
-    turn = len(said)
+    mood = asked.draw("mood", user_messages[0].text)
+    turn = len(user_messages)
     soft = _is_soft(character, listened, turn, mood)
     # the words differ from turn to turn, but not the plan of the conversation
-    speaker = _ReplyComposer(asked.messages, listened, asked.draw("words", turn, said[-1].text))
-    plan = asked.draw("plan", said[0].text)
+    speaker = _ReplyComposer(
+        asked.messages, listened, asked.draw("words", turn, user_messages[-1].text)
+    )
+    plan = asked.draw("plan", user_messages[0].text)
     return speaker.soft(plan, turn) if soft else speaker.steady(plan, turn, character)
 
 
@@ -186,15 +188,15 @@ class _ReplyComposer:
 
     def _joined_moves(self, name: str, moves: Sequence[str]) -> str:
         lines = lines_of(name)
-        said: list[str] = []
+        spoken: list[str] = []
         for move in moves:
-            line = self._unused_option(lines[move], "\n".join(said))
+            line = self._unused_option(lines[move], "\n".join(spoken))
             if line is not None:
-                said.append(line)
-        return _paragraphs(said, self._draw)
+                spoken.append(line)
+        return _paragraphs(spoken, self._draw)
 
-    def _unused_option(self, options: Sequence[str], said: str) -> str | None:
-        unsaid = [line for line in self._draw.shuffled(options) if _mark(line) not in said]
+    def _unused_option(self, options: Sequence[str], text: str) -> str | None:
+        unsaid = [line for line in self._draw.shuffled(options) if _mark(line) not in text]
         fresh = [line for line in unsaid if _mark(line) not in self._earlier]
         if not unsaid:
             return None
@@ -212,11 +214,11 @@ def _mark(line: str) -> str:
     return max(line.split("{topic}"), key=len)
 
 
-def _paragraphs(said: Sequence[str], draw: SeededChoices) -> str:
+def _paragraphs(spoken_lines: Sequence[str], draw: SeededChoices) -> str:
     """Join sentences into one or two paragraphs; a list stands alone."""
-    cut = 1 + draw.below(max(len(said) - 1, 1)) if draw.chance(0.6) else 0
+    cut = 1 + draw.below(max(len(spoken_lines) - 1, 1)) if draw.chance(0.6) else 0
     text = ""
-    for number, line in enumerate(said):
+    for number, line in enumerate(spoken_lines):
         apart = "\n- " in line or "\n1. " in line or text.endswith(_LAST_OF_LIST)
         gap = "\n\n" if apart or (number == cut and cut) else " "
         text += (gap if text else "") + line

@@ -103,10 +103,10 @@ def first_person(text: str) -> str:
     for pattern, words in _EXACT:
         text = pattern.sub(words, text)
     pieces = re.split(r"\b[Yy]ou\b", text)
-    said = pieces[0]
+    sentence = pieces[0]
     for piece in pieces[1:]:
-        said += ("me" if _is_object(said, piece) else "I") + piece
-    return said.replace(_HIDDEN, "you")
+        sentence += ("me" if _is_object(sentence, piece) else "I") + piece
+    return sentence.replace(_HIDDEN, "you")
 
 
 _CLAUSE_VERB: Final = re.compile(
@@ -227,13 +227,13 @@ def read_instruction(instruction: str) -> UserMove:
     # the first that fits, in the order of the file, as an instruction may name several
     moods = cues_of("mood").items()
     told = (kind for kind, pattern in moods if pattern.search(instruction))
-    said = [
+    quoted = [
         spoken
         for sentence in sentences(" ".join(instruction.split()))
         for part in _THEN.split(sentence)
         if (spoken := _as_sentence(part.strip(" .!")))
     ]
-    return UserMove(next(told, "open"), tuple(said))
+    return UserMove(next(told, "open"), tuple(quoted))
 
 
 def _as_sentence(part: str) -> str:
@@ -398,9 +398,9 @@ def now_in(asked: ModelRequest) -> TurnPosition:
     at, turn, turns, instruction = len(messages), 0, 0, None
     # from the end, as each turn's note says its number, and the newest is meant
     for index in range(len(messages) - 1, -1, -1):
-        said = messages[index]
-        note = said.text if part.note is None else tagged(said.text, part.note) or ""
-        match = _NUMBER.search(note) if said.role is MessageRole.USER else None
+        message = messages[index]
+        note = message.text if part.note is None else tagged(message.text, part.note) or ""
+        match = _NUMBER.search(note) if message.role is MessageRole.USER else None
         if match:
             at, turn, turns = index, int(match[1]), int(match[2])
             instruction = tagged(note, "instruction")
@@ -458,32 +458,32 @@ def _message(voice: _PhrasePicker, now: TurnPosition, saw: str, draw: SeededChoi
         move = read_instruction(now.instruction)
     if now.turn == 1:
         return _first_message(voice, move, draw)
-    said = [voice.line(f"saw_{saw}")] if draw.chance(0.8) else []
-    said += move.said[:2]
+    parts = [voice.line(f"saw_{saw}")] if draw.chance(0.8) else []
+    parts += move.said[:2]
     about_me = None if voice.blunt or not draw.chance(0.5) else voice.about_me()
-    if about_me and len(said) < 3:
-        said.append(about_me)
-    elif not move.said or (len(said) < 3 and (not voice.blunt or draw.chance(0.4))):
-        said.append(voice.line(f"tail_{move.kind}"))
+    if about_me and len(parts) < 3:
+        parts.append(about_me)
+    elif not move.said or (len(parts) < 3 and (not voice.blunt or draw.chance(0.4))):
+        parts.append(voice.line(f"tail_{move.kind}"))
     if not now.instruction and voice.part.wants and now.turn % 3 == 0:
-        said.append(voice.part.wants)
-    return " ".join(said)
+        parts.append(voice.part.wants)
+    return " ".join(parts)
 
 
 def _first_message(voice: _PhrasePicker, move: UserMove, draw: SeededChoices) -> str:
     told = set(content_stems(" ".join(move.said)))
-    said = [voice.line("greeting"), *move.said[:4]]
+    parts = [voice.line("greeting"), *move.said[:4]]
     # only if the instruction has not said the same in other words
     if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
-        said.insert(1, voice.part.about_me[0])
+        parts.insert(1, voice.part.about_me[0])
     about_me = voice.about_me()
-    if about_me and about_me not in said and not voice.blunt and draw.chance(0.4):
-        said.insert(2, about_me)
+    if about_me and about_me not in parts and not voice.blunt and draw.chance(0.4):
+        parts.insert(2, about_me)
     if voice.part.wants and (not move.said or draw.chance(0.6)):
-        said.append(voice.part.wants)
+        parts.append(voice.part.wants)
     else:
-        said.append(voice.line("invite"))
-    return " ".join(said)
+        parts.append(voice.line("invite"))
+    return " ".join(parts)
 
 
 def _free_move(now: TurnPosition, voice: _PhrasePicker, draw: SeededChoices) -> UserMove:

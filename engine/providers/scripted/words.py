@@ -27,7 +27,7 @@ def lines_of(name: str) -> dict[str, tuple[str, ...]]:
             by_heading[heading] = []
         elif line and not line.startswith("#"):
             by_heading[heading].append(line.replace("\\n", "\n"))
-    return {heading: tuple(said) for heading, said in by_heading.items()}
+    return {heading: tuple(texts) for heading, texts in by_heading.items()}
 
 
 def word_list(heading: str) -> frozenset[str]:

@@ -293,10 +293,10 @@ class BenchmarkView:
                 for digest in of
             }
         )
-        said = ", ".join(f"{stage} {digest}" for stage, digest in prompts) or "unknown"
+        listed = ", ".join(f"{stage} {digest}" for stage, digest in prompts) or "unknown"
         counted = (
             f"Counted by Crosswind {provenances[0].version} under configuration "
-            f"{provenances[0].configuration}. Prompts: {said}."
+            f"{provenances[0].configuration}. Prompts: {listed}."
         )
         left_out = self.analysis.left_out.conversations
         if not left_out:
@@ -399,14 +399,14 @@ class BenchmarkView:
                 "benchmarks in which both were scored, on the scenarios that both were scored on. "
                 f"The line is the interval among all comparisons of this section: {line}"
             )
-        said = (
+        meaning = (
             "How much more often the first target passes, on the scenarios that both were scored "
             f"on. The line is the interval among all comparisons of this benchmark: {line}"
         )
         if None not in self.analysis.compared_on:
-            return said
+            return meaning
         return (
-            f"{said} All metrics together rest on more scenarios than either track, so they "
+            f"{meaning} All metrics together rest on more scenarios than either track, so they "
             "detect smaller differences."
         )
 
@@ -465,8 +465,8 @@ class BenchmarkView:
     def makers(self) -> Sequence[str]:
         """Sentences on where the figures come from."""
         analysis = self.analysis
-        said = [*analysis.notes, analysis.headline_rule, *_makers(analysis), analysis.cost]
-        return [sentence for sentence in said if sentence]
+        sentences = [*analysis.notes, analysis.headline_rule, *_makers(analysis), analysis.cost]
+        return [sentence for sentence in sentences if sentence]
 
 
 def _rank_key(estimate: Estimate) -> tuple[bool, float]:

@@ -169,12 +169,12 @@ def _manifest_names(manifest: Path) -> list[str] | None:
     try:
         if manifest.stat().st_size > _LARGEST:
             return None
-        said = json.loads(read_regular(manifest))
+        content = json.loads(read_regular(manifest))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or said.get("made_by") != MADE_BY:
+    if not isinstance(content, dict) or content.get("made_by") != MADE_BY:
         return None
-    names = said.get("files")
+    names = content.get("files")
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     return names if is_list else None
 
@@ -195,8 +195,8 @@ def _files_in(folder: Path) -> Iterator[str]:
 
 
 def _write_manifest(folder: Path, names: Iterable[str]) -> None:
-    said = {"made_by": MADE_BY, "files": [name for name in names if name != MANIFEST]}
-    replace_file(folder / MANIFEST, (json.dumps(said, indent=0) + "\n").encode())
+    content = {"made_by": MADE_BY, "files": [name for name in names if name != MANIFEST]}
+    replace_file(folder / MANIFEST, (json.dumps(content, indent=0) + "\n").encode())
 
 
 @dataclass(frozen=True, slots=True)

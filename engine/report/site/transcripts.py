@@ -123,7 +123,7 @@ class Transcripts:
             self.targets, {metric: n for n, metric in enumerate(self.metrics)}
         )
         quotes = pieces.numbered(QUOTES)
-        said = pieces.numbered(TRANSCRIPTS)
+        transcripts = pieces.numbered(TRANSCRIPTS)
         replayed = self._replayed()
         all_conversations = conversations(
             self.reader,
@@ -145,12 +145,12 @@ class Transcripts:
                 ),
                 "earlier_takes": [_published(take, self.jury) for take in earlier],
             }
-            place = said.add(clean_values(published))
+            place = transcripts.add(clean_values(published))
             number = index.add(conversation, outcome, place, is_replayed=bool(earlier))
             for verdict in counting_votes(conversation.verdicts, self.jury):
                 for quote in verdict.quotes:
                     quotes.add([number, quote.turn or 0, clean(quote.text)])
-        pieces.add(INDEX, index.value(said.close(), quotes.close()))
+        pieces.add(INDEX, index.value(transcripts.close(), quotes.close()))
         return len(index.rows)
 
     def _replayed(self) -> Collection[ConversationKey]:
@@ -240,10 +240,10 @@ def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
         told["demographic"] = _cleaned_names(conversation.scenario.demographic)
     counted = counting_votes(conversation.verdicts, jury)
     telling = counted or conversation.verdicts  # the verdicts whose evidence is marked
-    for said, message in zip(told["transcript"], conversation.messages, strict=True):
+    for row, message in zip(told["transcript"], conversation.messages, strict=True):
         if message.speaker is Speaker.TARGET:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
-            said["content"] = with_marked_passages(message.text, quotes)
+            row["content"] = with_marked_passages(message.text, quotes)
     told["verdicts"] = [
         _verdict(verdict, pass_words(verdict, jury), counts=verdict in counted)
         for verdict in conversation.verdicts
